@@ -4,11 +4,14 @@
 argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.4.26, 2026.7.1 and
 2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
 hostile notes. Every group runs in a home of its own, `{home}`; with `agents` there are two agents of
-OpenClaw in it, with `transcripts` conversations of three programs in every condition; with `providers`
-`{service}` is an embedding service on this machine. A case that begins with `!` prepares what follows:
-`!write FILE TEXT [COUNT]` (COUNT files, their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set
-VARIABLE [VALUE]`, `!refuse [STATUS]` (the service refuses every key so, or works again); the answer of
-`!read FILE` is what the file holds.
+OpenClaw in it, with `transcripts` conversations of three programs in every condition; with some
+`{service}` is an embedding service on this machine. `{history}` is the file with the queries of
+`{home}/notes`. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT
+files, their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!pipe FILE`, `!link FILE TARGET`,
+`!mode FILE BITS`, `!date FILE SECONDS`, `!sql DATABASE STATEMENT`, `!set VARIABLE [VALUE]`, `!refuse
+[STATUS]` (the service refuses every key so, or works again); the answer of `!read FILE` is what the
+file holds, that of `!holds TEXT` names the files in the home that hold a text. A FILE may be a
+pattern.
 """
 
 from __future__ import annotations
@@ -23,34 +26,39 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from memtui.cli import session
-from memtui.memory.workspace import demo_root
+from memtui.memory.workspace import demo_root, workspace_id
+from memtui.settings.storage import history_name
 from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
-from tests.support.openclaw import make_state
+from tests.support.openclaw import edit, make_state
 
 FOLDER = Path(__file__).parent
 CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))
 _VOLATILE_WORDS = """
 elapsed_ms pool_ms rank_ms timings generation version python platform libraries mtime mtime_ns made_at
-at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync recorded_at started_at
-finished_at agent_gets file_state warnings
+at seconds milliseconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync
+recorded_at started_at finished_at agent_gets file_state warnings
 """
 VOLATILE = frozenset(_VOLATILE_WORDS.split())
 """Keys whose values are times, places or versions, or tell how far a background look has come."""
 VOLATILE_TEXT = (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d+(\.\d+)? (ms|s)\b|(?<=generation )[0-9a-z]{6,}"
     r"|(?<=\d )\d+(d|mo|y)(?=\n)"
+    r"|(?m:(?<=^  ok      )(memtui|python|sqlite|sqlite-vec|keyring) .*)"
 )
-"""Times, durations, generations and the ages of agents in the text of a page."""
+"""Times, durations, generations, the ages of agents and versions in the text of a page."""
 RELEASES = {"4": "2026.4.26", "7": "2026.7.1", "9": "2026.9.6"}
 VECTORS = FOLDER / "vectors.npz"
 """The bundled model's vectors of every text and query: the same on every processor."""
+WITH_SERVICE = {"providers", "doctor", "secrets"}
+WITH_ERRORS = WITH_SERVICE | {"text", "agents", "settings", "transcripts", "index"}
 NOTES_MTIME = 1_793_000_000
 NOTES = {
     "MEMORY.md": "# Facts\n\n- The router is an Omada ER605 at 192.168.10.1.\n- Invoices are due after 14 days.\n- Anna likes tea, not coffee.\n",
@@ -69,7 +77,7 @@ def run_group(group: str) -> list[dict[str, Any]]:
     # Of the same length everywhere: places are wrapped.
     with (
         tempfile.TemporaryDirectory(prefix="memtui-cli-", dir="/tmp") as name,
-        embedding_server() if group == "providers" else nullcontext() as server,
+        embedding_server() if group in WITH_SERVICE else nullcontext() as server,
     ):
         return _run_group(group, Path(name), server)
 
@@ -89,6 +97,8 @@ def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list
     # What the examination of an agent's index adds to a search is shown by `text` alone.
     open_agent = partial(session.open_agent, examine=group in {"text", "agents"})
     places |= {"home": str(home), "service": server.url if server is not None else ""}
+    history = history_name(workspace_id(home / "notes"))
+    places["history"] = str(home / ".local/state/memtui" / history)
     if group == "agents":
         make_state(home / ".openclaw", "2026.4.26")
         make_state(home / ".openclaw", "2026.9.6", "new")
@@ -102,7 +112,7 @@ def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list
             answers.append({})
             continue
         if arguments[0].startswith("!"):
-            text = _prepare_step(environment, *arguments)
+            text = _prepare_step(environment, home, *arguments)
             answers.append({} if text is None else {"text": _parse(text, folder)})
             continue
         with (
@@ -111,13 +121,19 @@ def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list
         ):
             done = command_line.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
-        if group in {"text", "agents", "settings", "transcripts", "providers"}:
+        if group in WITH_ERRORS:
             answer["err"] = _parse(done.stderr, folder)
+        if server is not None:
+            answer["requests"] = len(server.seen)
         answers.append(answer)
     return answers
 
 
-def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str) -> str | None:
+def _prepare_step(
+    environment: dict[str, str], home: Path, verb: str, name: str, *words: str
+) -> str | None:
+    if "*" in name:
+        (name,) = glob(name)
     match verb, words:
         case "!write", (text, *count):
             for number in range(int(count[0]) if count else 1):
@@ -128,6 +144,18 @@ def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str
             Path(name).unlink()
         case "!folder", ():
             Path(name).mkdir(parents=True)
+        case "!pipe", ():
+            os.mkfifo(name)
+        case "!link", (target,):
+            Path(name).symlink_to(target)
+        case "!mode", (bits,):
+            Path(name).chmod(int(bits, 8))
+        case "!date", (seconds,):
+            os.utime(name, (int(seconds), int(seconds)))
+        case "!sql", (statement,):
+            edit(Path(name), statement)
+        case "!holds", ():
+            return "\n".join(sorted(_holding(home, name.encode())))
         case "!set", (value,):
             environment[name] = value
         case "!set", ():
@@ -137,6 +165,12 @@ def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str
         case _:
             raise ValueError(f"not a step: {verb} {name}")
     return None
+
+
+def _holding(home: Path, text: bytes) -> Iterator[str]:
+    for path in home.rglob("*"):
+        if path.is_file() and text in path.read_bytes():
+            yield path.relative_to(home).as_posix()
 
 
 def _prepare(group: str, folder: Path) -> dict[str, str]:
@@ -159,8 +193,10 @@ def _prepare(group: str, folder: Path) -> dict[str, str]:
 def _parse(text: str, folder: Path) -> Any:
     """Read an output without what differs from run to run."""
     text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
-    text = re.sub(r"\b(ws|demo)-[0-9a-f]{12}\b", "<id>", text)
+    text = re.sub(r"\b(ws|demo|notes)-[0-9a-f]{12}\b", "<id>", text)
     text = re.sub(r"127\.0\.0\.1:(?!11434|1234)\d+", "<service>", text)
+    text = re.sub(r"[\d.]+ .?B(?= free)|(?<=of )\d+(?= watches)|(?<=index-)\d+", "<?>", text)
+    text = re.sub(r"\b\d+(\.\d+)? ms\b", "<?>", text)
     try:
         return json.loads(text, object_pairs_hook=_lasting)
     except ValueError:
@@ -169,6 +205,8 @@ def _parse(text: str, folder: Path) -> Any:
 
 def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
+    if values.get("area") == "program":
+        del values["detail"]
     if "state_dir" in values:
         values.pop("age_days", None)
     for name in ("changed", "on_disk"):

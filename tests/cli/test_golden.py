@@ -1,6 +1,8 @@
-"""Every recorded command line answers as it was recorded."""
+"""Every recorded command line answers as it was recorded, and none tells a key."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -16,3 +18,4 @@ def test_command_lines_answer_as_recorded(group: str) -> None:
     wrong = dict(compare(group, answers, recorded_answers(group)))
     report = [f"{line}\n    " + "\n    ".join(found[:4]) for line, found in wrong.items()]
     assert not wrong, f"{len(wrong)} of {len(CASES[group])} differ:\n" + "\n".join(report[:10])
+    assert "SECRET" not in json.dumps(answers)

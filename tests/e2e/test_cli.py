@@ -17,9 +17,6 @@ from typing import Any
 import pytest
 
 import memtui as package
-from memtui.index.database import open_database
-from memtui.index.generations import IndexFolder
-from memtui.index.schema import write_meta
 from memtui.text.sanitize import HOSTILE
 from tests.support import command_line
 from tests.support.known import load
@@ -96,10 +93,6 @@ class Place:
             finally:
                 process.kill()
 
-    def index(self) -> IndexFolder:
-        (folder,) = (self.folder / "data/memtui").iterdir()
-        return IndexFolder(folder)
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -114,41 +107,6 @@ def document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 # --- an index ---------------------------------------------------------------------------------
-
-
-def test_without_an_index_nothing_is_written_until_one_is_made(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    missing = place.call("search", "router", "--json")
-    assert (missing.returncode, document(missing)["error"]["code"]) == (3, "no_index")
-    status = place.call("status", "--json")
-    assert (status.returncode, document(status)["state"]) == (3, "no_index")
-    dry = place.call("index", "--dry-run", "--json")
-    assert document(dry)["pending_count"] == len(NOTES)
-    assert not (tmp_path / "data").exists(), "neither a search nor a dry run does hidden work"
-    made = place.shell(f"{MEMTUI} index --json")
-    assert (made.returncode, made.stderr) == (0, ""), "no progress without a terminal"
-    assert document(made)["sync"]["files_added"] == len(NOTES)
-
-
-def test_changed_notes_are_named_until_they_are_indexed(place: Place) -> None:
-    for number in range(4):
-        note = place.notes / f"memory/new{number}.md"
-        note.write_text(f"# {number}\n\nA lighthouse with a brass lantern.\n")
-    (warning,) = document(place.call("search", "router", "--json"))["warnings"]
-    assert "4 changed files (memory/new0.md, memory/new1.md, memory/new2.md, …)" in warning
-    assert "stale" in place.call("search", "router").stderr
-    assert place.call("index", "--dry-run").stdout.endswith("memory/new3.md\n")
-    assert "4 added" in place.call("index").stdout
-    assert document(place.call("search", "lighthouse", "--json"))["warnings"] == []
-
-
-def test_status_deep_asks_every_part(place: Place) -> None:
-    place.environment["MEMTUI_EMBEDDING__PROVIDER"] = "minilm"
-    place.call("index")
-    found = document(place.call("status", "--deep", "--json"))
-    assert found["state"] == "ready"
-    parts = ("provider", "database", "full-text", "sqlite-vec")
-    assert {one["name"]: one["works"] for one in found["probes"]} == dict.fromkeys(parts, True)
 
 
 def test_a_second_writer_is_refused_with_5_and_later_syncs_are_printed(place: Place) -> None:
@@ -171,42 +129,6 @@ def test_watching_ends_when_nobody_reads_any_more(place: Place) -> None:
         (place.notes / "MEMORY.md").write_text("another\n", encoding="utf-8")
         watching.stdout.close()
         assert watching.wait(30) == 0
-
-
-def test_a_damaged_index_is_built_again_and_that_is_no_failure(place: Place) -> None:
-    index = place.index()
-    index.path(index.current() or 0).write_bytes(b"garbage" * 5000)
-    run = place.call("index", "--json")
-    assert run.returncode == 0, run.stderr
-    assert document(run)["sync"]["rebuild"] is True
-
-
-def test_a_newer_index_is_3_until_it_is_forced(place: Place) -> None:
-    index = place.index()
-    connection = open_database(index.path(index.current() or 0))
-    write_meta(connection, {"schema_version": "99"})
-    connection.close()
-    run = place.call("index", "--json")
-    assert (run.returncode, document(run)["error"]["exit_code"]) == (3, 3)
-    assert place.call("index", "--force").returncode == 0
-
-
-def test_an_empty_index_file_is_named_and_built_again(place: Place) -> None:
-    index = place.index()
-    path = index.path(index.current() or 0)
-    for journal in path.parent.glob("index-*"):
-        journal.unlink()
-    path.touch()
-    for command in ("status", "search router"):
-        run = place.call(*command.split(), "--json")
-        assert (run.returncode, document(run)["error"]["code"]) == (3, "index_unusable")
-    assert place.call("index").returncode == 0
-
-
-def test_a_line_feed_in_a_name_makes_no_line(place: Place) -> None:
-    os.mkfifo(place.notes / "memory/a\nmemtui: b.md")
-    run = place.call("index")
-    assert run.stderr == "memtui: skipped memory/a memtui: b.md: named pipe\n"
 
 
 # --- streams ----------------------------------------------------------------------------------
@@ -382,6 +304,8 @@ def test_every_command_leaves_the_state_folder_as_it_is_beside_a_live_writer(
             ("search", WORD, "--agent", "main"),
             ("search", WORD, "--agent", "main", "--min-score", "0", *given),
             ("explain", WORD, "--index", str(state.database)),
+            ("chunk", "MEMORY.md:1", "--agent", "main"),
+            ("care", "--agent", "main", "--rule", "broken_link"),
         )
         for command in commands:
             done = memtui(*command)
@@ -390,16 +314,6 @@ def test_every_command_leaves_the_state_folder_as_it_is_beside_a_live_writer(
             assert HOSTILE.search(done.stdout + done.stderr) is None
         assert hash_tree(state.folder) == before
         program.close()
-
-
-@pytest.mark.usefixtures("state")
-def test_the_shell_is_offered_the_agents(memtui: Memtui) -> None:
-    offered = memtui(
-        _MEMTUI_COMPLETE="bash_complete", COMP_WORDS="memtui search --agent ", COMP_CWORD="3"
-    )
-    assert offered.stdout.split() == ["plain,main", "plain,work"]
-    commands = memtui(_MEMTUI_COMPLETE="bash_complete", COMP_WORDS="memtui a", COMP_CWORD="1")
-    assert "plain,agents" in commands.stdout
 
 
 @pytest.mark.usefixtures("state")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
@@ -14,9 +14,11 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from memtui.bus import SyncProgressed
+from memtui.cli.diagnosis import WIDTH, agent_lines
 from memtui.cli.index import progress_line
 from memtui.cli.output import Output
 from memtui.cli.search import arithmetic_lines, rows, search_document, sentences, summary
+from memtui.memory.transcripts.generated import Dropped
 from memtui.model import (
     CandidatePool,
     Decay,
@@ -37,13 +39,28 @@ from memtui.model import (
     SourceCount,
     WatcherState,
 )
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    RecallChange,
+    RecallRow,
+    Replayed,
+    TranscriptKind,
+    TranscriptSource,
+    Turn,
+    TurnKind,
+)
+from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
+from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
 from memtui.report.json_text import document_text, plain
 from memtui.report.layout import Column, Layout, Row, Section, Tone
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
+from memtui.tui import format as fmt
+from memtui.tui.screens.transcripts import source_facts
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings
 
@@ -238,3 +255,73 @@ def test_wide_characters_take_two_cells_and_every_reason_has_words() -> None:
     texts = ("abcdef", "備份路由", "e\u0301e\u0301", "क\u0902\u0947ख\u0902गघङ")
     assert [words.fitting(text, 4) for text in texts] == [4, 2, 4, 7]
     assert all(words.reason_words(reason) for reason in Reason)
+
+
+def test_lines_fit_into_80_columns() -> None:
+    call = MemoryCall(
+        "sessions/main/3f9a.jsonl",
+        3,
+        TranscriptKind.OPENCLAW,
+        "memory_search",
+        "路由器 " * 40,
+        None,
+    )
+    row = RecallRow("memory/" + "長" * 60 + ".md", 1, 9, RecallChange.LEFT, 1, None, 0.5)
+    listing = ConversationListing(
+        *(
+            "sessions/main/3f9a.jsonl" * 5,
+            "/x",
+            TranscriptKind.CODEX,
+            "長" * 60,
+            10**9,
+            datetime(2026, 1, 1, tzinfo=UTC),
+        ),
+        title="t" * 120,
+        state=Reason.DISABLED,
+        detail="d" * 120,
+    )
+    source = TranscriptSource("codex", None, "/f" * 60, True, detail="word " * 60)
+    long = Turn(4, TurnKind.MESSAGE, "user", "路由器" * 80, 240)
+    lines = [
+        *replay_lines(Replayed(call, (row,)), 80),
+        *listing_lines(listing, 80),
+        *source_lines(source, 80),
+        *turn_lines(long, full=False, width=80),
+    ]
+    for kind in TurnKind:
+        turn = Turn(10**5, kind, "tool", "x" * 900, 10**9, 1, "t" * 90)
+        lines += [*turn_lines(turn, full=False, width=80), *turn_lines(turn, full=True, width=80)]
+    assert max(words.cells_of(each) for each in lines) <= 80
+    assert "".join(words.wrapped("路由器" * 80, 80)) == "路由器" * 80
+    assert list(words.wrapped("a b", 1)) == ["a", "b"]
+    marks = "e" + "\u0301" * 500
+    assert list(words.wrapped(f"{marks}{marks}b", 2)) == [marks * 2, "b"]
+
+
+def test_what_is_left_out_is_said_as_on_the_screen() -> None:
+    assert set(words.LEFT_OUT_WORDS) == set(Dropped)
+    left_out = {"cron_prompt": 8, "inter_session": 2000, "of_tomorrow": 1}
+    source = TranscriptSource(
+        "main", TranscriptKind.OPENCLAW, "/sessions", is_indexed=True, left_out=left_out
+    )
+    told = "from another session 2 000, a scheduled prompt 8, of tomorrow 1"
+    assert f"left out: {told}" in [line.strip() for line in source_lines(source, 80)]
+    shown = {label: content.plain for label, content in source_facts(source)}
+    assert shown["left out"] == told
+    turn = Turn(1, TurnKind.MESSAGE, "user", "x", 1, left_out="cron_prompt")
+    assert "(not indexed: a scheduled prompt)" in next(turn_lines(turn, full=False, width=80))
+    assert words.reason_words(Reason.CUT_AT_K) == fmt.reason_words(Reason.CUT_AT_K)
+
+
+def test_the_table_of_agents_fits_whatever_they_are_called() -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    long = Path("/srv") / ("備份" * 60) / "state"
+    agents = [
+        ForeignAgent("路由" * 40, long, long / "x.sqlite", IndexGeneration.AGENT, long, "p" * 90,
+                     "m" * 90, 3072, 999_999, 9_999_999, now - timedelta(days=400), "no " * 90),
+        ForeignAgent("?", Path("/b"), problem="x" * 300),
+    ]  # fmt: skip
+    lines = list(agent_lines(agents, Path("/home/me"), now))
+    assert all(words.cells_of(line) <= WIDTH for line in lines)
+    assert any(line.startswith("    problem    xxx") for line in lines)
+    assert sum(line.count("x") for line in lines if "sqlite" not in line) == 300

@@ -16,6 +16,7 @@ from memtui.settings.files import SettingsProblems, data_dir
 from memtui.settings.keys import default_of, protected_keys, sample_config
 from memtui.settings.load import Source, is_trusted, load_settings, revoke, trust
 from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings, leaves
+from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
 from memtui.settings.toml import key_lines
 from tests.support.configured import Configured, known_answers, settings_file
 from tests.support.known import load
@@ -267,3 +268,24 @@ def test_an_address_and_a_command_are_in_no_repr() -> None:
     chosen = EmbeddingSettings(key_command="echo sk-SECRET", base_url="https://u:SECRET@h/v1")
     assert "SECRET" not in repr(chosen) + repr(Settings(embedding=chosen))
     assert "SECRET" not in str(chosen.__rich_repr__())
+
+
+@pytest.mark.parametrize(("show", "text", "shown"), known_answers("masked"))
+def test_what_looks_like_a_key_is_masked(show: str, text: str, shown: str) -> None:
+    shows = {one.__name__: one for one in (masked_text, shown_command, shown_variable)}
+    assert shows[show](text) == shown
+
+
+@pytest.mark.parametrize("part", ["://", "://a:", "https://u:x/", "a://x?", "'\"", "://@"])
+def test_masking_takes_time_that_grows_with_the_text_alone(part: str) -> None:
+    assert "SECRET" not in masked_text(part * 100_000 + " https://u:SECRET@h")
+
+
+def test_other_values_stay_as_they_are() -> None:
+    assert shown_value("embedding.threads", 3) == 3
+    assert shown_value("embedding.batch", True) is True
+    assert shown_value("embedding.model", None) is None
+    assert shown_value("memory.extra_paths", ("notes", "x?token=SECRET")) == [
+        "notes",
+        "x?token=***",
+    ]
