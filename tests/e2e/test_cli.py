@@ -18,6 +18,7 @@ import pytest
 
 import memtui as package
 from memtui.text.sanitize import HOSTILE
+from tests.e2e.terminal import private_environment
 from tests.support import command_line
 from tests.support.known import load
 from tests.support.openclaw import (
@@ -47,16 +48,11 @@ class Place:
         for name, text in NOTES.items():
             (self.notes / name).parent.mkdir(parents=True, exist_ok=True)
             (self.notes / name).write_text(text, encoding="utf-8")
-        kept = {n: v for n, v in os.environ.items() if not n.startswith(("MEMTUI_", "XDG_"))}
         self.environment = {
-            **kept,
-            "HOME": str(folder),
-            "XDG_DATA_HOME": str(folder / "data"),
-            "XDG_STATE_HOME": str(folder / "state"),
+            **private_environment(folder),
             "MEMTUI_ROOT": str(self.notes),
             "MEMTUI_EMBEDDING__PROVIDER": "none",
             "MEMTUI_INDEX__DEBOUNCE_SECONDS": "0.1",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
         }
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -271,21 +267,8 @@ def state(home: Path) -> State:
 
 @pytest.fixture(scope="module")
 def memtui(home: Path) -> Memtui:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MEMTUI_", "OPENCLAW_")) and not name.endswith("_API_KEY")
-    }
-    places = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("CONFIG", "STATE", "DATA")}
-    environment = {
-        **kept,
-        **places,
-        "HOME": str(home),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-
-    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return command_line.call(arguments, environment={**environment, **env}, folder=home)
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return command_line.call(arguments, environment=private_environment(home), folder=home)
 
     return call
 
@@ -321,5 +304,5 @@ def test_a_search_of_an_agents_index_makes_nothing_of_memtuis_own(
     memtui: Memtui, home: Path
 ) -> None:
     assert memtui("search", "router", "--agent", "main").returncode == 0
-    assert not (home / "DATA").exists()
-    assert not (home / "STATE").exists()
+    assert not (home / "data").exists()
+    assert not (home / "state").exists()

@@ -167,28 +167,6 @@ def test_a_root_that_is_gone_is_itself_skipped_and_discovery_can_be_stopped(tmp_
         discover(Scope(tmp_path), cancelled=lambda: True)
 
 
-def note_listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that every folder is added to, relative to `root`, when it is listed."""
-    listed: list[str] = []
-    scan = os.scandir
-
-    def listing(path: str) -> object:
-        listed.append(os.path.relpath(path, root))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", listing)
-    return listed
-
-
-def test_a_glob_lists_no_folder_it_need_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "memory/a.md; x/1.md; x/deep/2.md; y/3.md")
-    listed = note_listed(tmp_path, monkeypatch)
-    discover(Scope(tmp_path, ("x/*.md",)))
-    assert listed == [".", "memory", "x"]
-
-
 @pytest.mark.parametrize("extra", ["a\0b", "x" * 5000, "\ud800", "memory/a.md/b"])
 def test_impossible_extra_paths_are_listed(tmp_path: Path, extra: str) -> None:
     write(tmp_path, "memory/a.md")
@@ -377,11 +355,21 @@ def test_globs_match_as_a_recursive_reading_does(pattern: list[str], names: list
 
 
 @posix
-def test_a_look_at_one_path_lists_only_the_folders_that_lead_to_it(
+def test_no_folder_is_listed_that_need_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "memory/a/1.md; memory/b/2.md; memory/b/c/3.md; other/4.md")
-    listed = note_listed(tmp_path, monkeypatch)
+    listed: list[str] = []
+    scan = os.scandir
+
+    def listing(path: str) -> object:
+        listed.append(os.path.relpath(path, tmp_path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
+    write(tmp_path, "memory/a/1.md; memory/b/2.md; memory/b/c/3.md; x/4.md; x/deep/5.md; y/6.md")
     file = look_at(Scope(tmp_path), "memory/b/2.md")
     assert isinstance(file, SourceFile)
     assert listed == [".", "memory", "memory/b"]
+    listed.clear()
+    discover(Scope(tmp_path, ("x/*.md",)))
+    assert sorted(listed) == [".", "memory", "memory/a", "memory/b", "memory/b/c", "x"]

@@ -33,8 +33,6 @@ from memtui.settings.openclaw.releases import (
     release_of_version,
 )
 from memtui.settings.openclaw.schema import (
-    NEW_LAYOUT,
-    OLD_LAYOUT,
     AgentConfig,
     MemorySearchConfig,
     OpenClawConfig,
@@ -258,16 +256,7 @@ def test_the_release_of_a_version(version: str, release: str | None) -> None:
     assert release_of_version(version) == release
 
 
-@pytest.mark.parametrize(
-    ("layout", "version", "release"),
-    [
-        (OLD_LAYOUT, "", "2026.7"),
-        (OLD_LAYOUT, "2026.9.6", "2026.7"),
-        (NEW_LAYOUT, "2026.4.1", "2026.9"),
-        (None, "2026.4.1", "2026.4"),
-        (None, "", "2026.9"),
-    ],
-)
+@pytest.mark.parametrize(("layout", "version", "release"), load("agents")["layouts"])
 def test_the_layout_wins_over_a_version_that_does_not_have_it(
     layout: Any, version: str, release: str
 ) -> None:
@@ -279,17 +268,7 @@ def test_an_unknown_release_is_refused() -> None:
         known_release("2026.5")
 
 
-@pytest.mark.parametrize(
-    ("name", "normalised"),
-    [
-        ("main", "main"),
-        ("Work Bot!", "work-bot"),
-        (" Ops_1 ", "ops_1"),
-        ("日本", "main"),
-        (None, "main"),
-        ("x" * 80, "x" * 64),
-    ],
-)
+@pytest.mark.parametrize(("name", "normalised"), load("agents")["agent ids"])
 def test_agent_ids(name: str | None, normalised: str) -> None:
     assert agent_id(name) == normalised
 

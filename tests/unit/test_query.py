@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Any
 
 import pytest
 
 from memtui.retrieval.query import (
     MAX_LENGTH,
-    NO_FILTERS,
     FileFilter,
     Filters,
     Query,
@@ -24,45 +24,18 @@ def words(query: Query) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "terms", "embedded", "phrases", "filters"),
-    [
-        (
-            'router "rate limit" path:n/*.md source:sessions after:2026-01-02 before:2026-03-01 key',
-            ["router", "key"],
-            "router rate limit key",
-            ("rate limit",),
-            Filters(("sessions",), ("n/*.md",), date(2026, 1, 2), date(2026, 3, 1)),
-        ),
-        # Filters of a kind are alternatives, and dates narrow; a value with spaces is quoted.
-        (
-            'PATH:"a b" path:c after:2026-01-01 after:2026-02-01 before:2026-05-01 before:2026-04-01',
-            [],
-            "",
-            (),
-            Filters((), ("a b", "c"), date(2026, 2, 1), date(2026, 4, 1)),
-        ),
-        ("   ", [], "", (), NO_FILTERS),
-        ('""', [], "", (), NO_FILTERS),
-        # A colon elsewhere is text.
-        (
-            "https://a.org/path:x todo:buy",
-            ["https", "org", "path", "x", "todo", "buy"],
-            "https://a.org/path:x todo:buy",
-            (),
-            NO_FILTERS,
-        ),
-        # Curly quotes are quotes and inches are not.
-        ("“rate limit”", [], "rate limit", ("rate limit",), NO_FILTERS),
-        ('27" screen', ["27", "screen"], '27" screen', (), NO_FILTERS),
-        ('x\x00b \ud800 "c\x1bd"', ["x", "b"], "x b \ufffd c d", ("c d",), NO_FILTERS),
-    ],
+    ("text", "terms", "embedded", "phrases", "filters"), load("reading")["parts of queries"]
 )
 def test_words_phrases_and_filters_are_told_apart(
-    text: str, terms: list[str], embedded: str, phrases: tuple[str, ...], filters: Filters
+    text: str, terms: list[str], embedded: str, phrases: list[str], filters: list[Any]
 ) -> None:
+    """Filters of a kind are alternatives, and dates narrow; inches are no quotes."""
     query = parse_query(text)
     assert (query.raw, words(query), query.text) == (text, terms, embedded)
-    assert (query.phrases, query.filters, query.problems) == (phrases, filters, ())
+    assert (list(query.phrases), query.problems) == (phrases, ())
+    sources, globs, *days = filters
+    after, before = (day and date.fromisoformat(day) for day in days)
+    assert query.filters == Filters(tuple(sources), tuple(globs), after, before)
 
 
 @pytest.mark.parametrize(("text", "spaceless"), [("税", True), ('"税"', True), ("a", False)])

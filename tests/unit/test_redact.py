@@ -40,11 +40,15 @@ MORE = TEXTS["more"]
 
 @pytest.mark.parametrize("text", [*TEXTS["of_openclaw"], *MORE], ids=lambda text: text[:24])
 def test_shapes_of_credentials(text: str) -> None:
-    masked = redact(f"say {text} now")
-    assert SECRET[6:-4].lower() not in masked.lower()
-    assert UPPER[3:-4] not in masked
-    assert masked.startswith("say ")
-    assert masked.endswith(" now")
+    shown = [redact(f"User: say {text} now")]
+    if text in MORE:
+        # Nothing is left that the wide list masks.
+        shown.append(redact_spoken(f"User: say {openclaw_redact(normalise(text))} now"))
+    for masked in shown:
+        assert SECRET[6:-4].lower() not in masked.lower()
+        assert UPPER[3:-4] not in masked
+        assert masked.startswith("User: say ")
+        assert masked.endswith(" now")
 
 
 @pytest.mark.parametrize("text", TEXTS["prose"])
@@ -237,15 +241,6 @@ def test_a_token_longer_than_a_line_is_masked_on_every_line() -> None:
     token = "eyJ" + "a1" * 450 + "." + "b2" * 500
     shown = redact_spoken("\n".join(f"User: {piece}" for piece in wrap(token)))
     assert shown == "User: eyJa1a…b2b2\nUser: ***\nUser: ***"
-
-
-@pytest.mark.parametrize("text", MORE, ids=lambda text: text[:24])
-def test_nothing_is_left_that_the_wide_list_masks(text: str) -> None:
-    shown = redact_spoken(f"User: say {openclaw_redact(normalise(text))} now")
-    assert SECRET[6:-4].lower() not in shown.lower()
-    assert UPPER[3:-4] not in shown
-    assert shown.startswith("User: say ")
-    assert shown.endswith(" now")
 
 
 @settings(max_examples=examples(30))

@@ -212,56 +212,12 @@ def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Conf
     assert loaded.settings.keymap.bindings == bindings
 
 
-DOCUMENT = """\
-# comment
-a.b = 1
-a.c = '''
-x
-'''
-[t] # note
-k = 1
-
-[t.u.v]
-z = [
- 1,
- 2]
-w.x.y = 3
-
-[[rows]]
-n = 1
-[[rows]]
-n = 2
-[inline]
-q = {a=1, b=2}
-[t.later]
-x = 1
-
-  [indented]
-
-  i = 1
-"q.r" = 2
-"""
-
-
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_lines_of_keys(newline: str) -> None:
-    lines = key_lines(DOCUMENT.replace("\n", newline))
-    rows = DOCUMENT.splitlines()
-    expected = {
-        ("a", "b"): "a.b = 1",
-        ("a", "c"): "a.c = '''",
-        ("t",): "[t] # note",
-        ("t", "k"): "k = 1",
-        ("t", "u", "v"): "[t.u.v]",
-        ("t", "u", "v", "z"): "z = [",
-        ("t", "u", "v", "w", "x", "y"): "w.x.y = 3",
-        ("rows", "n"): "n = 1",
-        ("inline", "q"): "q = {a=1, b=2}",
-        ("t", "later", "x"): "x = 1",
-        ("indented", "i"): "  i = 1",
-        ("indented", "q.r"): '"q.r" = 2',
-    }
-    assert {path: rows[lines[path] - 1] for path in expected} == expected
+    rows, *expected = load("settings")["lines of keys"]
+    lines = key_lines(newline.join(rows))
+    for *path, row in expected:
+        assert rows[lines[tuple(path)] - 1] == row
 
 
 def test_an_address_and_a_command_are_in_no_repr() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.text.tokens import (
     FTS5_TOKENIZE,
     MAX_QUERY_CHARS,
-    QueryTerm,
     dominant_script,
     index_text,
     query_terms,
@@ -52,71 +50,15 @@ def test_a_bomb_of_combining_marks_costs_little() -> None:
     assert time.process_time() - started < 20
 
 
-def test_words_grams_and_stop_words() -> None:
-    read = query_terms("How do I restore the Backup 备份 of đường?")
-    assert [(term.text, term.fts, term.kind) for term in read.terms[:3]] == [
-        ("备份", '"备份"', "gram"),
-        ("restore", '"restore"', "word"),
-        ("Backup", '"backup"', "word"),
-    ]
-    assert QueryTerm("đường", '"duong"'.replace("uo", "ườ"), "word") in read.terms
-    assert read.stop_words == ("how", "do", "i", "the", "of")
-
-
-def test_a_query_of_stop_words_keeps_them() -> None:
-    read = query_terms("to be or not to be")
-    assert [term.text for term in read.terms] == ["to", "be", "or", "not"]
-    assert read.stop_words == ()
-
-
-def test_stop_words_beside_grams_are_dropped() -> None:
-    read = query_terms("the 备份")
-    assert read.match == '"备份"'
-    assert read.stop_words == ("the",)
-
-
-def test_vietnamese_syllables_are_also_asked_in_pairs() -> None:
-    read = query_terms("xử lý thanh toán")
-    assert [term.fts for term in read.terms if term.kind == "phrase"] == [
-        '"xử lý"',
-        '"lý thanh"',
-        '"thanh toán"',
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "   ", "?!", "\x00", "()*^"])
-def test_nothing_to_ask(text: str) -> None:
-    assert query_terms(text, prefix_last=True).match is None
-
-
-@pytest.mark.parametrize(("text", "last", "kind"), load("reading")["words being typed"])
-def test_the_word_being_typed_is_a_prefix(text: str, last: str, kind: str) -> None:
-    term = query_terms(text, prefix_last=True).terms[-1]
-    assert (term.fts, term.kind) == (last, kind)
-
-
-def test_no_prefix_unless_asked_for() -> None:
-    assert query_terms("router conf").match == '"router" OR "conf"'
-
-
-def test_a_stop_word_being_typed_stays_a_stop_word() -> None:
-    read = query_terms("router for", prefix_last=True)
-    assert read.match == '"router"'
-    assert read.stop_words == ("for",)
-
-
-def test_a_word_repeated_while_typing_is_one_prefix() -> None:
-    assert query_terms("conf router conf", prefix_last=True).match == '"conf"* OR "router"'
-
-
-@pytest.mark.parametrize("word", ["हिन्दी", "كَتَبَ", "שָׁלוֹם", "தமிழ்"])
-def test_vowel_marks_do_not_split_a_word(word: str) -> None:
-    assert [term.text for term in query_terms(word).terms] == [unicodedata.normalize("NFKC", word)]
-
-
-def test_the_last_pair_is_a_prefix_too() -> None:
-    read = query_terms("thanh toấ", prefix_last=True)
-    assert read.terms[-1] == QueryTerm("thanh toấ", '"thanh toấ"*', "phrase")
+@pytest.mark.parametrize(
+    ("text", "typing", "match", "stop_words", "terms"), load("reading")["terms of queries"]
+)
+def test_words_grams_pairs_prefixes_and_stop_words(
+    text: str, typing: bool, match: str | None, stop_words: list[str], terms: list[list[str]]
+) -> None:
+    read = query_terms(text, prefix_last=typing)
+    assert (read.match, list(read.stop_words)) == (match, stop_words)
+    assert [[term.text, term.fts, term.kind] for term in read.terms] == terms
 
 
 def test_only_the_start_of_a_huge_query_is_read() -> None:
