@@ -25,11 +25,11 @@ from memtui.model.browsing import (
     CareRule,
     ChunkRecord,
     Neighbour,
-    Neighbours,
 )
 from memtui.model.inquiry import Place
 from memtui.report import words
 from memtui.report.chunk_record import (
+    KINDS,
     neighbour_sections,
     queries_section,
     record_section,
@@ -153,7 +153,10 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             output.progress("")
             if not history:
                 output.note("memtui: the history holds no query of this memory")
-    record, neighbours, notes = masked_record(record), _masked_neighbours(neighbours), []
+    record, notes = masked_record(record), []
+    alike = {
+        kind: tuple(map(_masked_neighbour, getattr(neighbours, kind))) for kind in sorted(KINDS)
+    }
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
@@ -165,17 +168,12 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         record_section(record),
         Section("text", "text", (Column(),), text),
         terms_section(f"terms{rarest}", shown),
-        *neighbour_sections(neighbours, [term.term for term in shown]),
+        *neighbour_sections(replace(neighbours, **alike), [term.term for term in shown]),
     ]
+    entries = {kind: list(map(_neighbour_entry, some)) for kind, some in alike.items()}
     document = {
         "record": record,
-        "neighbours": {
-            **{
-                kind: [_neighbour_entry(one) for one in getattr(neighbours, kind)]
-                for kind in ("by_vector", "by_words", "duplicates")
-            },
-            "vector_state": neighbours.vector_state,
-        },
+        "neighbours": {**entries, "vector_state": neighbours.vector_state},
     }
     if answered is not None:
         document["queries"] = answered
@@ -222,23 +220,9 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
     return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
 
 
-def _masked_neighbours(neighbours: Neighbours) -> Neighbours:
-    def mask(alike: Sequence[Neighbour]) -> tuple[Neighbour, ...]:
-        return tuple(
-            replace(
-                one,
-                chunk=replace(one.chunk, text=masked(one.chunk.text)),
-                shared=tuple(map(masked, one.shared)),
-            )
-            for one in alike
-        )
-
-    return replace(
-        neighbours,
-        by_vector=mask(neighbours.by_vector),
-        by_words=mask(neighbours.by_words),
-        duplicates=mask(neighbours.duplicates),
-    )
+def _masked_neighbour(one: Neighbour) -> Neighbour:
+    chunk = replace(one.chunk, text=masked(one.chunk.text))
+    return replace(one, chunk=chunk, shared=tuple(map(masked, one.shared)))
 
 
 def _neighbour_entry(neighbour: Neighbour) -> dict[str, object]:

@@ -56,14 +56,13 @@ class AskedPane(Pane):
         self.is_all = False
         """Whether the searches of every conversation are listed."""
         self.replayed_with: Ranking | None = None
+        """`None` until everything is asked again, also after the index or the ranking changed."""
         self._this = ""
         """The path of the conversation that is meant by this one."""
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
         self._is_complete = False
         self._error = ""
-        self._is_outdated = False
-        """Whether the index or the parameters changed since everything was asked again."""
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
@@ -137,7 +136,7 @@ class AskedPane(Pane):
         if not self.is_shown or engine is None or not (path or self.is_all):
             return
         if path == self._of and not is_grown:
-            if self._is_outdated:
+            if self.replayed_with is None and self._is_complete:
                 self.replay_all()
             return
         # What is listed stays until everything is found again.
@@ -174,7 +173,6 @@ class AskedPane(Pane):
         engine = self.engine
         if engine is None or not self.calls:
             return
-        self._is_outdated = False
         if query_address(engine):
             self.replayed_with = self.sessions.main_app.search_screen.state.ranking
             self.workers.cancel_group(self, "replay")
@@ -192,8 +190,8 @@ class AskedPane(Pane):
 
     def replay_changed(self) -> None:
         """Ask again what is listed when the index or the parameters changed."""
-        self._is_outdated = self._is_complete
-        if self._is_outdated and self.is_shown:
+        self.replayed_with = None
+        if self._is_complete and self.is_shown:
             self.replay_all()
 
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
