@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from memtui.memory.documents import reason_of
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import (
-    is_cron_run,
-    is_dreaming,
     normalise,
+    run_of_key,
     without_channel,
     wrap,
 )
@@ -239,10 +238,9 @@ def test_whole_runs(record: dict[str, Any], name: str, run: str | None) -> None:
     assert IndexLines(TranscriptKind.OPENCLAW, name, FIRST).add(record, 1) == []
 
 
-@pytest.mark.parametrize(("key", "cron", "dreaming"), RULED["session_keys"], ids=str)
-def test_session_keys(key: object, cron: bool, dreaming: bool) -> None:
-    assert is_cron_run(key) is cron
-    assert is_dreaming(key) is dreaming
+@pytest.mark.parametrize(("key", "run"), RULED["session_keys"], ids=str)
+def test_session_keys(key: object, run: str | None) -> None:
+    assert run_of_key(key) == run
 
 
 @pytest.mark.parametrize(("line", "title"), RULED["titles"], ids=str)

@@ -17,7 +17,7 @@ from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Connection, number
 from memtui.index.foreign.opening import read_once
 from memtui.memory.documents import open_regular
-from memtui.memory.transcripts.generated import Run, is_cron_run, is_dreaming
+from memtui.memory.transcripts.generated import Run, run_of_key
 from memtui.memory.transcripts.openclaw_files import (
     REGISTRY,
     FileKind,
@@ -101,8 +101,8 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
 def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
     """Iterate over the events of a session as lines of JSON, read a few megabytes at a time.
 
-    An event of more than `limit` bytes is a blank line of more bytes than that. Raises `OSError`
-    when the database cannot be read on.
+    An event of more than `limit` bytes is a line of more bytes than that. Raises `OSError` when
+    the database cannot be read on.
     """
     after: object = None
     while True:
@@ -112,7 +112,8 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
             raise OSError(error.message) from error
         for event in batch:
             if isinstance(event, bytes):
-                yield event
+                # Within JSON a line end can only stand between two tokens.
+                yield event.replace(b"\n", b" ")
             else:
                 # The length, which tells two long events apart, and blanks beyond the limit.
                 yield b"%d" % event
@@ -125,7 +126,10 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
 def _read(
     session: str, after: object, limit: int, connection: Connection
 ) -> tuple[list[bytes | int], object]:
-    """Read some events behind the one numbered `after`, and the last one's number, if any."""
+    """Read some events behind the one numbered `after`, and the last one's number, if any.
+
+    Of an event beyond the limit its length.
+    """
     names = _columns(connection)
     if not names:
         return [], None
@@ -144,20 +148,17 @@ def _read(
     events: list[bytes | int] = []
     size = 0
     for seq, plain, packed in cursor:
-        # The JSON of an event on one line; its length when that is beyond the limit.
-        value = plain if plain is not None else packed
-        if isinstance(value, bytes) and plain is None:
+        event: object = plain
+        if plain is None and isinstance(packed, bytes):
             try:
-                opened = unpacked(value, limit=limit, name=TABLE)
-                value = limit + 1 if opened is None else opened
+                event = unpacked(packed, limit=limit, name=TABLE) or limit + 1
             except OSError:
                 # Counted as a malformed line: one damaged event must not end the reading of all.
-                value = b"\xef\xbf\xbd"
-        if not isinstance(value, int):
-            # Within JSON a line end can only stand between two tokens.
-            value = value.replace(b"\n", b" ") if isinstance(value, bytes) else b""
-            size += len(value)
-        events.append(value)
+                event = b"\xef\xbf\xbd"
+        elif plain is None:
+            event = packed
+        events.append(event if isinstance(event, bytes | int) else b"")
+        size += len(event) if isinstance(event, bytes) else 0
         if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS:
             cursor.close()
             return events, seq
@@ -188,7 +189,7 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
         stream.close()
 
 
-# --- what the program's list of sessions says -----------------------------------------------------
+# --- what the program's list of sessions says ----------------------------------------------------
 
 _NODES: Final = "session_nodes"
 _LARGEST: Final = 64 * 2**20
@@ -203,12 +204,8 @@ def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
     if registry is None:
         return None
     session = file.session or session_id(file.absolute.name)
-    for key in _registered(registry, _stamp(registry)).get(session, ()):
-        if is_dreaming(key):
-            return Run.DREAMING
-        if is_cron_run(key):
-            return Run.CRON
-    return None
+    runs = map(run_of_key, _registered(registry, _stamp(registry)).get(session, ()))
+    return next(filter(None, runs), None)
 
 
 def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
@@ -231,39 +228,19 @@ def _stamp(registry: Path) -> tuple[int, ...]:
     """Return the state of a list, of a database with its log; empty when there is none."""
     numbers: list[int] = []
     for path in (registry, registry.with_name(f"{registry.name}-wal")):
-        try:
+        # Without a list nothing is said about any session.
+        with suppress(OSError):
             state = path.lstat()
-        except OSError:
-            # Without a list nothing is said about any session.
-            continue
-        numbers += (state.st_ino, state.st_size, state.st_mtime_ns)
+            numbers += (state.st_ino, state.st_size, state.st_mtime_ns)
     return tuple(numbers)
 
 
 @lru_cache(maxsize=8)
-def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple[str, ...]]:
+def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[str]]:
     """Return the keys of each session in the list as it was then."""
-    if not stamp:
-        return {}
-    return registered_sessions(path) if path.name == REGISTRY else _in_database(path)
+    if path.name == REGISTRY:
+        return registered_sessions(path)
 
-
-def registered_sessions(path: Path) -> Mapping[str | None, tuple[str, ...]]:
-    """Read `sessions.json`: the keys of each session; none for a list that cannot be read."""
-    keys: dict[str | None, tuple[str, ...]] = {}
-    # A list that cannot be read says nothing, as one that is not there.
-    with suppress(OSError, ValueError, RecursionError):
-        with open(open_regular(path), "rb") as stream:
-            data = stream.read(_LARGEST + 1)
-        listed = json.loads(data.decode("utf-8", "replace")) if len(data) <= _LARGEST else None
-        for key, entry in listed.items() if isinstance(listed, dict) else ():
-            session = entry.get("sessionId") if isinstance(entry, dict) else None
-            if isinstance(session, str):
-                keys[session] = (*keys.get(session, ()), key)
-    return keys
-
-
-def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
     def read(connection: Connection) -> list[tuple[object, ...]]:
         names = "('session_key', 'current_session_id')"
         columns = f"SELECT count(*) FROM pragma_table_info('{_NODES}') WHERE name IN {names}"
@@ -274,9 +251,24 @@ def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
             " WHERE current_session_id IS NOT NULL"
         ).fetchall()
 
-    keys: dict[str | None, tuple[str, ...]] = {}
+    keys: dict[str | None, list[str]] = {}
     # Who reads the session itself says what is wrong with the database.
     with suppress(IndexMissing, IndexUnusable, OSError):
-        for session, key in read_database(database, read):
-            keys[str(session)] = (*keys.get(str(session), ()), str(key))
+        for session, key in read_database(path, read):
+            keys.setdefault(str(session), []).append(str(key))
+    return keys
+
+
+def registered_sessions(path: Path) -> Mapping[str | None, list[str]]:
+    """Read `sessions.json`: the keys of each session; none for a list that cannot be read."""
+    keys: dict[str | None, list[str]] = {}
+    # A list that cannot be read says nothing, as one that is not there.
+    with suppress(OSError, ValueError, RecursionError):
+        with open(open_regular(path), "rb") as stream:
+            data = stream.read(_LARGEST + 1)
+        listed = json.loads(data.decode("utf-8", "replace")) if len(data) <= _LARGEST else None
+        for key, entry in listed.items() if isinstance(listed, dict) else ():
+            session = entry.get("sessionId") if isinstance(entry, dict) else None
+            if isinstance(session, str):
+                keys.setdefault(session, []).append(key)
     return keys

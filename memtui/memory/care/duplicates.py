@@ -42,8 +42,7 @@ def shingles_of(words: Sequence[T]) -> frozenset[tuple[T, ...]]:
     """Return every run of `SHINGLE_WORDS` words; of fewer words the one run that there is."""
     if len(words) <= SHINGLE_WORDS:
         return frozenset([tuple(words)] if words else [])
-    runs = zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
-    return frozenset(runs)
+    return frozenset(zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False))
 
 
 def jaccard(first: Set[T], second: Set[T]) -> float:
@@ -155,13 +154,14 @@ def near_duplicates(
         if twin != place and apart(twin, place):
             pairs.append(Pair(twin, place, 1.0))
             continue
-        sketch = _sketch([numbers.setdefault(word, len(numbers)) for word in words])
+        numbered = [numbers.setdefault(word, len(numbers)) for word in words]
+        # The least hashes of the shingles; numbers hash alike everywhere.
+        sketch = nsmallest(SKETCH, {hash(run) for run in shingles_of(numbered)})
         shared = Counter(one for value in sketch for one in with_hash[value][-_NEARBY:])
         for earlier, count in sorted(shared.items()):
             families = _family(above, earlier), _family(above, place)
-            if count < _LEAST_SHARED * len(sketch) or families[0] == families[1]:
-                continue
-            if not apart(earlier, place):
+            is_alike = count >= _LEAST_SHARED * len(sketch) and families[0] != families[1]
+            if not (is_alike and apart(earlier, place)):
                 continue
             for one in (earlier, place):
                 cuts.setdefault(one, cut(texts[one]))
@@ -190,11 +190,6 @@ def likeness(first: Cut, second: Cut) -> float | None:
     score = jaccard(first.shingles, second.shingles)
     least = NEAR if first.numbers == second.numbers else NEAR_WITH_OTHER_NUMBERS
     return score if score >= least else None
-
-
-def _sketch(words: Sequence[int]) -> list[int]:
-    """Return the least hashes of the shingles of numbered words; numbers hash alike everywhere."""
-    return nsmallest(SKETCH, {hash(run) for run in shingles_of(words)})
 
 
 def _family(above: dict[int, int], place: int) -> int:

@@ -215,16 +215,18 @@ def shown(text: str, limit: int = _SHOWN) -> str:
     return masked(text[: _AHEAD * limit])[:limit]
 
 
-def finding_in(
+def _finding(
     rule: CareRule,
     file: SourceFile,
-    span: tuple[int, int],
+    at: tuple[int, int] | int,
     text: str,
     message: str,
+    /,
     **numbers: int | str,
 ) -> CareFinding:
-    """Return a finding about some lines of a note, 1-based and inclusive, with their text."""
-    place = CarePlace(file.path, *span, shown(text))
+    """Return a finding about a line or some lines of a note, 1-based, with their text."""
+    first, last = (at, at) if isinstance(at, int) else at
+    place = CarePlace(file.path, first, last, shown(text))
     return CareFinding(rule, place, message, numbers=numbers)
 
 
@@ -254,7 +256,7 @@ def credentials(document: Document) -> Iterator[CareFinding]:
         else:
             continue
         advice = f"looks like {what}: keep it in a password manager, and change it"
-        yield finding_in(CareRule.CREDENTIAL, document.file, (number, number), text, advice)
+        yield _finding(CareRule.CREDENTIAL, document.file, number, text, advice)
 
 
 def secrets_of(line: str) -> list[str]:
@@ -375,9 +377,8 @@ def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFindin
         if not notes.leads(link):
             target = f"[[{link.target}]]" if link.is_wiki else link.target
             advice = f"{target} is not there: correct the link, or write the note"
-            place = link.line, link.line
-            yield finding_in(
-                CareRule.BROKEN_LINK, link.file, place, link.text, advice, target=target
+            yield _finding(
+                CareRule.BROKEN_LINK, link.file, link.line, link.text, advice, target=target
             )
 
 
@@ -480,15 +481,9 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
                     f"stated of {one.shown}, in a note without a date that never decays: "
                     "move it to a dated note, or keep it current"
                 )
-                place = line.number, line.number
-                yield finding_in(
-                    CareRule.DATED_FACT,
-                    document.file,
-                    place,
-                    line.text.strip(),
-                    advice,
-                    day=one.shown,
-                )
+                text = line.text.strip()
+                rule, file = CareRule.DATED_FACT, document.file
+                yield _finding(rule, file, line.number, text, advice, day=one.shown)
                 break
 
 
@@ -550,7 +545,7 @@ def empty_file(document: Document) -> Iterator[CareFinding]:
         what = "nothing but a title" if title else "no word"
         lines = 1, max(1, document.text.count("\n"))
         advice = f"{what} in this file: write the note, or remove it"
-        yield finding_in(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), advice)
+        yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), advice)
 
 
 def long_file(document: Document) -> Iterator[CareFinding]:
@@ -560,7 +555,7 @@ def long_file(document: Document) -> Iterator[CareFinding]:
     length, last = len(document.text), document.text.count("\n") + 1
     if length > limit:
         why = "agents cut it in the prompt" if is_root else "split it by topic"
-        yield finding_in(
+        yield _finding(
             CareRule.LONG_FILE,
             document.file,
             (1, last),
@@ -586,10 +581,10 @@ def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
         size = size_estimate(text)
         unbroken = sum(map(len, _UNBROKEN.findall(text)))
         if size > limit and 2 * unbroken <= len(text):
-            yield finding_in(
+            yield _finding(
                 CareRule.LONG_LINE,
                 document.file,
-                (number, number),
+                number,
                 text,
                 f"{len(text):,} characters in one line: it is cut inside, wrap it",
                 characters=len(text),

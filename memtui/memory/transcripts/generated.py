@@ -224,29 +224,29 @@ def run_of(record: Mapping[str, Any], *, archived: bool) -> Run | None:
     """
     data = record.get("data")
     data = data if isinstance(data, dict) else {}
-    if record.get("type") == "custom" and record.get("customType") == _OURS["bootstrap"]:
-        own = data.get("runId")
-        if isinstance(own, str) and own.startswith(_OURS["dreaming"]):
-            return Run.DREAMING
+    own = data.get("runId")
+    is_bootstrap = record.get("type") == "custom" and record.get("customType") == _OURS["bootstrap"]
+    if is_bootstrap and isinstance(own, str) and own.startswith(_OURS["dreaming"]):
+        return Run.DREAMING
     for place in (record, data):
-        if is_dreaming(place.get("runId")) or is_dreaming(place.get("sessionKey")):
+        run, of_session = run_of_key(place.get("runId")), run_of_key(place.get("sessionKey"))
+        if Run.DREAMING in (run, of_session):
             return Run.DREAMING
-        if archived and is_cron_run(place.get("sessionKey")):
-            return Run.CRON
+        if archived and of_session:
+            return of_session
     return None
 
 
-def is_dreaming(key: object) -> bool:
-    """Return whether a run id or session key is that of a dreaming run."""
+def run_of_key(key: object) -> Run | None:
+    """Return the run whose id or session key this is: dreaming, or one run of a cron job.
+
+    A cron run's key is `agent:<id>:cron:<job>:run:<run>`.
+    """
     if not isinstance(key, str):
-        return False
+        return None
     parts = trim(key).split(":", 2)
-    return parts[-1 if len(parts) == 3 else 0].startswith(_OURS["dreaming"])
-
-
-def is_cron_run(key: object) -> bool:
-    """Return whether a key is of one cron run: `agent:<id>:cron:<job>:run:<run>`."""
-    if not isinstance(key, str):
-        return False
+    if parts[-1 if len(parts) == 3 else 0].startswith(_OURS["dreaming"]):
+        return Run.DREAMING
     parts = [part for part in trim(key).split(":") if part]
-    return parts[:1] == ["agent"] and _PATTERNS["cron_run"].match(":".join(parts[2:])) is not None
+    is_cron = parts[:1] == ["agent"] and _PATTERNS["cron_run"].match(":".join(parts[2:]))
+    return Run.CRON if is_cron else None

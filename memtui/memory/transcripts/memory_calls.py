@@ -10,7 +10,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 from msgspec import Struct
@@ -114,9 +114,9 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
             return ((), "")
         if is_taken_out:
             return (None, "the answer was taken out of the transcript")
-        is_elsewhere = start.startswith(_ELSEWHERE)
-        where = "in a file beside the transcript" if is_elsewhere else "text"
-        return (None, f"the answer is {where}")
+        if start.startswith(_ELSEWHERE):
+            return (None, "the answer is in a file beside the transcript")
+        return (None, "the answer is text")
     try:
         values = parse_several(start)
     except ValueError:
@@ -224,42 +224,20 @@ _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
 
 
-_Asked = tuple[str, int | None]
-"""A tool that was called; of a search of the memory its place among them, else `None`."""
-
-
 class _OneId(Struct):
-    """The calls that have one id, in their order; some programs use an id again and again."""
+    """The calls that have one id; some programs use an id again and again.
 
-    waiting: deque[_Asked] = msgspec.field(default_factory=lambda: deque(maxlen=_WAITING))
-    """Those without an answer."""
-    last: _Asked = ("", None)
+    Each is a tool with the place among the searches of the memory, `None` for another call.
+    """
+
+    waiting: deque[tuple[str, int | None]] = msgspec.field(
+        default_factory=lambda: deque(maxlen=_WAITING)
+    )
+    """Those without an answer, in their order."""
+    last: tuple[str, int | None] = ("", None)
     """The call that was answered last."""
-    times: dict[tuple[str, str], set[int]] = msgspec.field(default_factory=dict)
+    times: dict[tuple[str, str], set[int]] = {}
     """When something was asked of a tool."""
-
-    def is_copy(self, turn: Turn) -> bool:
-        """Return whether a call was recorded before; it is remembered."""
-        if turn.left_out == Dropped.DUPLICATE and self.times:
-            return True
-        at, times = turn.timestamp_ms, self.times.setdefault((turn.tool, turn.text), set())
-        is_copy = at in times or 0 in times or (not at and bool(times))
-        times.add(at)
-        return is_copy
-
-    def answered_by(self, turn: Turn) -> tuple[int | None, bool]:
-        """Return the place of the search that a result answers, and whether it is told again.
-
-        The place is `None` where nothing is answered, or a call of another tool.
-        """
-        # What is told again for the screen may call the same tool otherwise.
-        named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
-        for call in self.waiting:
-            if named in ("", call[0]):
-                self.waiting.remove(call)
-                self.last = call
-                return call[1], False
-        return (self.last[1] if named in ("", self.last[0]) else None), True
 
 
 class CallCollector:
@@ -278,17 +256,23 @@ class CallCollector:
 
     def add(self, turn: Turn) -> None:
         """Take in the next turn, whose text is whole and not masked."""
-        calls_of_id = self._by_id.get(turn.call_id)
+        of_id = self._by_id.get(turn.call_id)
         if turn.kind is TurnKind.TOOL_CALL:
             query = is_memory_search(turn.tool, turn.text)
             if query is None:
-                if calls_of_id is not None:
-                    calls_of_id.waiting.append((turn.tool, None))
+                if of_id is not None:
+                    of_id.waiting.append((turn.tool, None))
                 return
-            calls_of_id = self._by_id.setdefault(turn.call_id, _OneId())
-            if turn.call_id and calls_of_id.is_copy(turn):
-                return
-            calls_of_id.waiting.append((turn.tool, len(self._calls)))
+            of_id = self._by_id.setdefault(turn.call_id, _OneId())
+            if turn.call_id:
+                if turn.left_out == Dropped.DUPLICATE and of_id.times:
+                    return
+                at, times = turn.timestamp_ms, of_id.times.setdefault((turn.tool, turn.text), set())
+                is_copy = at in times or 0 in times or (not at and bool(times))
+                times.add(at)
+                if is_copy:
+                    return
+            of_id.waiting.append((turn.tool, len(self._calls)))
             arguments = parsed_arguments(turn.text)
             call = MemoryCall(
                 path=self._path,
@@ -301,10 +285,21 @@ class CallCollector:
                 problem=UNANSWERED,
             )
             self._calls.append(call)
-        elif turn.kind is TurnKind.TOOL_RESULT and calls_of_id is not None:
-            place, is_again = calls_of_id.answered_by(turn)
+        elif turn.kind is TurnKind.TOOL_RESULT and of_id is not None:
+            # What is told again for the screen may call the same tool otherwise.
+            named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
+            call_of = next((one for one in of_id.waiting if named in ("", one[0])), None)
+            if call_of is not None:
+                of_id.waiting.remove(call_of)
+                of_id.last = call_of
+            tool, place = of_id.last
+            is_again = call_of is None
             # Told twice: the one that can be read is kept.
-            if place is None or (is_again and self._calls[place].returned is not None):
+            if (
+                place is None
+                or named not in ("", tool)
+                or (is_again and self._calls[place].returned is not None)
+            ):
                 return
             returned, problem = read_answer(turn.text, is_error=turn.is_error)
             if not is_again or returned is not None:
@@ -320,17 +315,14 @@ class CallCollector:
 def _others(arguments: Mapping[str, Any]) -> dict[str, float | int | str | bool]:
     """Return the arguments beside the query that are single values which JSON can hold."""
     query = next((name for name in _QUERIES if _query(arguments.get(name))), "")
-    masked = redact_value(
-        {
-            whole(name): whole(value) if isinstance(value, str) else value
-            for name, value in arguments.items()
-            if isinstance(value, str | int | float)
-            and name != query
-            # `1E400` in a transcript is read as infinity.
-            and not (isinstance(value, float) and not math.isfinite(value))
-        }
-    )
-    items = masked.items() if isinstance(masked, dict) else ()
+    others = {
+        whole(name): whole(value) if isinstance(value, str) else value
+        for name, value in arguments.items()
+        # `1E400` in a transcript is read as infinity.
+        if (isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)))
+        and name != query
+    }
     return {
-        name: value[:LONGEST_QUERY] if isinstance(value, str) else value for name, value in items
+        name: value[:LONGEST_QUERY] if isinstance(value, str) else value
+        for name, value in cast("dict[str, Any]", redact_value(others)).items()
     }

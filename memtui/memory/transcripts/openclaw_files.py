@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+
+from memtui.memory.transcripts.generated import WRITTEN
 
 
 class TranscriptRules(Struct, frozen=True):
@@ -30,23 +31,8 @@ class TranscriptRules(Struct, frozen=True):
     """Masks what the release masks and more; else exactly what it masks."""
 
 
-RULES: Mapping[str, TranscriptRules] = {
-    rules.profile: rules
-    for rules in (
-        TranscriptRules(
-            "openclaw-2026.2",
-            lists_every_jsonl=True,
-            reads_archives=False,
-            drops_generated=False,
-        ),
-        TranscriptRules("openclaw-2026.4", reads_archives=False),
-        TranscriptRules("openclaw-2026.7"),
-        TranscriptRules(
-            "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True
-        ),
-    )
-}
-
+RULES: Final = {name: TranscriptRules(name, **rules) for name, rules in WRITTEN["rules"].items()}
+"""Those of every release, oldest first."""
 
 REGISTRY: Final = "sessions.json"
 
@@ -100,17 +86,14 @@ def file_kind(name: str) -> FileKind:
 def session_id(name: str) -> str | None:
     """Return the session that a transcript or an archive holds; `None` for other files."""
     kind = file_kind(name)
-    if kind is FileKind.TRANSCRIPT:
-        return name.removesuffix(_ENDING)
-    archive = _ARCHIVE.fullmatch(name) if kind in ARCHIVES else None
-    return archive["id"] if archive else None
+    return name.rpartition(_ENDING)[0] if kind is FileKind.TRANSCRIPT or kind in ARCHIVES else None
 
 
 def is_listed(name: str, rules: TranscriptRules) -> bool:
     """Return whether a release has the file in its index, if only with no text."""
     if rules.lists_every_jsonl:
         return "/" not in name and name.endswith(_ENDING)
-    return file_kind(name) is FileKind.TRANSCRIPT or file_kind(name) in ARCHIVES
+    return session_id(name) is not None
 
 
 def is_read(name: str, rules: TranscriptRules) -> bool:
