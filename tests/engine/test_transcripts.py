@@ -32,7 +32,6 @@ from memtui.model import Ranked, Reason, SourceCount
 from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
-from memtui.ranking.profiles import PROFILES
 from memtui.report.json_text import document_text, hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
@@ -587,27 +586,6 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         assert AWS not in document_text({"record": masked_record(record)})
         (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
         assert AWS not in "".join(engine.browse.source(chunk.path).lines)
-
-
-def test_another_list_has_conversations_read_anew(tmp_path: Path, homes: Homes) -> None:
-    homes.openclaw("a.jsonl", said("user", SECRETS))
-    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
-        before = held(tmp_path)["a.jsonl"]
-        for profile in ("memtui", "openclaw-2026.7"):
-            ranked = engine.search.ask("harbor", ranking=PROFILES[profile])
-            assert AWS not in shown(ranked)
-        engine.index.sync(wait=True)
-        assert held(tmp_path)["a.jsonl"] == before, "what is chosen on screen reads nothing anew"
-    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
-        stats = engine.index.status().last_sync
-        assert stats is not None
-        assert stats.chunks_written == 0
-    with indexed(tmp_path, homes, "openclaw-2026.7", "wide") as engine:
-        assert held(tmp_path)["a.jsonl"] == RELEASE.replace(AWS, MASKED_AWS)
-        assert engine.search.ask(AWS).hits == ()
-    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
-        assert held(tmp_path)["a.jsonl"] == before
-        assert AWS not in shown(engine.search.ask("harbor"))
 
 
 def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(

@@ -170,7 +170,7 @@ class Scene:
         self.times = [0.0]
         """Of the next looks, the last of them of all that follow."""
         self.follower = TranscriptFollower(
-            *(self.scan, self.read_index, self.changed.append),
+            *(lambda closing: self.scan(), self.read_index, self.changed.append),
             TranscriptSettings(delta_bytes=size, delta_messages=messages),
             failed=self.failed.append,
             clock=lambda: self.times.pop(0) if len(self.times) > 1 else self.times[0],
@@ -290,6 +290,3 @@ def test_an_index_that_cannot_be_read_ends_nothing(scene: Scene) -> None:
     scene.known = {"damaged": scene.known[FOLLOWED]}
     assert scene.follower.look() == 5.0
     assert scene.failed == ["cannot look at the transcripts: the index is damaged"]
-    scene.follower.start()
-    scene.follower.stop()
-    assert scene.follower.is_closing

@@ -124,14 +124,14 @@ class OwnTranscripts(TranscriptStore):
                 return {path: row for path, row in files.items() if row.source == SOURCE}
             return {}
 
-        self._follower = follower = TranscriptFollower(
-            lambda: discover_transcripts(self.scope, cancelled=lambda: follower.is_closing),
+        self._follower = TranscriptFollower(
+            lambda closing: discover_transcripts(self.scope, cancelled=closing),
             transcripts_in_index,
             indexer.sync,
             self._settings,
             failed=lambda text: indexer.record("transcripts", text),
         )
-        follower.start()
+        self._follower.start()
 
     def close(self) -> None:
         if self._follower is not None:

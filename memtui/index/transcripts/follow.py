@@ -25,13 +25,13 @@ _GONE: Stamp = (-1, -1, -1)
 class TranscriptFollower:
     """One daemon thread that looks at the transcripts and calls `changed` with what is due.
 
-    `scan` finds them, and `indexed` reads what the index holds of them; both run, as `changed`
-    does, on the follower's thread.
+    `scan` finds them, until what it is given says that it is time to end; `indexed` reads what the
+    index holds of them. Both run, as `changed` does, on the follower's thread.
     """
 
     def __init__(
         self,
-        scan: Callable[[], Discovery],
+        scan: Callable[[Callable[[], bool]], Discovery],
         indexed: Callable[[], Mapping[str, KnownFile]],
         changed: Callable[[tuple[str, ...]], None],
         settings: TranscriptSettings,
@@ -62,16 +62,11 @@ class TranscriptFollower:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether it is time to end; for what looks at many files."""
-        return self._closing.is_set()
-
     def look(self) -> float:
         """Look once; the seconds until the next look, so that looking stays a small load."""
         began = self._clock()
         try:
-            if due := self._due(self._scan()):
+            if due := self._due(self._scan(self._closing.is_set)):
                 self._changed(due)
         except (OSError, Cancelled, MemtuiError) as error:
             if not isinstance(error, Cancelled):

@@ -475,8 +475,15 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
             continue
         begins = entries[line.section] <= MOST_ENTRIES and _begins_with_day(text)
         for one in dates:
+            before = text[max(0, one.start - _BEFORE) : one.start]
+            # The date since when, or at which, something holds.
+            is_of_a_state = (
+                _FACTS["state_before"].search(before)
+                or _FACTS["state_after"].match(text, one.end)
+                or (_FACTS["in_brackets"].search(before) and _FACTS["now"].search(text))
+            )
             is_recent = today.year - one.day.year <= _OLDEST_YEARS
-            if is_recent and (_is_of_a_state(text, one) or (one.exact and begins)):
+            if is_recent and (is_of_a_state or (one.exact and begins)):
                 advice = (
                     f"stated of {one.shown}, in a note without a date that never decays: "
                     "move it to a dated note, or keep it current"
@@ -491,16 +498,6 @@ def _begins_with_day(text: str) -> bool:
     start = _FACTS["beginning"].match(text)
     at = start.end() if start is not None else 0
     return any(one.start == at and one.exact for one in _dates(text))
-
-
-def _is_of_a_state(text: str, one: _Date) -> bool:
-    """Return whether a date is the one since when, or at which, something holds."""
-    before = text[max(0, one.start - _BEFORE) : one.start]
-    return bool(
-        _FACTS["state_before"].search(before)
-        or _FACTS["state_after"].match(text, one.end)
-        or (_FACTS["in_brackets"].search(before) and _FACTS["now"].search(text))
-    )
 
 
 def _dates(text: str) -> Iterator[_Date]:

@@ -217,26 +217,6 @@ def _without_internal_context(text: str) -> str:
 # --- runs ---------------------------------------------------------------------------------
 
 
-def run_of(record: Mapping[str, Any], *, archived: bool) -> Run | None:
-    """Return the run that a record shows its whole transcript to be; `None` for most records.
-
-    A cron run is told by its records only in an archive: of a live session the registry knows it.
-    """
-    data = record.get("data")
-    data = data if isinstance(data, dict) else {}
-    own = data.get("runId")
-    is_bootstrap = record.get("type") == "custom" and record.get("customType") == _OURS["bootstrap"]
-    if is_bootstrap and isinstance(own, str) and own.startswith(_OURS["dreaming"]):
-        return Run.DREAMING
-    for place in (record, data):
-        run, of_session = run_of_key(place.get("runId")), run_of_key(place.get("sessionKey"))
-        if Run.DREAMING in (run, of_session):
-            return Run.DREAMING
-        if archived and of_session:
-            return of_session
-    return None
-
-
 def run_of_key(key: object) -> Run | None:
     """Return the run whose id or session key this is: dreaming, or one run of a cron job.
 

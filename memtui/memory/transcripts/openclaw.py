@@ -8,10 +8,11 @@ from typing import Final
 
 from memtui.memory.transcripts.generated import (
     SPEAKERS,
+    WRITTEN,
     Dropped,
     Run,
     normalise,
-    run_of,
+    run_of_key,
     spoken_line,
     wrap,
 )
@@ -82,8 +83,22 @@ class OpenClaw(TranscriptFormat):
         )
 
     def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
-        """Know a run by any of its records."""
-        return run_of(record, archived=archived)
+        """Know a run by any of its records.
+
+        A cron run is told only in an archive: of a live session the list of sessions knows it.
+        """
+        data, written = mapping_in(record, "data"), WRITTEN["openclaw"]
+        is_custom = record.get("type") == "custom"
+        is_bootstrap = is_custom and record.get("customType") == written["bootstrap"]
+        if is_bootstrap and text_in(data, "runId").startswith(written["dreaming"]):
+            return Run.DREAMING
+        for place in (record, data):
+            run, of_session = run_of_key(place.get("runId")), run_of_key(place.get("sessionKey"))
+            if Run.DREAMING in (run, of_session):
+                return Run.DREAMING
+            if archived and of_session:
+                return of_session
+        return None
 
     def turns(self, record: Record, line: int) -> list[Turn]:
         """Return the blocks of a message, or the one entry that another record is."""

@@ -8,7 +8,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
@@ -349,7 +348,13 @@ def milliseconds(value: object) -> int:
     A time without an offset is UTC. 0 for everything else.
     """
     if isinstance(value, str):
-        return _parsed_date(value)
+        try:
+            when = datetime.fromisoformat(trim(value))
+            when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+            return (when - _EPOCH) // timedelta(milliseconds=1)
+        except (ValueError, OverflowError):
+            # What is no date says nothing about when: the next place is looked at.
+            return 0
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     try:
@@ -375,14 +380,3 @@ def moment(milliseconds: int, microseconds: int = 0) -> datetime | None:
     except OverflowError:
         # A number in a transcript can be anything: it says nothing about when.
         return None
-
-
-@lru_cache(maxsize=64)
-def _parsed_date(text: str) -> int:
-    try:
-        when = datetime.fromisoformat(trim(text))
-        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        return (when - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        # What is no date says nothing about when: the next place is looked at.
-        return 0
