@@ -221,8 +221,10 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
 
 
 def _masked_neighbour(one: Neighbour) -> Neighbour:
-    chunk = replace(one.chunk, text=masked(one.chunk.text))
-    return replace(one, chunk=chunk, shared=tuple(map(masked, one.shared)))
+    text = masked(one.chunk.text)
+    lost = set(words_of(one.chunk.text)) - set(words_of(text))
+    shared = tuple(HIDDEN if word in lost else word for word in one.shared)
+    return replace(one, chunk=replace(one.chunk, text=text), shared=shared)
 
 
 def _neighbour_entry(neighbour: Neighbour) -> dict[str, object]:
