@@ -23,7 +23,7 @@ from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus, Floats, Note
-from tests.bench.frame import SECONDS, Measurement, Plan, paired, repeated
+from tests.bench.frame import SECONDS, Measurement, Plan, in_turns, repeated
 from tests.bench.programs import environment, runs_in_turns
 from tests.bench.search import by_leg
 
@@ -251,9 +251,8 @@ def _opening(store: ForeignStore, plan: Plan) -> Measurement:
         connection.execute(f"SELECT source, count(*) FROM {CHUNKS} GROUP BY 1").fetchall()
         connection.close()
 
-    took, bare = paired(
-        lambda _: Engine.open_agent(target, env={}, examine=False).close(),
-        theirs,
+    took, bare = in_turns(
+        (lambda _: Engine.open_agent(target, env={}, examine=False).close(), theirs),
         range(5 * plan.rounds),
     )
     name = f"foreign: open, {store.chunks:,}"
@@ -304,7 +303,7 @@ def _audit(store: ForeignStore, plan: Plan) -> Measurement:
             for _row in opened.connection.execute(statement):
                 pass
 
-    took, bare = paired(ours, theirs, range(plan.rounds), SECONDS)
+    took, bare = in_turns((ours, theirs), range(plan.rounds), SECONDS)
     opened.close()
     name = f"foreign: audit, {store.chunks:,}"
     return Measurement(name, took, "s", "SELECT of all rows", bare, size=store.chunks)

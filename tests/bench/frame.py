@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
@@ -157,47 +158,27 @@ def timed(action: Callable[[], object], scale: float = MILLISECONDS) -> tuple[fl
     return (perf_counter() - wall) * scale, (process_time() - cpu) * scale
 
 
-def repeated(
-    action: Callable[[T], object], cases: Iterable[T], scale: float = MILLISECONDS
-) -> Series:
-    """Measure one call for each case."""
-    series = Series()
-    for case in cases:
-        series.add(*timed(lambda case=case: action(case), scale))  # type: ignore[misc]
-    return series
-
-
-def paired(
-    ours: Callable[[T], object],
-    theirs: Callable[[T], object],
-    cases: Iterable[T],
-    scale: float = MILLISECONDS,
-    *,
-    after: Callable[[], object] = lambda: None,
-) -> tuple[Series, Series]:
-    """Measure both for each case, in turns: who goes first changes from case to case.
-
-    `after` is called after each of the two and not measured: what is done in the pauses.
-    """
-    first, second = Series(), Series()
-    for number, case in enumerate(cases):
-        turns = [(ours, first), (theirs, second)]
-        for action, series in turns if number % 2 else reversed(turns):
-            series.add(*timed(lambda action=action, case=case: action(case), scale))  # type: ignore[misc]
-            after()
-    return first, second
-
-
 def in_turns(
-    actions: Sequence[Callable[[], object]], cases: Iterable[object], scale: float = SECONDS
+    actions: Sequence[Callable[[T], object]], cases: Iterable[T], scale: float = MILLISECONDS
 ) -> list[Series]:
-    """Measure several for each case, in turns: another one goes first each time."""
+    """Measure each action for each case, in turns: another one goes first each time."""
     found = [Series() for _ in actions]
-    for number, _ in enumerate(cases):
-        first = number % len(actions)
-        for place in (*range(first, len(actions)), *range(first)):
-            found[place].add(*timed(actions[place], scale))
+    for number, case in enumerate(cases):
+        for turn in range(len(actions)):
+            place = (number + turn) % len(actions)
+            found[place].add(*timed(partial(actions[place], case), scale))
     return found
+
+
+def repeated(action: Callable[[T], object], cases: Iterable[T]) -> Series:
+    """Measure one call for each case."""
+    return in_turns([action], cases)[0]
+
+
+def memory_of(kind: str) -> int:
+    """Return the bytes of a line of this process's status, such as `RssAnon`; Linux only."""
+    status = Path("/proc/self/status").read_text("ascii")
+    return int(status.partition(f"{kind}:")[2].split()[0]) * 1024
 
 
 HEADER = ("measurement", "figure p50/p95 (cpu)", "reference p50 (cpu)", "ratio (cpu)", "aim")

@@ -52,7 +52,7 @@ from tests.bench.frame import (
     Plan,
     Series,
     in_turns,
-    paired,
+    memory_of,
 )
 from tests.support.conversations import WORDS
 
@@ -77,9 +77,11 @@ def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     with registered(loaded) as settings:
         texts = _texts(root, settings, next(folders))
         loaded.embed_documents(texts[:8])
-        took, alone = paired(
-            lambda _: _index(root, settings, next(folders)),
-            lambda _: loaded.embed_documents(texts),
+        took, alone = in_turns(
+            (
+                lambda _: _index(root, settings, next(folders)),
+                lambda _: loaded.embed_documents(texts),
+            ),
             range(plan.rounds),
             SECONDS,
         )
@@ -113,11 +115,12 @@ def _first_index(plan: Plan, count: int) -> Iterator[Measurement]:
         chunks = _chunks(paths, root)
         took, plain, same = in_turns(
             [
-                lambda: _index(root, settings, next(folders)),
-                lambda: _plain_index(paths, next(folders)),
-                lambda: _same_rows(paths, next(folders), chunks),
+                lambda _: _index(root, settings, next(folders)),
+                lambda _: _plain_index(paths, next(folders)),
+                lambda _: _same_rows(paths, next(folders), chunks),
             ],
             rounds,
+            SECONDS,
         )
         per_byte = _bytes_by_table(next(root.parent.rglob("index-*.db")), written)
     note = f"{written / 1e6:.1f} MB, {len(chunks):,} chunks"
@@ -159,9 +162,11 @@ def measure_start(plan: Plan) -> Iterator[Measurement]:
             Corpus().write(root, files)
         _index(root, settings, data)
         assert stat_all(root) == files
-        took, bare = paired(
-            lambda _, root=root, data=data: _index(root, settings, data),  # type: ignore[misc]
-            lambda _, root=root: stat_all(root),  # type: ignore[misc]
+        took, bare = in_turns(
+            (
+                lambda _, root=root, data=data: _index(root, settings, data),  # type: ignore[misc]
+                lambda _, root=root: stat_all(root),  # type: ignore[misc]
+            ),
             range(3 * plan.rounds),
             SECONDS,
         )
@@ -320,10 +325,7 @@ def resident(place: Store) -> None:
     with registered(provider) as settings, place.open(settings) as engine:
         for question in questions:
             engine.search.ask(question.text)
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-    sizes = dict(line.split(":", 1) for line in status.splitlines())
-    wanted = ("VmRSS", "RssAnon")
-    print(json.dumps({name: int(sizes[name].split()[0]) * 1024 for name in wanted}))
+        print(json.dumps({kind: memory_of(kind) for kind in ("VmRSS", "RssAnon")}))
 
 
 # --- conversations: the first index of many in a process that is searched meanwhile ---------------
@@ -365,7 +367,7 @@ def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
     def theirs(_: int) -> None:
         assert stat_all(folder) == count
 
-    took, bare = paired(ours, theirs, range(3 * plan.rounds), SECONDS)
+    took, bare = in_turns((ours, theirs), range(3 * plan.rounds), SECONDS)
     yield Measurement(f"start, {name} unchanged", took, "s", "scandir + stat", bare, "< 0.5 s")
     shutil.rmtree(place)
 
@@ -376,7 +378,7 @@ def _corpus_of(plan: Plan) -> tuple[Path, int]:
     place = plan.place / f"transcripts-{count}"
     folder = _sessions(place)
     if not folder.exists():
-        _write_transcripts(folder, count)
+        write_transcripts(folder, count)
         (place / "notes").mkdir()
         (place / "notes" / "MEMORY.md").write_text("# A note about the harbor\n", encoding="utf-8")
     return place, count
@@ -386,7 +388,7 @@ def _sessions(place: Path) -> Path:
     return place / "home" / "agents" / "main" / "sessions"
 
 
-def _write_transcripts(folder: Path, count: int) -> None:
+def write_transcripts(folder: Path, count: int) -> None:
     """Transcripts with words of their own: messages, and after each what a tool put out."""
     chosen = random.Random(0)
     output = " ".join(chosen.choices(WORDS, k=2000))
@@ -442,7 +444,7 @@ def index_and_search(place: Path) -> None:
                 # The writer has not made the file yet.
                 continue
             took.append((perf_counter() - asked) * MILLISECONDS)
-            anonymous = max(anonymous, _anonymous_bytes())
+            anonymous = max(anonymous, memory_of("RssAnon"))
         seconds = perf_counter() - began
         assert not engine.index.status().errors, engine.index.status().errors
         chunks = engine.index.status().chunks
@@ -459,9 +461,3 @@ def index_and_search(place: Path) -> None:
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
     print(json.dumps(measured))
-
-
-def _anonymous_bytes() -> int:
-    """Bytes of memory that are no pages of files."""
-    status = Path("/proc/self/status").read_text("ascii")
-    return int(status.partition("RssAnon:")[2].split()[0]) * 1024

@@ -27,7 +27,8 @@ from memtui.settings.schema import EmbeddingSettings, Settings, TranscriptSettin
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.bench.frame import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
-from tests.support.conversations import WORDS, Homes, line, said
+from tests.bench.indexing import TRANSCRIPT_BYTES, write_transcripts
+from tests.support.conversations import WORDS, Homes, said
 from tests.tui.harness import until
 
 MOST_MS = 50.0
@@ -37,7 +38,6 @@ _INTERVAL = 0.020
 _KEY_SECONDS = 0.070
 _SECONDS = 2.0
 _CONVERSATIONS = 60
-_MEGABYTE = 10**6
 _QUERIES = ("router vlan config", "standup time", "deploy rollback", "恐龙", "backup nas restore")
 
 
@@ -131,16 +131,7 @@ def _copy_the_demo(root: Path, times: int) -> None:
 def _many_conversations(place: Path) -> TranscriptHomes:
     """Write transcripts of 1 MB, a fifth of which is said, and one with a message of 5 MB."""
     homes, chosen = Homes(place), random.Random(5)
-    output = " ".join(chosen.choices(WORDS, k=2000))
-    tool = {"type": "message", "message": {"role": "toolResult", "content": output}}
-    parts = []
-    for number in range(_MEGABYTE // (5 * len(output) // 4)):
-        text = " ".join(chosen.choices(WORDS, k=400))
-        parts += [said(("user", "assistant")[number % 2], f"{text} conversation0000"), line(tool)]
-    whole = b"".join(parts)
-    for number in range(_CONVERSATIONS):
-        data = whole.replace(b"conversation0000", b"conversation%04d" % number)
-        homes.openclaw(f"{number:04}.jsonl", data)
-    pasted = " ".join(chosen.choices(WORDS, k=10**6))[: 5 * _MEGABYTE]
+    write_transcripts(place / "openclaw/agents/main/sessions", _CONVERSATIONS)
+    pasted = " ".join(chosen.choices(WORDS, k=10**6))[: 5 * TRANSCRIPT_BYTES]
     homes.openclaw("0001-pasted.jsonl", [said("user", pasted)])
     return homes.homes

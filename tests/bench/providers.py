@@ -14,7 +14,7 @@ from typing import Any, Final
 from memtui.embedding.registry import registration_of
 from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus
-from tests.bench.frame import SECONDS, Measurement, Plan, Series, paired
+from tests.bench.frame import SECONDS, Measurement, Plan, Series, in_turns
 from tests.bench.programs import environment
 from tests.support.known import DATA
 
@@ -56,8 +56,8 @@ def compare(name: str, model: str, rounds: str) -> None:
     ours, theirs = _ours(name, model), _BARE[name](model)
     for embed in (ours, theirs):
         embed(texts[:8])
-    first, second = paired(
-        lambda _: ours(texts), lambda _: theirs(texts), range(int(rounds)), SECONDS
+    first, second = in_turns(
+        (lambda _: ours(texts), lambda _: theirs(texts)), range(int(rounds)), SECONDS
     )
     # What a process of its own takes is not among the times of this one.
     cpu = name != "gguf"

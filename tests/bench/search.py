@@ -34,7 +34,7 @@ from tests.bench.frame import (
     Measurement,
     Plan,
     Series,
-    paired,
+    in_turns,
     repeated,
     timed,
 )
@@ -115,13 +115,13 @@ def by_leg(
         for leg, series in legs.items():
             series.wall.append(ranked.pool.states[leg].elapsed_ms)
 
-    paired(ours, bare.search, cases[:warm])
+    in_turns((ours, bare.search), cases[:warm])
     for series in legs.values():
         series.wall.clear()
     asked = cases[warm:]
-    whole = paired(ours, bare.search, asked)
+    whole, bound = in_turns((ours, bare.search), asked)
     alone = {Leg.KEYWORD: bare.words, Leg.VECTOR: bare.nearest}
-    return {None: whole, **{leg: (legs[leg], repeated(alone[leg], asked)) for leg in legs}}
+    return {None: (whole, bound), **{leg: (legs[leg], repeated(alone[leg], asked)) for leg in legs}}
 
 
 def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
@@ -154,7 +154,7 @@ def _hybrid(
     yield from _same_top_ten(size, connection, asked)
     few = asked[: PLAIN_QUESTIONS_LARGE if size >= 1_000_000 else PLAIN_QUESTIONS]
     plain = _plain(connection)
-    found, slow = paired(lambda question: engine.search.ask(question.text), plain, few)
+    found, slow = in_turns((lambda question: engine.search.ask(question.text), plain), few)
     yield Measurement(f"  plain SQL, {size:,}", found, "ms", "plain SQL", slow, size=size)
 
 
@@ -347,7 +347,7 @@ def _keyword(
         return leg.search(parse_query(question.text), DEPTH, None)
 
     theirs = _tantivy(connection, place / f"tantivy-{size}-v{VERSION}")
-    took, peer = _paired(ours, theirs, questions)
+    took, peer = _measured(ours, theirs, questions)
     limit = Limit(3.0) if size >= 1_000_000 else None
     return Measurement(
         name, took, "ms", "tantivy", peer, "<= 3x at 1M", limit=limit, size=size,
@@ -366,15 +366,13 @@ def _vector(size: int, connection: Connection, questions: Sequence[Question]) ->
     def ours(question: Question) -> object:
         return nearest(view, question.vector, DEPTH)
 
-    took, peer = _paired(ours, theirs, questions)
+    took, peer = _measured(ours, theirs, questions)
     return Measurement(name, took, "ms", "faiss flat", peer, size=size)
 
 
-def _paired(ours: Search, theirs: Search, questions: Sequence[Question]) -> tuple[Series, Series]:
-    for question in questions[:WARM_QUESTIONS]:
-        ours(question)
-        theirs(question)
-    return paired(ours, theirs, questions[WARM_QUESTIONS:])
+def _measured(ours: Search, theirs: Search, questions: Sequence[Question]) -> list[Series]:
+    in_turns((ours, theirs), questions[:WARM_QUESTIONS])
+    return in_turns((ours, theirs), questions[WARM_QUESTIONS:])
 
 
 def _tantivy(connection: Connection, place: Path) -> Search:

@@ -41,16 +41,6 @@ def mount(folder: Path, options: str) -> None:
     _call("mount", "-t", "tmpfs", "-o", options, "none", os.fspath(folder))
 
 
-def remount(folder: Path, options: str) -> None:
-    """Change how a file system is mounted."""
-    _call("mount", "-o", f"remount,{options}", os.fspath(folder))
-
-
-def unmount(folder: Path) -> None:
-    """Take a file system away, though it is in use."""
-    _call("umount", "--lazy", os.fspath(folder))
-
-
 def _call(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=20)
 
@@ -67,10 +57,6 @@ def fill(path: Path) -> None:
 
 
 # --- no room, no right ----------------------------------------------------------------------
-
-
-def _small_data(stage: Stage) -> None:
-    mount(stage.data, _SMALL)
 
 
 async def _disk_full(stage: Stage) -> None:
@@ -110,13 +96,9 @@ async def _read_only_data(stage: Stage) -> None:
     await stage.finds("wren", "memory/more.md")
 
 
-def _read_only_mount(stage: Stage) -> None:
-    mount(stage.data, f"{_SMALL},ro")
-
-
 async def _read_only_at_start(stage: Stage) -> None:
     await stage.named("cannot be made", "Read-only file system")
-    remount(stage.data, "rw")
+    _call("mount", "-o", "remount,rw", os.fspath(stage.data))
     await press(stage.pilot, "escape", "r")
     await stage.settled()
     await stage.recovers()
@@ -148,15 +130,12 @@ async def _permission_of_a_note(stage: Stage) -> None:
 # --- gone -----------------------------------------------------------------------------------
 
 
-def _mounted_root(stage: Stage) -> None:
-    mount(stage.root, _SMALL)
-
-
 async def _unmounted(stage: Stage) -> None:
     aside = stage.place / "aside"
     aside.mkdir()
     _call("mount", "--bind", os.fspath(stage.root), os.fspath(aside))
-    unmount(stage.root)
+    # Though it is in use.
+    _call("umount", "--lazy", os.fspath(stage.root))
     await stage.named("✗ error", "is empty")
     await stage.finds("heron", "memory/heron.md")
     _call("mount", "--bind", os.fspath(aside), os.fspath(stage.root))
@@ -237,14 +216,13 @@ async def _newer(stage: Stage) -> None:
 
 
 STORAGE_SCENES: Sequence[Scene] = (
-    Scene("disk full", _disk_full, prepare=_small_data),
-    Scene("disk full in a rebuild", _full_and_rebuilt, prepare=_small_data),
+    Scene("disk full", _disk_full, prepare=lambda stage: mount(stage.data, _SMALL)),
+    Scene("disk full in a rebuild", _full_and_rebuilt, prepare=lambda stage: mount(stage.data, _SMALL)),
     Scene("read-only folder", _read_only_data),
-    Scene("read-only file system at the start", _read_only_at_start, prepare=_read_only_mount,
-          opens=False),
+    Scene("read-only file system at the start", _read_only_at_start, prepare=lambda stage: mount(stage.data, f"{_SMALL},ro"), opens=False),
     Scene("permission for the folder lost in mid-run", _permission_lost),
     Scene("permission for a note lost in mid-run", _permission_of_a_note),
-    Scene("unmounted root", _unmounted, prepare=_mounted_root),
+    Scene("unmounted root", _unmounted, prepare=lambda stage: mount(stage.root, _SMALL)),
     Scene("root moved away", _root_gone),
     Scene("index deleted under the interface", _index_deleted, cache_dies=True),
     Scene("cache deleted under the interface", _cache_deleted, cache_dies=True),
@@ -331,10 +309,6 @@ async def _flood(stage: Stage) -> None:
     await stage.recovers()
 
 
-def _in_memory(stage: Stage) -> None:
-    mount(stage.root, "size=64m")
-
-
 async def _real_flood(stage: Stage) -> None:
     """1,000 files, each written often by another process: more than the kernel queues."""
     command = (sys.executable, "-c", _WRITER, os.fspath(stage.root / "memory"), str(_FILES))
@@ -370,7 +344,12 @@ WATCHING_SCENES: Sequence[Scene] = (
     Scene("inotify: no watches left", _no_watches, alone=True),
     Scene("inotify: no instances left", _no_instances, alone=True),
     Scene("100,000 events at once", _flood, alone=True),
-    Scene("100,000 events by real writes", _real_flood, prepare=_in_memory, alone=True),
+    Scene(
+        "100,000 events by real writes",
+        _real_flood,
+        prepare=lambda stage: mount(stage.root, "size=64m"),
+        alone=True,
+    ),
 )
 """Faults of events."""
 

@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -27,6 +27,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.search_screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
+from tests.bench.frame import memory_of
 from tests.trials.frame import Case, Options
 from tests.trials.processes import Nests
 from tests.tui.harness import press, settle, until
@@ -52,21 +53,7 @@ shared out anew: runs of one engine, each with 20 ± 20 bytes more in use at mos
 """
 
 _SURE = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """How something grows by event: least squares over the second half of the samples."""
-
-    per_event: float
-    error: float
-    """The standard error of `per_event`."""
-    first: float
-    last: float
-
-    def leaks(self, limit: float) -> bool:
-        """Whether it grows beyond its noise and beyond a limit by event."""
-        return self.per_event > _SURE * self.error and self.per_event > limit
+"""By how many standard errors a slope has to be above zero."""
 
 
 @dataclass
@@ -85,44 +72,33 @@ class Samples:
         for name, value in _held().items():
             self.held.setdefault(name, []).append(value)
 
-    def slope(self, name: str) -> Slope:
-        """How a quantity grows; the first half of the samples fills what is bounded."""
-        values = self.held[name]
-        half = len(values) // 2
-        per_event, error = least_squares(self.events[half:], values[half:])
-        return Slope(per_event, error, values[0], values[-1])
+    def slope(self, name: str) -> tuple[float, float]:
+        """Return the growth by event and its standard error, by least squares.
+
+        The first half of the samples, which fills what is bounded, is left out.
+        """
+        half = len(self.events) // 2
+        line, errors = np.polyfit(self.events[half:], self.held[name][half:], 1, cov=True)
+        return float(line[0]), float(errors[0, 0] ** 0.5)
 
     def failures(self) -> tuple[str, ...]:
-        """The quantities that grow."""
+        """The quantities that grow beyond their noise and beyond the limit by event."""
+        slopes = {name: self.slope(name) for name in self.held}
         return tuple(
-            f"{name}: {slope.per_event:.4g} ± {slope.error:.2g} per event, "
-            f"from {slope.first:,.0f} to {slope.last:,.0f}"
-            for name, limit in LIMITS.items()
-            if name in self.held and (slope := self.slope(name)).leaks(limit)
+            f"{name}: {slope:.4g} ± {error:.2g} per event, "
+            f"from {self.held[name][0]:,.0f} to {self.held[name][-1]:,.0f}"
+            for name, (slope, error) in slopes.items()
+            if slope > max(_SURE * error, LIMITS[name])
         )
 
     def facts(self) -> dict[str, float | int | str]:
         """The slopes for the table."""
         told: dict[str, float | int | str] = {"samples": len(self.events)}
-        for name in (name for name in LIMITS if name in self.held):
-            slope = self.slope(name)
-            told[f"{name} per event"] = f"{slope.per_event:.3g} ± {slope.error:.2g}"
-            told[f"{name} at the end"] = f"{slope.last:,.0f}"
+        for name, values in self.held.items():
+            slope, error = self.slope(name)
+            told[f"{name} per event"] = f"{slope:.3g} ± {error:.2g}"
+            told[f"{name} at the end"] = f"{values[-1]:,.0f}"
         return told
-
-
-def least_squares(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """The slope of the line nearest to the points, and its standard error.
-
-    Raises ValueError for fewer than three points.
-    """
-    if len(x) < 3:
-        raise ValueError("a slope with an error takes three points")
-    at, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    spread = at - at.mean()
-    slope = float(spread @ values / (spread @ spread))
-    rest = values - values.mean() - slope * spread
-    return slope, float(np.sqrt(rest @ rest / (len(x) - 2) / (spread @ spread)))
 
 
 def _held() -> Mapping[str, float]:
@@ -131,7 +107,8 @@ def _held() -> Mapping[str, float]:
     return {
         **({} if in_use is None else {"bytes in use": in_use}),
         "small blocks": sys.getallocatedblocks(),
-        "resident bytes": _anonymous_bytes(),
+        # Not of files: pages of a mapped database come and go with the cache.
+        "resident bytes": memory_of("RssAnon"),
         "open files": len(os.listdir("/proc/self/fd")),
         "threads": threading.active_count(),
         "connections": len(apsw.connections()),
@@ -172,15 +149,6 @@ def _bytes_in_use() -> float | None:
     told.restype = _MallocInfo
     info: _MallocInfo = told()
     return float(info.uordblks + info.hblkhd)
-
-
-def _anonymous_bytes() -> float:
-    """Resident memory that is no file's: pages of a mapped database come and go with the cache."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("RssAnon:"):
-                return float(line.split()[1]) * 1024
-    raise OSError("this system does not tell RssAnon")
 
 
 TWO_HOURS = 7200

@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pty
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -320,20 +320,7 @@ def in_pipe(command: Sequence[str], env: Mapping[str, str]) -> bytes:
 
 def in_pty(command: Sequence[str], env: Mapping[str, str]) -> bytes:
     """What a command writes to a terminal."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-    process = subprocess.Popen(command, env=dict(env), stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
-    data = b""
-    try:
-        while piece := os.read(master, 1 << 16):
-            data += piece
-    except OSError:
-        # Linux says so when the last writer has closed the terminal.
-        process.wait(120)
-    finally:
-        os.close(master)
-    return data
+    return in_pipe(["script", "-qec", shlex.join(command), "/dev/null"], env)
 
 
 def run(options: Options) -> Iterator[Case]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import random
-import re
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -17,18 +15,15 @@ from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
 from memtui.memory.care.rules import is_secret, known_tokens
 from memtui.settings.storage import sync_folder
-from tests.bench.programs import Screen
 from tests.e2e.terminal import terminal
-from tests.trials.__main__ import main
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES
-from tests.trials.file_changes import Change, Disk, Kind, Recorder
-from tests.trials.frame import PROGRAM, TRIALS, Result, load, markdown, record, trial_of
+from tests.trials.file_changes import Change, Disk, Kind
+from tests.trials.frame import PROGRAM, TRIALS, load, markdown, trial_of
 from tests.trials.fuzz import Target, targets, try_target
-from tests.trials.growth import Pump, expressions, pumps_of
+from tests.trials.growth import expressions
 from tests.trials.privacy import (
     QUERY,
-    Trace,
     all_of,
     complaints,
     holding,
@@ -39,28 +34,10 @@ from tests.trials.privacy import (
     under_umask,
     watched,
 )
-from tests.trials.soak import Samples, least_squares
+from tests.trials.soak import Samples
 from tests.trials.terminal import commands, environment, prepare, scenes, wrong_in, wrong_in_output
 
 README = Path(__file__).parents[2] / "README.md"
-
-
-def test_a_run_replaces_only_the_results_of_the_same_names(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.json"
-    record([Result("kills", "", 300), Result("fuzz", "", 10, ["broke"])], path)
-    record([Result("fuzz", "", 20)], path)
-    assert {name: (one["tried"], one["failed"]) for name, one in load(path).items()} == {
-        "kills": (300, []),
-        "fuzz": (20, []),
-    }
-
-
-def test_an_unknown_trial_is_named_and_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["nothing"])
-
-    assert ended.value.code == 2
-    assert "no trial 'nothing'" in capsys.readouterr().err
 
 
 def test_the_readme_holds_the_table_of_the_recorded_runs() -> None:
@@ -83,25 +60,6 @@ def test_every_call_of_re_is_found_with_its_pattern() -> None:
     assert any(one.methods == {"fullmatch"} for one in found)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "hard"),
-    [
-        (r"(a+)+$", Pump("a", "", "\x01")),
-        (r"[a-z]?[a-z]*(?:-[a-z]?[a-z]*)+", Pump("-a", "", "\x01")),
-        (r"\s+$", Pump(" ", "", "\x01")),
-    ],
-)
-def test_hard_texts_are_made_of_the_parts_of_a_pattern(pattern: str, hard: Pump) -> None:
-    assert hard in pumps_of(re.compile(pattern))
-
-
-def test_a_screen_understands_characters_and_sequences_that_come_in_parts() -> None:
-    screen = Screen(3, 10)
-    for part in (b"\x1b[2;", b"3H\xc3", b"\xa9t\xc3", b"\xa9\r\n\x1b[31mred"):
-        screen.feed(part)
-    assert screen.rows() == ["", "  \u00e9t\u00e9", "red"]
-
-
 # What follows took minutes, or longer than anybody waits, and ran with no other thread beside it.
 
 
@@ -119,14 +77,6 @@ def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     assert known_tokens(digits) == []
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
-
-
-def test_a_slope_and_its_error_are_those_of_least_squares() -> None:
-    assert least_squares([0, 1, 2, 3], [5, 7, 9, 11]) == pytest.approx((2, 0), abs=1e-12)
-    # By hand: slope 3/5, residuals 0.1, -0.3, 0.3, -0.1, variance 0.2/2 over 5.
-    assert least_squares([0, 1, 2, 3], [0, 0.2, 1.4, 1.6]) == pytest.approx((0.6, 0.02**0.5))
-    with pytest.raises(ValueError, match="three points"):
-        least_squares([0, 1], [0, 1])
 
 
 def test_what_grows_by_event_is_named_and_what_is_noise_is_not() -> None:
@@ -181,17 +131,6 @@ def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> 
     assert names == {(), ("kept",), ("new",), ("kept", "new")}
 
 
-def test_the_recorder_notes_what_python_wrote_before_it_is_renamed(tmp_path: Path) -> None:
-    path = tmp_path / "pointer"
-    path.write_bytes(b"index-1.db")
-    recorder = Recorder()
-    recorder.around(Change(Kind.RENAME, str(path), target="x"), lambda _: None)
-    assert recorder.entries == [
-        Change(Kind.WRITE, str(path), 0, b"index-1.db"),
-        Change(Kind.RENAME, str(path), target="x"),
-    ]
-
-
 def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,12 +172,6 @@ def test_promises_hold_for_inputs_that_nobody_wrote(target: Target, tmp_path: Pa
     case = try_target(target, target.share, SEED, tmp_path)
     assert not case.wrong, "\n".join(case.wrong)
     assert case.tried == target.share + len(target.kept())
-
-
-def test_the_same_seed_makes_the_same_inputs() -> None:
-    target = targets()[0]
-    made, again, other = ([*islice(target.inputs(seed), 20)] for seed in (1, 1, 2))
-    assert made == again != other
 
 
 def test_an_input_that_breaks_a_promise_is_kept_with_the_command_that_repeats_it(
@@ -307,12 +240,6 @@ def test_the_trace_shows_what_is_forbidden(tmp_path: Path) -> None:
     ]
     assert trace.outside([tmp_path]) == []
     assert trace.connections() == ["socket INET", "connect INET"]
-
-
-def test_a_line_that_is_not_understood_is_not_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "trace.1").write_text("strace: something else\n", encoding="utf-8")
-    read = read_trace(tmp_path / "trace", tmp_path)
-    assert read == Trace(str(tmp_path), surprises=["strace: something else"])
 
 
 def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> None:

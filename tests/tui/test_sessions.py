@@ -33,7 +33,6 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.settings.load import SettingsFiles
-from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
@@ -43,7 +42,6 @@ from memtui.tui.screens.sessions.listing import (
     Matches,
     filtered,
     in_order,
-    listing_facts,
     listing_row,
 )
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
@@ -56,13 +54,11 @@ from memtui.tui.screens.sessions.turn_view import (
     chunk_edges,
     chunk_of,
     display_text,
-    head_line,
     local_times,
     turn_of,
     turn_with_words,
     wrap,
 )
-from memtui.tui.screens.transcripts import source_facts, source_row
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, began, said, talk
 from tests.support.small_memory import SmallMemory
@@ -381,37 +377,6 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     assert "* entered" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
-
-
-# --- hostile text -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [1, 12, 44, 120])
-def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
-    evil = replace(
-        LISTINGS[1], agent=HOSTILE, model=HOSTILE, detail=HOSTILE, place=HOSTILE, session=HOSTILE
-    )
-    bad = Turn(1, TurnKind.TOOL_CALL, HOSTILE, HOSTILE, 10, tool=HOSTILE, left_out=HOSTILE)
-    source = replace(SOURCE, name=HOSTILE, folder=HOSTILE, detail=HOSTILE)
-    rows = [
-        listing_row(evil, Matches(2, 9), lines=2),
-        call_row("a", replace(MOVED.call, tool=HOSTILE), replace(MOVED, problem=HOSTILE)),
-        source_row(source, False, UNICODE),
-        *comparison_rows(MOVED, UNICODE),
-    ]
-    drawn = [line for row in rows for line in row.draw(width).split("\n")]
-    drawn += [
-        head_line(each, "", is_open=False, width=width, glyphs=UNICODE)
-        for each in (
-            bad,
-            replace(bad, kind=TurnKind.MESSAGE),
-            replace(bad, kind=TurnKind.MALFORMED),
-        )
-    ]
-    assert all(line.cell_length <= width for line in drawn)
-    told = [value.plain for _, value in (*listing_facts(evil, Matches(1)), *source_facts(source))]
-    for text in (*told, *(line.plain for line in drawn), display_text(HOSTILE)):
-        assert HOSTILE_PATTERN.search(text) is None, text
 
 
 # --- the screen while things change ---------------------------------------------------------------
