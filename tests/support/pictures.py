@@ -10,12 +10,9 @@ from typing import Any
 
 from rich.cells import cell_len
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from memtui.tui.app import MemtuiApp
-from memtui.tui.screens.choosers import PlacePrompt
 from memtui.tui.screens.dialogs import Confirm, DifferenceScreen
-from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.providers import ProvidersScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.agent_scenes import CHANGED
@@ -85,34 +82,6 @@ async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
         before = now
         await settle(app, pilot)
         await pilot.pause(0.15)
-
-
-async def press_explain(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the explanation of the second result."""
-    await pilot.press("down", "f4")
-    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
-    await everything_found(app, pilot)
-
-
-async def trace_a_note(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Name a note that is not in the list, and wait until everything about it is known."""
-    await pilot.press("escape", "t")
-    await until(pilot, lambda: isinstance(app.screen, PlacePrompt), 30)
-    app.screen.query_one(Input).value = "2026-04-21"
-    await rest(app, pilot)
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(app.screen, ExplainScreen), 30)
-    await everything_found(app, pilot)
-
-
-async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Wait until the explain screen looks for nothing any more."""
-
-    def found() -> bool:
-        screen = app.screen
-        return isinstance(screen, ExplainScreen) and not screen.explained.due
-
-    await until(pilot, found, 60)
 
 
 async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
