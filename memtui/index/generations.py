@@ -29,7 +29,14 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.schema import check_version, read_meta
-from memtui.settings.storage import NO_FILE, StateFolder, file_state, make_private, sync_folder
+from memtui.settings.storage import (
+    NO_FILE,
+    TEMPORARY,
+    StateFolder,
+    file_state,
+    make_private,
+    sync_folder,
+)
 
 _CURRENT = "CURRENT"
 _OWNER = "writer.json"
@@ -135,7 +142,7 @@ class IndexFolder:
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
-        left = [path for name in (_CURRENT, _OWNER) for path in self.folder.glob(f".{name}-*")]
+        left = list(self.folder.glob(f"{TEMPORARY}*"))
         for path in self.folder.glob("index-*"):
             match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.

@@ -99,7 +99,8 @@ def file_state(path: Path) -> FileState:
 
 # A half-written file of this age, in seconds, belongs to no process that still writes.
 _ABANDONED = 3600.0
-_TEMPORARY = ".memtui-"
+TEMPORARY = ".memtui-"
+"""How the names of files begin that replace others once they are written."""
 
 
 class StateFolder:
@@ -118,7 +119,7 @@ class StateFolder:
             raise ValueError(f"not a plain file name: {name!r}")
         make_private(self.path)
         # What processes that were killed left of the file they were writing is removed.
-        for path in self.path.glob(f"{_TEMPORARY}*"):
+        for path in self.path.glob(f"{TEMPORARY}*"):
             # Another process may be removing it as well.
             with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mtime < time.time() - _ABANDONED:
@@ -233,7 +234,7 @@ def _present(target: Path) -> tuple[bytes, str]:
 def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Yield a synced file beside a target to put in its place, and remove it at the end."""
     # The name of the target may be as long as names can be.
-    temporary = target.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     write_new(temporary, data, mode)
     try:
         yield temporary

@@ -60,7 +60,7 @@ _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
 _MAY_LIE_AROUND = re.compile(
-    r"CURRENT|cache\.db(-wal|-shm|-journal)?|writer\.(lock|json)|\.(CURRENT|writer\.json)-[0-9a-f]+|"
+    r"CURRENT|cache\.db(-wal|-shm|-journal)?|writer\.(lock|json)|\.memtui-[0-9a-f]+|"
     r"index-\d+\.db(\.building)?(-wal|-shm|-journal)?"
 )
 # A reader that closes last may not remove the log of the live index, which is empty then.
