@@ -35,6 +35,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.trace import difference, explain
 from tests.support.dice import examples
+from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
 
 APPLY: Mapping[Operation, Callable[[float, float], float]] = {
@@ -221,7 +222,6 @@ def test_the_order_and_the_twins_are_those_of_the_definition(
 ASKED_AT = datetime(2026, 11, 16, tzinfo=UTC)
 OLD = int((ASKED_AT - timedelta(days=460)).timestamp()) * 10**9
 RELEASES = ("2026.2", "2026.4", "2026.7", "2026.9")
-AGED, NEW, OLDER = "memory/2026-10-17.md", "memory/2026-11-16.md", "memory/2026-01-01.md"
 
 
 def of(
@@ -240,56 +240,15 @@ def of(
     return replace(made, hits={**made.hits, leg: given})
 
 
-@pytest.mark.parametrize(
-    ("candidates", "mode", "changes", "orders"),
-    [
-        # The lower-case memory file is evergreen in the first release only.
-        (
-            of({"memory.md": 0.9, "MEMORY.md": 0.8}, {}, mtime_ns=OLD),
-            SearchMode.HYBRID,
-            {"ages": True},
-            [["memory.md", "MEMORY.md"], *[["MEMORY.md", "memory.md"]] * 3],
-        ),
-        # Keyword search alone does not age in the first release.
-        (
-            of({}, {OLDER: 1.0, NEW: 0.5}),
-            SearchMode.KEYWORD_ONLY,
-            {"ages": True},
-            [[OLDER, NEW], *[[NEW, OLDER]] * 3],
-        ),
-        # Vectors alone are sorted again by what decay left in the newest release.
-        (
-            of({OLDER: 0.9, NEW: 0.8}, {}),
-            SearchMode.VECTOR_ONLY,
-            {"ages": True},
-            [*[[OLDER, NEW]] * 3, [NEW, OLDER]],
-        ),
-        # Scores that decay makes equal keep the order of the legs.
-        (
-            of({AGED: 0.8}, {"MEMORY.md": 0.4}),
-            SearchMode.HYBRID,
-            {"ages": True, "vector_weight": 0.5, "keyword_weight": 0.5},
-            [None, [AGED, "MEMORY.md"], [AGED, "MEMORY.md"], None],
-        ),
-        # Pictures count by their vector, unless vectors count for nothing.
-        (
-            of({"notes/a.md": 0.9, "media/photo.png": 0.8}, {}),
-            SearchMode.HYBRID,
-            {},
-            [None, None, None, ["media/photo.png", "notes/a.md"]],
-        ),
-    ],
-    ids=["lower case", "keywords", "vectors", "ties", "pictures"],
-)
-def test_the_order_of_each_release(
-    candidates: CandidatePool, mode: SearchMode, changes: dict[str, Any], orders: list[Any]
-) -> None:
-    ages, changes = changes.get("ages", False), {k: v for k, v in changes.items() if k != "ages"}
+@pytest.mark.parametrize("case", load("release_orders"))
+def test_the_order_of_each_release(case: str) -> None:
+    vector, keyword, mode, ages, changes, orders = load("release_orders")[case]
+    candidates = of(vector, keyword, mtime_ns=OLD)
     for release, order in zip(RELEASES, orders, strict=True):
         base = PROFILES[f"openclaw-{release}"]
         decay, mmr = replace(base.decay, enabled=ages), replace(base.mmr, enabled=False)
         ranking = replace(base, min_score=0.0, decay=decay, mmr=mmr, **changes)
-        ranked = rank(candidates, for_mode(ranking, mode), now=ASKED_AT)
+        ranked = rank(candidates, for_mode(ranking, SearchMode(mode)), now=ASKED_AT)
         if order is not None:
             assert [hit.chunk.id for hit in ranked.hits] == order, release
 
