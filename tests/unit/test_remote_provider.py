@@ -102,7 +102,7 @@ def test_too_long_a_text_is_not_sent() -> None:
 
 
 def test_batches_by_bytes_and_count_in_order() -> None:
-    texts = [f"{number} " + "x" * (700 * (number % 7)) for number in range(100)]
+    texts = [f"{number} " + "x" * (700 * (number % 7) * (number < 60)) for number in range(100)]
     with embedding_server() as server, remote_provider(choice_at("openai", server)) as it:
         np.testing.assert_array_equal(it.embed_documents(texts), rows_of(texts))
         sizes = [len(texts_in(seen)) for seen in server.seen]
