@@ -87,6 +87,7 @@ def test_a_file_of_two_places_is_kept_once(homes: Homes, tmp_path: Path) -> None
     assert len(files) == len(set(files))
     clash = [file for file in found.skipped if file.reason is Reason.DUPLICATE_FILE]
     assert any("sessions/a.jsonl is another" in file.detail for file in clash)
+    assert any(file.detail == "already found as sessions/a.jsonl" for file in clash)
 
 
 def test_a_note_wins_over_a_transcript_of_its_name(tmp_path: Path) -> None:
