@@ -28,14 +28,9 @@ from memtui.report.status import agent_gets_words
 from memtui.retrieval.query import parse_query
 
 _INDENT, _BAR = 8, 16
-UNICODE: Mapping[str, str] = {
-    **{"vector": "█", "keyword": "▒", "gain": "▓", "mmr": "◇", "decay": "╌", "loss": "╌"},
-    **{"up": "▲", "down": "▼"},
-}
-ASCII: Mapping[str, str] = {
-    **{"vector": "#", "keyword": "=", "gain": "+", "mmr": "x", "decay": ".", "loss": "."},
-    **{"up": "+", "down": "-"},
-}
+_PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down")
+UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼", strict=True))
+ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-", strict=True))
 """One character for each part of a bar, and for a movement."""
 
 

@@ -242,29 +242,27 @@ def _checked(
             is_unset = given.value == "" and type(None) in leaf.parts()
             value = None if is_unset else convert(value, leaf.type, strict=strict)
         except (ValueError, RecursionError) as error:
-            message, hint = _explained(leaf, given.value, error)
+            message, hint = f"must {leaf.rule}", ""
+            shown = shown_value(leaf.key, given.value)
+            shown = repr(shown) if isinstance(shown, str | int | float) else type(shown).__name__
+            if leaf is _PROFILE_START and isinstance(given.value, str):
+                message = f"no built-in profile {given.value[:80]!r}: "
+                message += "own profiles do not start from one another"
+                hint = nearest_profile(given.value, BUILT_IN)
+            elif isinstance(error, UnicodeEncodeError):
+                message = f"must be Unicode, not {shown[:80]}"
+            elif not isinstance(error, ValidationError):
+                message = f"cannot be used: {type(error).__name__}"
+            elif leaf.is_list:
+                is_list = isinstance(given.value, list)
+                message = f"each {message}" if is_list else "must be a list"
+            elif leaf.key != KEY_VARIABLE:
+                # Whoever gives no name of a variable may have given the key itself.
+                message += f", not {shown[:80]}"
             problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
         else:
             layer[key] = given._replace(value=value)
     return layer, problems
-
-
-def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
-    """Return what a value must be instead, in one line, and what to do."""
-    if leaf is _PROFILE_START and isinstance(value, str):
-        message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
-        return message, nearest_profile(value, BUILT_IN)
-    if not isinstance(error, ValidationError | UnicodeEncodeError):
-        return f"cannot be used: {type(error).__name__}", ""
-    if leaf.key == KEY_VARIABLE:
-        # Whoever gives no name of a variable may have given the key itself.
-        return f"must {leaf.rule}", ""
-    if leaf.is_list:
-        return f"each must {leaf.rule}" if isinstance(value, list) else "must be a list", ""
-    value = shown_value(leaf.key, value)
-    shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-    rule = "be Unicode" if isinstance(error, UnicodeEncodeError) else leaf.rule
-    return f"must {rule}, not {shown[:80]}", ""
 
 
 # --- the settings in force ------------------------------------------------------------------------

@@ -48,25 +48,23 @@ def shown_value(key: str, value: Any) -> Any:
 
 def masked_text(text: str) -> str:
     """A text in which everything that looks like a key is masked, in addresses user and query."""
-    without_secrets = _WORD.sub(_addresses_shown, text) if "://" in text else text
+    without_secrets = _WORD.sub(_addresses_shown, text)
     return redact(without_secrets, OPENCLAW_2026_4, _TOKENS, masked=lambda token: MASK)
 
 
 def _addresses_shown(word: re.Match[str]) -> str:
+    """Addresses without users and queries; in time that grows with their length."""
     scheme, *addresses = word[0].split("://")
-    return "://".join((scheme, *map(_address_shown, addresses)))
-
-
-def _address_shown(address: str) -> str:
-    """What follows the scheme, without user and query; in time that grows with its length."""
-    end = _END.search(address)
-    host = address[: end.start()] if end is not None else address
-    # A password that nobody has escaped holds anything: what is no port may be one.
-    user = address if not _PORT.fullmatch(host) else host
-    if "@" in user:
-        address = MASK + address[user.rindex("@") :]
-    query = _QUERY.search(address)
-    return address if query is None else f"{address[: query.start()]}?{MASK}"
+    shown = [scheme]
+    for address in addresses:
+        host = _END.split(address, maxsplit=1)[0]
+        # A password that nobody has escaped holds anything: what is no port may be one.
+        user = host if _PORT.fullmatch(host) else address
+        before, at, _ = user.rpartition("@")
+        hidden = MASK + address[len(before) :] if at else address
+        place, *query = _QUERY.split(hidden, maxsplit=1)
+        shown.append(f"{place}?{MASK}" if query else place)
+    return "://".join(shown)
 
 
 def shown_command(command: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any, Final
 
 from msgspec import Struct
@@ -90,11 +91,9 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
 
     def put(setting: str, value: Any, source: str) -> None:
         """Keep a setting; a number is brought within the range that the schema has for it."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            inside = value
-            for meta in leaves()[setting].metas:
-                inside = inside if meta.ge is None else max(inside, meta.ge)
-                inside = inside if meta.le is None else min(inside, meta.le)
+        for meta in leaves()[setting].metas:
+            inside = value if meta.ge is None else max(value, meta.ge)
+            inside = inside if meta.le is None else min(inside, meta.le)
             if inside != value:
                 cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
             value = inside
@@ -174,28 +173,28 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
         "decay_enabled": ranking.decay.enabled,
         "half_life_days": max(1, math.floor(days)) if math.isfinite(days) else 36500,
     }
-    lines = [f"// OpenClaw {rules_release}: merge into openclaw.json", "{"]
-    inside: list[str] = []
+    document: dict[str, Any] = {}
     for field, value in values.items():
         if has_no_effect(_NAMES[field], rules_release):
             continue
         *tables, name = f"{layout_of(rules_release)}.{_NAMES[field]}".split(".")
-        shared = next(
-            (at for at, name in enumerate(inside) if tables[at : at + 1] != [name]), len(inside)
-        )
-        lines += _closed(len(inside), shared)
-        inside = tables
-        lines += [f"{_INDENT * (at + 1)}{inside[at]}: {{" for at in range(shared, len(inside))]
+        table = reduce(lambda outer, part: outer.setdefault(part, {}), tables, document)
         default = getattr(defaults, field)
         note = "" if value == default else f" // default {_json(default)}"
-        lines.append(f"{_INDENT * (len(inside) + 1)}{name}: {_json(value)},{note}")
-    lines += [*_closed(len(inside), 0), "}"]
+        table[name] = f"{_json(value)},{note}"
+    lines = [f"// OpenClaw {rules_release}: merge into openclaw.json", "{", *_lines(document), "}"]
     return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, rules_release, values)))
 
 
-def _closed(depth: int, shared: int) -> list[str]:
-    """Return the ends of the tables below the first `shared` ones."""
-    return [f"{_INDENT * at}}}," for at in range(depth, shared, -1)]
+def _lines(table: Mapping[str, Any], indent: str = _INDENT) -> Iterator[str]:
+    """Yield the lines of an object whose values are written already."""
+    for name, value in table.items():
+        if isinstance(value, str):
+            yield f"{indent}{name}: {value}"
+        else:
+            yield f"{indent}{name}: {{"
+            yield from _lines(value, indent + _INDENT)
+            yield f"{indent}}},"
 
 
 def _json(value: Any) -> str:
