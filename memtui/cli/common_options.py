@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from functools import wraps
@@ -145,38 +144,36 @@ def refuse_several(given: Mapping[str, bool]) -> None:
         raise SettingsError(f"{' and '.join(names)} exclude each other")
 
 
-_EXPECTED: Final = {
-    "weights": "not two numbers such as 0.3,0.7",
-    "minimum": "neither a score such as 0.35 nor off",
-    "moment": "not a time such as 2026-02-11T09:00",
-}
-
 # --- values -------------------------------------------------------------------------------------
 
 
-def parse_value(kind: str, text: str) -> Any:
-    """Parse the weights of both legs, a minimum score or `off`, or a time, UTC by default."""
-    try:
-        match kind:
-            case "weights":
-                vector, keyword = map(float, text.split(","))
-                return vector, keyword
-            case "minimum":
-                return NO_MINIMUM if text == NO_MINIMUM else float(text)
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is {_EXPECTED[kind]}") from None
+def parsed(parse: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
+    """Return a parser of an option's value that tells what is expected instead of a wrong one."""
+
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except (ValueError, OverflowError):
+            raise click.BadParameter(f"{text!r} is {expected}") from None
+
+    return read
 
 
-def parse_day(text: str) -> str:
-    """Parse a day."""
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        raise click.BadParameter(f"{text!r} is no day such as 2026-02-11")
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no day: {error}") from None
+def _weights(text: str) -> tuple[float, float]:
+    vector, keyword = map(float, text.split(","))
+    return vector, keyword
+
+
+def _moment(text: str) -> datetime:
+    """Parse a time, UTC by default."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _day(text: str) -> str:
+    if date.fromisoformat(text).isoformat() != text:
+        raise ValueError(text)
+    return text
 
 
 # --- completion of names ------------------------------------------------------------------------
@@ -190,12 +187,6 @@ def agent_names(ctx: click.Context) -> list[str]:
     agents = agents_here(ctx.obj.env, ctx.obj.home)
     names = {agent.name for agent in agents if agent.database is not None}
     return sorted(name for name in names if name == safe_line(name))
-
-
-def own_profile_names(ctx: click.Context) -> list[str]:
-    """Return the names of the profiles of the user's own file, which can be removed."""
-    paths = map(path_of, _loaded_for(ctx).layers[Source.USER])
-    return [*dict.fromkeys(path[1] for path in paths if path[0] == PROFILES)]
 
 
 def _loaded_for(ctx: click.Context) -> Loaded:
@@ -223,15 +214,24 @@ _TYPES: Final[Mapping[str, Any]] = {
     "float": float,
     "file": click.Path(),
     "file or -": click.Path(allow_dash=True),
-    "day": parse_day,
-    "moment": lambda text: parse_value("moment", text),
-    "weights": lambda text: parse_value("weights", text),
-    "minimum": lambda text: parse_value("minimum", text),
+    "day": parsed(_day, "no day such as 2026-02-11"),
+    "moment": parsed(_moment, "not a time such as 2026-02-11T09:00"),
+    "weights": parsed(_weights, "not two numbers such as 0.3,0.7"),
+    "minimum": parsed(
+        lambda text: text if text == NO_MINIMUM else float(text),
+        "neither a score such as 0.35 nor off",
+    ),
 }
 _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,
     "profiles": lambda ctx: [*BUILT_IN, *_loaded_for(ctx).settings.profiles],
-    "own profiles": own_profile_names,
+    "own profiles": lambda ctx: [
+        *dict.fromkeys(
+            path[1]
+            for path in map(path_of, _loaded_for(ctx).layers[Source.USER])
+            if path[0] == PROFILES
+        )
+    ],
     "sources": lambda ctx: ["openclaw", "claude-code", "codex"],
 }
 """The names that a shell offers for a parameter, those that begin as what is typed."""

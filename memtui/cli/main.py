@@ -327,9 +327,7 @@ def _crash(error: Exception) -> MemtuiError:
         state = StateFolder()
         where = str(state.path / "crash.log")
         state.write_text("crash.log", masked_text("".join(traceback.format_exception(error))))
-    except OSError as failure:
-        where = f"nowhere ({failure.strerror})"
-    except SettingsError as failure:
-        where = f"nowhere ({failure.message})"
+    except (OSError, SettingsError) as failure:
+        where = f"nowhere ({getattr(failure, 'strerror', failure)})"
     message = masked_text(f"this should not have happened: {type(error).__name__}: {error}")
     return MemtuiError(message, hint=f"traceback in {where}", code="internal")

@@ -24,7 +24,6 @@ from memtui.settings.openclaw.schema import (
     Layout,
     MemorySearchConfig,
     OpenClawConfig,
-    enabled_sources,
     normalised_weights,
 )
 from memtui.text.sanitize import safe_line
@@ -380,21 +379,21 @@ class _Reader:
         if is_new and is_old:
             text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
             self.problems.append(text)
-        shared = [] if layout is None else [self._table(document, layout, layout.split("."))]
+        place = layout or OLD_LAYOUT
+        shared = self._table(document, place, place.split("."))
         citations = deep(document, "memory", "citations")
         if citations not in _CITATIONS:
             if citations is not None:
                 self.problems.append("memory.citations: must be auto, on or off; auto is used")
             citations = "auto"
-        for_others = self._search(shared, citations)
+        for_others = self._search([shared], citations)
         marked = [agent.name for agent in agents if agent.content.get("default") is True]
         default = (marked or [agents[0].name])[0]
         steps = steps_of(layout)
         configs = []
         for agent in agents:
             place = f"{agent.place}.{'.'.join(steps)}"
-            own = [] if layout is None else [self._table(agent.content, place, steps)]
-            search = self._search([*shared, *own], citations)
+            search = self._search([shared, self._table(agent.content, place, steps)], citations)
             if search.store_path:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
                 search = replace(search, store_path=str(store))
@@ -462,9 +461,9 @@ class _Reader:
             chunk_overlap=min(tokens - 1, max(0, config.chunk_overlap)),
             vector_weight=vector,
             text_weight=text,
-            sources=enabled_sources(
-                config.sources or MemorySearchConfig().sources, sessions=sessions
-            ),
+            # Transcripts only where they are allowed, notes where nothing is.
+            sources=tuple(name for name in config.sources if name != "sessions" or sessions)
+            or MemorySearchConfig().sources,
             multimodal_modalities=modalities if config.multimodal_enabled else (),
             citations=citations,
             set_keys=frozenset(set_keys),

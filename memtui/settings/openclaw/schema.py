@@ -7,7 +7,7 @@ Every reader raises `ValueError` whose message continues "KEY: ".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
@@ -161,11 +161,6 @@ def finite_or(otherwise: Any, read: Reader) -> Reader:
 
 
 # --- rules between values ---------------------------------------------------------------------
-
-
-def enabled_sources(written: Iterable[str], *, sessions: bool) -> tuple[str, ...]:
-    """Return the sources that hold: transcripts only where allowed, notes where nothing is."""
-    return tuple(name for name in written if name != "sessions" or sessions) or ("memory",)
 
 
 def normalised_weights(vector: float, keyword: float) -> tuple[float, float]:
