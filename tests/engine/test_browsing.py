@@ -16,7 +16,7 @@ from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
 from memtui.engine.ports import Partial, SearchRequest
 from memtui.model import CandidatePool, Reason
-from memtui.model.browsing import FileState
+from memtui.model.browsing import CareRule, FileState
 from memtui.settings.schema import EmbeddingSettings, MemorySettings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory
@@ -82,6 +82,26 @@ def test_without_vectors_a_record_says_why(memory: SmallMemory) -> None:
     assert record is not None
     assert (record.norm, record.provider, record.vector_state) == (None, "", Reason.NO_VECTORS)
     assert (like.by_vector, like.vector_state) == ((), Reason.NO_VECTORS)
+
+
+def test_near_duplicates_are_told_of_a_chunk_and_by_care(
+    engine: Engine, memory: SmallMemory
+) -> None:
+    text = "# Copied\n\n" + " ".join(f"word{number}" for number in range(60)) + "\n"
+    copies = {"one": text, "two": text, "near": text.replace("word30", "other")}
+    for name, copied in copies.items():
+        (memory.root / f"memory/{name}.md").write_text(copied, "utf-8")
+    engine.index.sync(wait=True)
+    (chunk,) = engine.browse.chunks_of("memory/one.md")
+    scores = {one.chunk.path: one.score for one in engine.browse.neighbours(chunk.id).duplicates}
+    assert scores.keys() == {"memory/two.md", "memory/near.md"}
+    assert 0.6 <= scores["memory/near.md"] < scores["memory/two.md"] == 1.0
+    pairs = {
+        (one.place.path, one.other.path)
+        for one in engine.browse.care().findings
+        if one.rule is CareRule.NEAR_DUPLICATE and one.other is not None
+    }
+    assert {("memory/near.md", "memory/one.md"), ("memory/one.md", "memory/two.md")} <= pairs
 
 
 # --- the history ----------------------------------------------------------------------------------

@@ -158,6 +158,13 @@ def test_a_note_that_is_gone_is_still_what_the_index_held(engine: Engine, root: 
     assert step(found, Station.INDEXED).reason is Reason.STALE
 
 
+@pytest.mark.parametrize(("place", "chunks"), [("memory/blank.md", 0), ("MEMORY.md:77", 1)])
+def test_a_line_without_a_chunk_says_so(engine: Engine, place: str, chunks: int) -> None:
+    found = ask(engine, place)
+    assert lost(found) == (Station.INDEXED, Reason.NO_CHUNK_AT_LINE)
+    assert found.steps[-1].numbers["chunks"] == chunks
+
+
 def test_before_the_first_index_everything_waits_for_it(
     root: Path, tmp_path: Path, provider: HashedProvider
 ) -> None:
