@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector, maker_of
 from memtui.errors import IndexUnusable
@@ -92,7 +92,9 @@ class EmbeddingCache:
             return vectors
         query = f"SELECT text_hash, dims, vector {_OF_IDENTITY}"
         bindings = _bindings(identity, hashes)
-        rows = self._run(lambda connection: connection.execute(query, bindings).fetchall())
+        rows: list[Any] = self._run(
+            lambda connection: connection.execute(query, bindings).fetchall()
+        )
         for text_hash, dims, blob in rows:
             is_whole = isinstance(blob, bytes) and isinstance(dims, int)
             if not is_whole or dims != (identity.dimensions or dims) or len(blob) != 4 * dims:

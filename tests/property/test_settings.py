@@ -20,14 +20,7 @@ from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems
-from memtui.settings.keys import (
-    base_of,
-    has_rules_of,
-    keys_for,
-    nested,
-    tables,
-    values_of,
-)
+from memtui.settings.keys import base_of, has_rules_of, keys_for, nested, tables, values_of
 from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
 from memtui.settings.schema import ProfileSettings, leaves, set_keys
 from memtui.settings.storage import StateFolder

@@ -11,13 +11,7 @@ from textual.pilot import Pilot
 
 from memtui.engine.ports import SourceText
 from memtui.text.sanitize import HOSTILE as NEVER
-from memtui.tui.highlight import (
-    MAX_CELLS,
-    Highlighter,
-    code_pieces,
-    display_line,
-    line_languages,
-)
+from memtui.tui.highlight import MAX_CELLS, Highlighter, code_pieces, display_line, line_languages
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.why_panel import WhyPanel
 from tests.support.hostile import ALL

@@ -37,13 +37,7 @@ from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
-from memtui.tui.screens.sessions.listing import (
-    SORTS,
-    Matches,
-    filtered,
-    in_order,
-    listing_row,
-)
+from memtui.tui.screens.sessions.listing import SORTS, Matches, filtered, in_order, listing_row
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
     BETWEEN,

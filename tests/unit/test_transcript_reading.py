@@ -21,12 +21,7 @@ from msgspec.structs import replace
 
 from memtui.memory.documents import reason_of
 from memtui.memory.transcripts.formats import format_of, recognise
-from memtui.memory.transcripts.generated import (
-    normalise,
-    run_of_key,
-    without_channel,
-    wrap,
-)
+from memtui.memory.transcripts.generated import normalise, run_of_key, without_channel, wrap
 from memtui.memory.transcripts.memory_calls import CallCollector, is_memory_search, read_answer
 from memtui.memory.transcripts.openclaw_files import (
     RULES,
@@ -37,13 +32,7 @@ from memtui.memory.transcripts.openclaw_files import (
     session_id,
 )
 from memtui.memory.transcripts.records import ReadState, folder_name, parse_record, whole
-from memtui.memory.transcripts.stream import (
-    RawLine,
-    open_transcript,
-    raw_lines,
-    text_of,
-    unpacked,
-)
+from memtui.memory.transcripts.stream import RawLine, open_transcript, raw_lines, text_of, unpacked
 from memtui.model import Reason
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import SPACE

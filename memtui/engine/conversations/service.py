@@ -34,8 +34,8 @@ from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, agent_of
 from memtui.index.transcripts.reading import TranscriptRow
-from memtui.memory.transcripts.formats import TranscriptFacts, format_of
-from memtui.memory.transcripts.records import moment
+from memtui.memory.transcripts.formats import format_of
+from memtui.memory.transcripts.records import TranscriptFacts, moment
 from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import (
     ConversationListing,

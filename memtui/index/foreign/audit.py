@@ -264,9 +264,10 @@ class _Audit(Struct):
         plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
         if plain:
             wrong = [f"{f.name} {_short(f.stored)}, not {_short(f.expected)}" for f in plain]
-            values = {"what": ", ".join(wrong), "consequence": consequence}
-            names = [field.name for field in plain]
-            findings.add("identity_mismatch", names, severity=severity, **values)
+            names, what = [field.name for field in plain], ", ".join(wrong)
+            findings.add(
+                "identity_mismatch", names, severity=severity, what=what, consequence=consequence
+            )
         self._check_model({field.name for field in differing}, severity)
         dims, lengths = stored.vector_dims, self.tables.lengths
         others = [str(length) for length in lengths if length != dims]

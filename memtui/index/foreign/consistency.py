@@ -196,8 +196,14 @@ class StoredTables:
             texts = ((path, text) for _, path, text in batch if isinstance(text, str))
             paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
         if paths:
-            values = {"total": total, "share": len(paths) / total, "tokenizer": layout.tokenizer}
-            self._findings.add("cjk_words", sorted(set(paths)), count=len(paths), **values)
+            self._findings.add(
+                "cjk_words",
+                sorted(set(paths)),
+                count=len(paths),
+                total=total,
+                share=len(paths) / total,
+                tokenizer=layout.tokenizer,
+            )
 
     # --- vectors --------------------------------------------------------------------------
 

@@ -379,7 +379,7 @@ class _Reader:
         if is_new and is_old:
             text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
             self.problems.append(text)
-        place = layout or OLD_LAYOUT
+        place: str = layout or OLD_LAYOUT
         shared = self._table(document, place, place.split("."))
         citations = deep(document, "memory", "citations")
         if citations not in _CITATIONS:
