@@ -218,9 +218,7 @@ class OpenConversation:
             raise self._changed()
         return replace(short, text=text, size=len(text))
 
-    def _again(
-        self, start: int = 0, cancelled: CancelCheck = never
-    ) -> Iterator[tuple[int, Turn]]:
+    def _again(self, start: int = 0, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
         """Read the file again from the line of a turn on: each turn's place and whole; unmasked."""
         shown = self.turns
         first = shown[start].line if start < len(shown) else 0
