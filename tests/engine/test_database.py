@@ -146,6 +146,51 @@ def test_a_new_folder_outlives_a_loss_of_power(
     assert len(synced) == 2
 
 
+def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    live = LiveIndex(folder)
+    before = live.stamp()
+    assert live.stamp() == before
+    writer = open_database(folder.path(1))
+    writer.execute("INSERT INTO t VALUES(5)")
+    assert live.stamp() != before
+    assert live.stamp().generation == 1
+    writer.close()
+    live.close()
+
+
+def test_readers_follow_the_pointer_while_generations_come_and_go(folder: IndexFolder) -> None:
+    folder.commit(build(folder, 1))
+    live = LiveIndex(folder)
+    first = live.connection()
+    assert live.connection() is first
+    stop, values, errors = threading.Event(), [], []
+
+    def read() -> None:
+        other = LiveIndex(folder)
+        while not stop.is_set():
+            try:
+                values.append(value(other))
+            except Exception as error:
+                errors.append(error)
+        other.close()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for number in range(2, 10):
+        folder.commit(build(folder, number))
+        folder.clean()
+    stop.set()
+    thread.join()
+    assert errors == []
+    assert values == sorted(values)
+    assert all(len(row) == 1 for row in values)
+    # A connection keeps its generation until it is asked for again.
+    assert numbers(first, "SELECT x FROM t") == [1]
+    assert (value(live), live.generation) == ([9], 9)
+    live.close()
+
+
 def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
     swaps = iter((2, 3))
