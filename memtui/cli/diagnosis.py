@@ -21,7 +21,7 @@ from memtui.model.status import ForeignAgent
 from memtui.report import words
 from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section, Tone
-from memtui.report.providers import providers_section
+from memtui.report.status import providers_section
 from memtui.settings.files import demo_data_dir
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line

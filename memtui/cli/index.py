@@ -19,8 +19,14 @@ from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
 from memtui.report.json_text import plain
 from memtui.report.layout import Section
-from memtui.report.providers import cost_words, usage_words, vectors_note
-from memtui.report.status import held_words, skipped_words, status_sections
+from memtui.report.status import (
+    cost_words,
+    held_words,
+    skipped_words,
+    status_sections,
+    usage_words,
+    vectors_note,
+)
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

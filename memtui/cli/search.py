@@ -23,8 +23,7 @@ from memtui.report.json_text import (
     search_entry,
 )
 from memtui.report.layout import Layout
-from memtui.report.providers import vectors_note
-from memtui.report.status import agent_gets_words
+from memtui.report.status import agent_gets_words, vectors_note
 from memtui.retrieval.query import parse_query
 
 _INDENT, _BAR = 8, 16

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,7 @@ from memtui.model.browsing import (
     ChunkRange,
     ChunkRecord,
     ChunkTerm,
+    DayTotals,
     MemoryFile,
     Neighbour,
     Neighbours,
@@ -50,6 +51,31 @@ MOST_COMPARED: Final = 160
 """So many texts are compared at most, those with the most shared weight."""
 _SHOWN_WORDS: Final = 12
 _SLACK: Final = 1e-5
+
+
+def days_of(
+    files: Iterable[MemoryFile], recalled: Mapping[str, int] | None = None
+) -> list[DayTotals]:
+    """Return the days that dated files are of, oldest first.
+
+    `recalled` is how often each file came up, by path; it is summed per day.
+    """
+    by_day: dict[date, list[MemoryFile]] = defaultdict(list)
+    for file in files:
+        if file.day is not None:
+            by_day[file.day].append(file)
+    return [
+        DayTotals(
+            day=day,
+            paths=tuple(file.path for file in of_day),
+            size=sum(file.size or 0 for file in of_day),
+            chunks=sum(file.chunks for file in of_day),
+            recalls=None
+            if recalled is None
+            else sum(recalled.get(file.path, 0) for file in of_day),
+        )
+        for day, of_day in sorted(by_day.items())
+    ]
 
 
 class Browse:

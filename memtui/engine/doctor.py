@@ -477,7 +477,7 @@ def probes_of(
     """
     for listing in listings:
         is_chosen = listing.is_requested or listing.is_actual or listing.is_fallback
-        if not listing.works or (listing.is_service and not is_chosen):
+        if not listing.works or ((listing.remote or listing.address) and not is_chosen):
             continue
         where = f" at {listing.address}" if listing.address else ""
         tell(f"asking {listing.name}{where}")
@@ -507,7 +507,7 @@ def provider_checks(
             return problem(role, f"{name}: {listing.detail}", listing.hint, code)
         if result is None:
             # A look cannot tell whether a service answers, or takes the key.
-            untried = "; not tried (--probe asks it)" if listing.is_service else ""
+            untried = "; not tried (--probe asks it)" if listing.remote or listing.address else ""
             return fine(role, f"{name}: {listing.detail}{untried}")
         if not result.works:
             return problem(role, f"{name}: {result.detail}", result.hint, code)

@@ -153,7 +153,7 @@ class VectorsPhase:
             if job.problem is None and self._refused:
                 job.problem = self._problem_of_texts()
         finally:
-            stats.usage = spent.plus(provider.usage().since(used_before))
+            stats.usage = spent.plus(provider.usage()).plus(used_before, -1)
 
     def _pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -85,31 +84,6 @@ class DayTotals(Struct, frozen=True):
     recalls: int | None = None
     """How often its chunks come up in the top k for the queries of the history; `None`: not
     counted yet."""
-
-
-def days_of(
-    files: Iterable[MemoryFile], recalled: Mapping[str, int] | None = None
-) -> list[DayTotals]:
-    """Return the days that dated files are of, oldest first.
-
-    `recalled` is how often each file came up, by path; it is summed per day.
-    """
-    by_day: dict[date, list[MemoryFile]] = defaultdict(list)
-    for file in files:
-        if file.day is not None:
-            by_day[file.day].append(file)
-    return [
-        DayTotals(
-            day=day,
-            paths=tuple(file.path for file in of_day),
-            size=sum(file.size or 0 for file in of_day),
-            chunks=sum(file.chunks for file in of_day),
-            recalls=None
-            if recalled is None
-            else sum(recalled.get(file.path, 0) for file in of_day),
-        )
-        for day, of_day in sorted(by_day.items())
-    ]
 
 
 class ChunkTerm(Struct, frozen=True):

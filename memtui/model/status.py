@@ -224,11 +224,6 @@ class ProviderListing(Struct, frozen=True):
     is_fallback: bool = False
     """Whether it takes over when the requested one fails."""
 
-    @property
-    def is_service(self) -> bool:
-        """Whether another program computes the vectors, on this machine or elsewhere."""
-        return self.remote or bool(self.address)
-
 
 class ProbeResult(Struct, frozen=True):
     """What came of asking a provider for the vector of one word."""
@@ -266,22 +261,13 @@ class Usage(Struct, frozen=True):
     estimated: bool = False
     """Whether some tokens were counted by their length, because an answer did not say."""
 
-    def plus(self, other: Usage) -> Usage:
-        """Both together."""
+    def plus(self, other: Usage, sign: int = 1) -> Usage:
+        """Return both together; with a `sign` of -1 what came after the other."""
         return Usage(
-            self.requests + other.requests,
-            self.texts + other.texts,
-            self.tokens + other.tokens,
+            self.requests + sign * other.requests,
+            self.texts + sign * other.texts,
+            self.tokens + sign * other.tokens,
             self.estimated or other.estimated,
-        )
-
-    def since(self, before: Usage) -> Usage:
-        """Return what came after `before`."""
-        return Usage(
-            self.requests - before.requests,
-            self.texts - before.texts,
-            self.tokens - before.tokens,
-            self.estimated,
         )
 
 

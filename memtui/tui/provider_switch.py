@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memtui.model.status import ProviderListing
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
+from memtui.engine.browse import days_of
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
-from memtui.model.browsing import days_of
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
 from memtui.tui.app import MemtuiApp

@@ -14,7 +14,7 @@ from memtui.embedding.registry import choice_for
 from memtui.engine import Engine
 from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.schema import EmbeddingSettings, Settings

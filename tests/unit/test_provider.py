@@ -23,7 +23,7 @@ from memtui.embedding.services import (
 from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason
-from memtui.report.providers import cost_words, price_words, vectors_note
+from memtui.report.status import cost_words, price_words, vectors_note
 from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking, citation
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.settings.openclaw.convert import fragment
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.text.sanitize import safe, safe_line

@@ -17,7 +17,7 @@ from memtui.embedding.registry import AUTO_REMOTE, EMBEDDED_DEFAULT, choice_for,
 from memtui.engine.ports import RebuildCost
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, ending
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider

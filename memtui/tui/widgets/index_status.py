@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.report.status import state_detail, state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

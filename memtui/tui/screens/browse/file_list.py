@@ -15,8 +15,9 @@ from msgspec import Struct
 from textual.content import Content
 from textual.widgets import Static
 
+from memtui.engine.browse import days_of
 from memtui.model import Reason
-from memtui.model.browsing import FileState, MemoryFile, days_of
+from memtui.model.browsing import FileState, MemoryFile
 from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import safe_line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
 from memtui.model import IndexState
-from memtui.report import providers as words
+from memtui.report import status as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import app_of

@@ -18,8 +18,7 @@ from memtui.model import Chunk, Leg, LegStatus, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.trace import Difference
 from memtui.report.arithmetic import bar_scale
-from memtui.report.providers import vectors_note
-from memtui.report.status import agent_gets_words
+from memtui.report.status import agent_gets_words, vectors_note
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt

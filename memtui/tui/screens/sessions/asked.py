@@ -18,7 +18,7 @@ from memtui.engine import Engine
 from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import replay_verdict
-from memtui.report.providers import place_words
+from memtui.report.status import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_thread
