@@ -169,7 +169,8 @@ class MemtuiApp(App[int]):
             """Go over to the event loop with what an engine publishes on its own threads."""
             if not isinstance(event, SearchReady | SearchFailed):
                 # A sync publishes thousands of events: the index is looked at once for many.
-                self._is_content_due |= changes_content(event)
+                if changes_content(event):
+                    self._is_content_due = True
                 if not self._is_status_due:
                     self._is_status_due = True
                     self.call_later(self._index_changed)

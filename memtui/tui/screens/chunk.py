@@ -264,7 +264,10 @@ class ChunkScreen(Screen[None]):
             place = Content.styled(safe_line(section.title), "bold $primary")
             facts = [row.cells for row in section.rows]
             if self.size.width < WIDE or self.size.height < TALL:
-                facts[:2] = [(name, f"{digits[:_SHORT]}…") for name, digits in facts[:2]]
+                facts[:2] = [
+                    (name, f"{digits[:_SHORT]}…" if len(digits) > _SHORT else digits)
+                    for name, digits in facts[:2]
+                ]
             self.query_one(Facts).show_facts(
                 [(name, Content(safe_line(value))) for name, value in facts]
             )

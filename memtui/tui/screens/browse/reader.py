@@ -158,7 +158,7 @@ class Reader:
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", "", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
-        line, top = target.line, view.first_visible_line
+        line, top, was_rendered = target.line, view.first_visible_line, bool(view.rendered)
         if line is None and is_same and view.chunk is not None:
             line = view.chunk.start_line
         by_id = {chunk.id: chunk for chunk in chunks}
@@ -166,7 +166,9 @@ class Reader:
         note = "not in the index" if not chunks and self.file is not None else ""
         view.show(source, chunk, chunks=chunks, rendered=rendered, note=note)
         if target.line is None and is_same:
-            view.go_to_line(top)
+            # The same lines stay where they are, to the side as well.
+            if was_rendered != bool(rendered) or top != view.first_visible_line:
+                view.go_to_line(top)
         elif target.line is not None and target.chunk_id is None:
             view.go_to_line(target.line - 1)
         # Only once: what is read again stays where it is.

@@ -145,10 +145,16 @@ class AskedPane(Pane):
             self._is_complete, self._error = False, ""
             self.show()
 
-        def take_some(calls: Sequence[MemoryCall]) -> None:
+        so_far: list[MemoryCall] = []
+
+        def show_some() -> None:
             if path == self._of and not self._is_complete:
-                self.calls = _by_key([*self.calls.values(), *calls])
-                self.show_soon(self.show)
+                self.calls = _by_key(so_far)
+            self.show()
+
+        def take_some(calls: Sequence[MemoryCall]) -> None:
+            so_far.extend(calls)
+            self.show_soon(show_some)
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             self.calls, self._is_complete, self._error = _by_key(calls), True, error
@@ -294,14 +300,19 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
-    moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-    outcome = Content.styled(*outcome_words(call, replayed))
-    asides = [Content.styled(text, fmt.MUTED) for text in (moment, safe_line(call.tool)) if text]
-    # A problem is as long as it likes, and the same for most of the list.
-    has_problem = replayed is not None and replayed.problem
-    parts = [*asides, outcome] if has_problem else [outcome, *asides]
-    lines = Content(safe_line(call.query) or "(nothing)"), "  " + Content("  ").join(parts)
-    return Row(key, partial(_fitted, lines), 2)
+
+    def draw(width: int) -> Content:
+        moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+        outcome = Content.styled(*outcome_words(call, replayed))
+        words = (moment, safe_line(call.tool))
+        asides = [Content.styled(text, fmt.MUTED) for text in words if text]
+        # A problem is as long as it likes, and the same for most of the list.
+        has_problem = replayed is not None and replayed.problem
+        parts = [*asides, outcome] if has_problem else [outcome, *asides]
+        lines = Content(safe_line(call.query) or "(nothing)"), "  " + Content("  ").join(parts)
+        return _fitted(lines, width)
+
+    return Row(key, draw, 2)
 
 
 def _fitted(lines: Iterable[Content], width: int) -> Content:

@@ -323,30 +323,30 @@ def in_order(
 
 def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -> Row:
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
-    turns = "" if listing.state in _NEVER_COUNTED else "counting"
-    if listing.turns is not None:
-        turns = fmt.counted(listing.turns, "turn")
-    agent = listing.agent or PROGRAMS[listing.kind]
-    if len(agent) > _AGENT_CELLS:
-        # Of a long name the end, which tells projects apart.
-        agent = f"…{agent[1 - _AGENT_CELLS :]}"
-    parts = (
-        (badge(listing), "$state-warn"),
-        (agent, ""),
-        (turns, fmt.MUTED),
-        (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-        (length_words(listing), fmt.MUTED),
-        (fmt.size(listing.size), fmt.MUTED),
-        (listing.model, fmt.MUTED),
-    )
-    numbers = Content("  ").join(
-        Content.styled(safe_line(part), style) for part, style in parts if part
-    )
-    title = Content.styled(
-        safe_line(listing.title) or "(nothing said)", "" if listing.title else fmt.MUTED
-    )
 
     def draw(width: int) -> Content:
+        turns = "" if listing.state in _NEVER_COUNTED else "counting"
+        if listing.turns is not None:
+            turns = fmt.counted(listing.turns, "turn")
+        agent = listing.agent or PROGRAMS[listing.kind]
+        if len(agent) > _AGENT_CELLS:
+            # Of a long name the end, which tells projects apart.
+            agent = f"…{agent[1 - _AGENT_CELLS :]}"
+        parts = (
+            (badge(listing), "$state-warn"),
+            (agent, ""),
+            (turns, fmt.MUTED),
+            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+            (length_words(listing), fmt.MUTED),
+            (fmt.size(listing.size), fmt.MUTED),
+            (listing.model, fmt.MUTED),
+        )
+        numbers = Content("  ").join(
+            Content.styled(safe_line(part), style) for part, style in parts if part
+        )
+        title = Content.styled(
+            safe_line(listing.title) or "(nothing said)", "" if listing.title else fmt.MUTED
+        )
         has_others = width >= _LONG or not matches.results
         answer = matches.words(
             f"+{fmt.count(matches.others)} not shown" if has_others else "", "  "

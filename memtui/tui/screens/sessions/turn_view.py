@@ -177,7 +177,7 @@ def local_times(turns: Sequence[Turn]) -> list[str]:
         moment = ""
         if 0 < turn.timestamp_ms < _LATEST_MS:
             when = datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC).astimezone()
-            day, moment = f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
+            day, moment = when.isoformat(" ", "seconds")[:19].split()
             if day != day_before:
                 moment = f"{day} {moment}"
             # A record that nobody says need not be shown.
