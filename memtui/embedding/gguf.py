@@ -100,8 +100,12 @@ def find_model(
         folders.insert(0, expanded(search.local_model_cache_dir))
 
     def fetched(*addresses: str) -> Path | None:
-        names = [name for address in addresses for name in file_names(address)]
-        paths = (folder / name for name in names for folder in folders)
+        paths = (
+            folder / name
+            for address in addresses
+            for folder in folders
+            for name in file_names(address)
+        )
         return next(filter(Path.is_file, paths), None)
 
     name, origin = choice.model_path, "embedding.model_path"
@@ -275,8 +279,10 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
             raise _Broken("is damaged: it holds a value of an unknown kind")
         if count > _MOST_LISTED:
             raise _Broken("is damaged: a list in it is too long")
-        for _ in range(count):
-            skip(number("Q") if element == _STRING else struct.calcsize(f"<{_FORMS[element]}"))
+        if element in _FORMS:
+            skip(count * struct.calcsize(f"<{_FORMS[element]}"))
+        for _ in range(count if element == _STRING else 0):
+            skip(number("Q"))
         return None
 
     if file.read(4) != b"GGUF":
@@ -404,7 +410,10 @@ class ModelProcess:
         except subprocess.TimeoutExpired:  # it hangs, or what it sends is nothing that it should
             self._process.kill()
             code = self._process.wait()
-        log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-_LAST_CHARACTERS:]
+        log = ""
+        # The temporary folder may be gone by now.
+        with contextlib.suppress(OSError):
+            log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-_LAST_CHARACTERS:]
         if code == NOT_LOADED:
             message = f"xllamacpp cannot be loaded: {safe_line(log.strip())[:_MOST_REASON]}"
             return ProviderError(message, hint=INSTALL, failure=Failure.NOT_INSTALLED)

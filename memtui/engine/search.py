@@ -265,6 +265,7 @@ class QueryAsker:
         self._search = search
         self._stamp = stamp
         self._now = now
+        self._lock = threading.Lock()
         self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
         """By the index, the day, the ranking, and the query."""
 
@@ -280,7 +281,7 @@ class QueryAsker:
 
         Raises `Cancelled`, and what a search raises.
         """
-        stamp, answers = self._stamp(), self._answers
+        stamp = self._stamp()
         if stamp is None:
             return {}
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
@@ -290,7 +291,7 @@ class QueryAsker:
                 raise Cancelled
             progressed(done, len(distinct))
             key = stamp, self._now().date(), repr(ranking), query
-            if (top := answers.get(key)) is not None:
+            if (top := self._answers.get(key)) is not None:
                 tops[query] = top
                 continue
             try:
@@ -300,10 +301,12 @@ class QueryAsker:
             tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
             if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
                 continue
-            if len(answers) >= MOST_REMEMBERED or next(iter(answers), key)[0] != stamp:
-                # Of an index that is no more, or of very many queries.
-                answers = self._answers = {}
-            answers[key] = tops[query]
+            with self._lock:
+                answers = self._answers
+                if len(answers) >= MOST_REMEMBERED or next(iter(answers), key)[0] != stamp:
+                    # Of an index that is no more, or of very many queries.
+                    answers = self._answers = {}
+                answers[key] = tops[query]
         progressed(len(distinct), len(distinct))
         return tops
 

@@ -368,7 +368,8 @@ class Watcher:
             new = changed - self._burst
             is_anywhere = is_anywhere or len(self._burst) + len(new) > _MOST_PATHS
             is_news = not self._is_anywhere if is_anywhere else bool(new)
-            self._is_anywhere, self._burst = self._is_anywhere or is_anywhere, self._burst | new
+            self._is_anywhere = self._is_anywhere or is_anywhere
+            self._burst = set() if self._is_anywhere else self._burst | new
             with self._condition:
                 self._state = replace(self._state, last_event=self._now())
             if is_news:

@@ -145,7 +145,7 @@ class StoredTables:
         self.integrity = result if self.integrity == "not run" else self.integrity
 
     def _check_rows(self, *codes: str) -> bool:
-        """Add the findings whose queries select something; tell whether one did."""
+        """Add the findings whose queries select something; tell whether the last one did."""
         names = asdict(self._opened.layout) | {"dimensions": _DIMENSIONS}
         selected: list[Any] = []
         for code in codes:

@@ -173,7 +173,7 @@ class _NoteSearch:
             path = os.path.join(self._workspace, name)
             if name in names and (os.path.islink(path) or not os.path.isdir(path)):
                 self._walk(path, name, _Root(f"root file {name}"))
-            elif name.endswith(".md") and stat.S_ISREG(os.lstat(path).st_mode):
+            elif name.endswith(".md") and os.path.isfile(path) and not os.path.islink(path):
                 why = Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
                 self._leave(as_stored(name), Why.NOT_YET if name == _USER_FILE else why)
             elif name == _FOLDER:
@@ -239,6 +239,9 @@ class _NoteSearch:
                     self._take_file(path, stored, root, state)
                 elif is_note_like:
                     self._leave(stored, Why.NOT_MARKDOWN)
+            except FileNotFoundError:
+                # Gone since it was listed.
+                continue
             except OSError as error:
                 self._leave(stored, Why.UNREADABLE, said(error))
 

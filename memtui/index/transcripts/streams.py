@@ -151,7 +151,8 @@ def _read(
         event: object = plain
         if plain is None and isinstance(packed, bytes):
             try:
-                event = unpacked(packed, limit=limit, name=TABLE) or limit + 1
+                opened = unpacked(packed, limit=limit, name=TABLE)
+                event = limit + 1 if opened is None else opened
             except OSError:
                 # Counted as a malformed line: one damaged event must not end the reading of all.
                 event = b"\xef\xbf\xbd"
