@@ -363,11 +363,11 @@ class Subgroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word."""
-        word, default = args[0], self._default or ""
+        word, default = args[0], self._default
         names = [name for name in self.list_commands(ctx) if name != default]
         if word == default or word in names:
             return word, self.get_command(ctx, word), args[1:]
-        if self.takes(word):
+        if default is not None and self.takes(word):
             return default, self.get_command(ctx, default), args
         near = nearest(word, names)
         hint = f"Did you mean `{ctx.command_path} {near}`?" if near else ""

@@ -117,7 +117,8 @@ def program(invocation: Invocation, version: bool) -> int | None:
         import platform
         from importlib import metadata
 
-        installed = {one.name: one.version for one in metadata.distributions()}
+        every = metadata.distributions() if invocation.json else ()
+        installed = {one.name: one.version for one in every}
         document = {
             "version": __version__,
             "python": platform.python_version(),

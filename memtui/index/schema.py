@@ -14,7 +14,7 @@ from memtui.errors import IndexUnusable
 from memtui.index.database import Connection, IndexDamaged, number
 from memtui.text.tokens import FTS5_TOKENIZE
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
 _TABLES: Final = Path(__file__).parents[1] / "data" / "index.sql"

@@ -149,7 +149,10 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             elif setting not in tables():
                 near = None
                 if len(problems) < MOST_HINTS:
-                    near = nearest(setting, known_keys() | tables())
+                    names = known_keys() | tables()
+                    if in_profile:
+                        names = frozenset(one for one in names if one.startswith(RANKING))
+                    near = nearest(setting, names)
                 if near and in_profile:
                     near = near.replace(RANKING, key_of(here[:2]), 1)
                 hint = f"did you mean {near}?" if near else EVERY_KEY
@@ -260,6 +263,9 @@ def _checked(
                 # Whoever gives no name of a variable may have given the key itself.
                 message += f", not {shown[:80]}"
             problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
+            if leaf is _PROFILE_START:
+                # The profile is there, whatever it starts from.
+                layer[key] = given._replace(value=leaf.default)
         else:
             layer[key] = given._replace(value=value)
     return layer, problems

@@ -74,9 +74,12 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
         real = {path: value for path, value in changes.items() if _change(document, path, value)}
         for path in [path for path, value in real.items() if value is REMOVED]:
             after = _without(after, path)
-        layout, before = tomlkit.parse(after), after
+        for table, rows in _new_profiles(tomllib.loads(after), real).items():
+            after = "\n".join([after.rstrip(), f"\n[{toml_key(table)}]", *rows, ""]).lstrip("\n")
+        layout, before, there = tomlkit.parse(after), after, tomllib.loads(after)
         for path, value in real.items():
-            _rewrite(layout, path, value)
+            if _change(there, path, value):
+                _rewrite(layout, path, value)
         after = tomlkit.dumps(layout)
         # Parts of `[[an.array]]` with another table between them would be put side by side.
         headers = iter([one.path for one in statements(after) if one.is_header])
@@ -94,6 +97,22 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
         why = " ".join(str(error).split()) or type(error).__name__
         raise CannotEdit(f"{why}; by hand: {', '.join(lines)}") from error
     return after.replace("\n", "\r\n") if "\r\n" in text else after
+
+
+def _new_profiles(document: Any, changes: Mapping[KeyPath, Any]) -> dict[KeyPath, list[str]]:
+    """Return the rows of each profile that is not there yet: tables for the end of the text."""
+    tables: dict[KeyPath, list[str]] = {}
+    for path, value in changes.items():
+        if value is REMOVED or PROFILES not in path[:-2]:
+            continue
+        depth = path.index(PROFILES) + 2
+        there = document
+        for part in path[:depth]:
+            there = there.get(part) if isinstance(there, dict) else None
+        if there is None:
+            row = f"{toml_key(path[depth:])} = {toml_value(value)}"
+            tables.setdefault(path[:depth], []).append(row)
+    return tables
 
 
 def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
@@ -401,8 +420,9 @@ def _plan(loaded: Loaded, source: Source, root: Path | None, values: Mapping[str
     changes: dict[KeyPath, Any] = {}
     for key, value in values.items():
         is_there = any(f"{one}.".startswith(f"{key}.") for one in there)
-        # Without its key, a list is empty.
-        needs_its_key = value is not REMOVED and value != ()
+        # Without its key, a list of these is empty; in a ranking it would come from elsewhere.
+        is_empty = value == () and key.startswith("transcripts.")
+        needs_its_key = value is not REMOVED and not is_empty
         if (is_there or needs_its_key) and there.get(key, ...) != value:
             changes[*file.prefix, *path_of(key)] = value
     try:

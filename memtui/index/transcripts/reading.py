@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from memtui.index.database import Connection
+from memtui.index.schema import SCHEMA_VERSION, read_meta
 from memtui.index.transcripts.streams import open_lines
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.records import (
@@ -74,7 +75,9 @@ class TranscriptRow(Struct, frozen=True):
 
 
 def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
-    """Read what the index knows of every transcript, by path."""
+    """Read what the index knows of every transcript, by path; nothing of an older index."""
+    if read_meta(connection).get("schema_version") != str(SCHEMA_VERSION):
+        return {}
     rows = connection.execute(
         "SELECT f.path, f.size, f.mtime_ns, t.facts,"
         " (SELECT count(*) FROM chunks c WHERE c.file_id = t.file_id)"
