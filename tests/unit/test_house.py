@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (59_693, 235), "tests": (45_066, 176)}
+SUMS = {"memtui": (57_398, 227), "tests": (41_680, 169)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -48,15 +48,13 @@ ROOMS = {
 TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
-    "memtui": (378, 5),
-    "memtui/model": (1_695, 8),
-    "memtui/memory/care": (872, 7),
-    "memtui/settings": (2_535, 10),
+    "memtui": (372, 5),
+    "memtui/model": (1_694, 8),
+    "memtui/settings": (2_434, 10),
     "memtui/retrieval": (2_032, 10),
-    "memtui/index": (3_034, 10),
-    "memtui/engine": (8_623, 28),
-    "memtui/report": (2_861, 10),
-    "memtui/tui": (15_543, 57),
+    "memtui/engine": (8_280, 26),
+    "memtui/report": (2_858, 10),
+    "memtui/tui": (14_504, 57),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
