@@ -29,8 +29,8 @@ Draw = Callable[[int], Sequence[Content]]
 class LineView(ScrollView, can_focus=True):
     """Lines of styled text that can be scrolled and selected; the base of every such widget.
 
-    It shows what `lay_out` is given. Another kind of text overrides `line_at`, and `gutter_at` for
-    what stands before each line; one of blocks, each of some lines, gives their heights.
+    It shows what `lay_out` is given. Another kind of text overrides `line_at`, and `frame_at` for
+    what stands around each line; one of blocks, each of some lines, gives their heights.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
@@ -70,12 +70,12 @@ class LineView(ScrollView, can_focus=True):
         """Return a line; `None` below the last one."""
         return self._lines[at] if at < len(self._lines) else None
 
-    def gutter_at(self, at: int) -> Content:
-        """Return what stands before a line, and neither scrolls to the side nor is selected."""
-        return Content("")
+    def frame_at(self, at: int) -> tuple[Style, Content]:
+        """Return the style of a line that there is, and what stands before it.
 
-    def style_at(self, at: int) -> Style:
-        return self.visual_style
+        That neither scrolls to the side nor is selected.
+        """
+        return self.visual_style, Content("")
 
     # --- blocks of lines ------------------------------------------------------------------------
 
@@ -103,8 +103,8 @@ class LineView(ScrollView, can_focus=True):
             return self._message_line(y, width)
         if (line := self.line_at(at)) is None:
             return Strip.blank(width, self.rich_style)
-        style = self.style_at(at)
-        base, gutter = style.rich_style, Strip(self.gutter_at(at).render_segments(style))
+        style, margin = self.frame_at(at)
+        base, gutter = style.rich_style, Strip(margin.render_segments(style))
         room, left = max(1, width - gutter.cell_length), int(self.scroll_offset.x)
         if (selection := self.text_selection) and (span := selection.get_span(at)) is not None:
             selected = Style.from_styles(self.screen.get_component_styles("screen--selection"))

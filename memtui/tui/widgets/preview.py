@@ -233,25 +233,18 @@ class Preview(LineView):
                 return glyphs.chunk_end if ends else glyphs.chunk_line
         return glyphs.chunk_both if begins or ends else glyphs.chunk_overlap
 
-    def _is_in_chunk(self, at: int) -> bool:
-        if self.chunk is None or self.rendered:
-            return False
-        return self.chunk.start_line <= at + self._first <= self.chunk.end_line
-
-    def style_at(self, at: int) -> Style:
-        is_inside = self._is_in_chunk(at)
-        return self.get_visual_style("preview--chunk") if is_inside else self.visual_style
-
-    def gutter_at(self, at: int) -> Content:
+    def frame_at(self, at: int) -> tuple[Style, Content]:
         if self.rendered:
-            return Content(" ")
-        is_inside, line = self._is_in_chunk(at), at + self._first
+            return self.visual_style, Content(" ")
+        line, chunk = at + self._first, self.chunk
+        is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
+        style = self.get_visual_style("preview--chunk") if is_inside else self.visual_style
         kinds = "chunk-number" if is_inside else "number", "marker", "border"
         styles = (self.get_visual_style(f"preview--{kind}", partial=True) for kind in kinds)
         border = f"{self.border_at(line)} " if self.chunks else ""
         number = f"{line:>{self.margin_cells - 2 - len(border)}} "
         texts = number, self._glyphs.in_chunk if is_inside else " ", border
-        return Content.assemble(*zip(texts, styles, strict=True))
+        return style, Content.assemble(*zip(texts, styles, strict=True))
 
     def line_at(self, at: int) -> Content | None:
         if at >= len(self.rendered or self._texts):

@@ -286,18 +286,15 @@ class RowList(LineView, inherit_bindings=False):
         lines = self._lines_of(place) if place >= 0 else []
         return lines[below] if below < len(lines) else None
 
-    def style_at(self, at: int) -> Style:
-        place, _ = self.block_at(at) or (-1, 0)
+    def frame_at(self, at: int) -> tuple[Style, Content]:
+        place, below = self.block_at(at) or (0, 0)
+        style = self.visual_style
         name = "chosen" if place == self.cursor else "hover" if place == self._hover else ""
-        if not name:
-            return self.visual_style
-        # A visual style leaves out `reverse`, by which a row is chosen without colours.
-        reverse = self.get_component_styles(f"row-list--{name}").text_style.reverse
-        return self.get_visual_style(f"row-list--{name}") + Style(reverse=reverse)
-
-    def gutter_at(self, at: int) -> Content:
-        place, below = self.block_at(at) or (-1, 0)
-        if place >= 0 and self.rows[place].is_heading:
-            return Content("")
+        if name:
+            # A visual style leaves out `reverse`, by which a row is chosen without colours.
+            reverse = self.get_component_styles(f"row-list--{name}").text_style.reverse
+            style = self.get_visual_style(f"row-list--{name}") + Style(reverse=reverse)
+        if self.rows[place].is_heading:
+            return style, Content("")
         is_marked = (place, below) == (self.cursor, 0) and (self.has_focus or not self._secondary)
-        return Content((self._marker if is_marked else " ").ljust(self._margin))
+        return style, Content((self._marker if is_marked else " ").ljust(self._margin))

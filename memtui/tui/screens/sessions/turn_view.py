@@ -515,21 +515,18 @@ class TurnView(LineView, inherit_bindings=False):
             spans += [(low - start, high - start)] if low < high else []
         return spans
 
-    def style_at(self, at: int) -> Style:
-        place, below = self.block_at(at) or (-1, 0)
-        is_front = place == self.at and below >= self.blocks[place].lead
-        return self.get_visual_style("turn-view--front") if is_front else self.visual_style
-
-    def gutter_at(self, at: int) -> Content:
+    def frame_at(self, at: int) -> tuple[Style, Content]:
         place, below = self.block_at(at) or (0, 0)
         edge, below = self._edges[place], below - self.blocks[place].lead
+        is_front = place == self.at and below >= 0
+        style = self.get_visual_style("turn-view--front") if is_front else self.visual_style
         if below < 0 and edge != NO_CHUNK:
             edge = NO_CHUNK if edge == CHUNK_START else BETWEEN
         elif edge == CHUNK_START and below > 0:
             edge = IN_CHUNK
         marker = self.glyphs.marker if place == self.at and below == 0 else " "
         edge = _ASCII_EDGES[edge] if self.glyphs is ASCII else edge
-        return Content.assemble(
+        return style, Content.assemble(
             (marker, self.get_visual_style("turn-view--marker", partial=True)),
             (f"{edge} ", self.get_visual_style("turn-view--edge", partial=True)),
         )
