@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (57_398, 227), "tests": (41_680, 169)}
+SUMS = {"memtui": (57_385, 227), "tests": (41_678, 169)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -54,7 +54,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "memtui/retrieval": (2_032, 10),
     "memtui/engine": (8_280, 26),
     "memtui/report": (2_858, 10),
-    "memtui/tui": (14_504, 57),
+    "memtui/tui": (14_491, 57),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
