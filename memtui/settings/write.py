@@ -75,7 +75,8 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
         for path in [path for path, value in real.items() if value is REMOVED]:
             after = _without(after, path)
         for table, rows in _new_profiles(tomllib.loads(after), real).items():
-            after = "\n".join([after.rstrip(), f"\n[{toml_key(table)}]", *rows, ""]).lstrip("\n")
+            above = after.rstrip("\n")
+            after = "\n".join([above, f"\n[{toml_key(table)}]", *rows, ""]).lstrip("\n")
         layout, before, there = tomlkit.parse(after), after, tomllib.loads(after)
         for path, value in real.items():
             if _change(there, path, value):
