@@ -159,14 +159,13 @@ class WhatIf:
                 answer = self._search.ask(changed, ranking=ranking, typing=typing)
                 # A search is none like that of the query where a leg that answered then does not.
                 lost = [
-                    state
+                    refused(answer.pool, leg)
                     for leg, state in answer.pool.states.items()
                     if state.status in _DEGRADED and refused(ranked.pool, leg) is None
                 ]
                 rank = _rank_of(answer, chunk.id)
                 if lost:
-                    is_named = lost[0].reason is not Reason.OK
-                    degraded = lost[0].reason if is_named else Reason.INDEX_FAILED
+                    degraded = lost[0] or degraded
                 elif rank is not None:
                     changes.append(WordChange(changed, added, removed, rank))
 
