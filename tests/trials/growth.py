@@ -121,7 +121,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
         "match",
         lambda: FileFilter(Filters(path_globs=_GLOBS))._globs,
     ),
-    "memtui.tui.screens.sessions.turn_view:_marks": (
+    "memtui.tui.screens.sessions.turn_view:marks": (
         "finditer",
         lambda: [re.compile(re.escape(text), re.IGNORECASE) for text in ("aa", "aab")],
     ),

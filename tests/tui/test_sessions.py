@@ -48,7 +48,7 @@ from memtui.tui.screens.sessions.turn_view import (
     chunk_edges,
     chunk_of,
     display_text,
-    local_times,
+    local_time,
     turn_of,
     turn_with_words,
     wrap,
@@ -322,7 +322,7 @@ def test_every_state_has_a_badge() -> None:
 
 @pytest.mark.parametrize("hostile", [10**18, -1, 0, 2**63])
 def test_times_that_no_calendar_has_are_left_out(hostile: int) -> None:
-    assert local_times([replace(TURNS[0], timestamp_ms=hostile)]) == [""]
+    assert local_time([replace(TURNS[0], timestamp_ms=hostile)], 0) == ""
 
 
 @pytest.mark.parametrize("when", [datetime.max, datetime.min])

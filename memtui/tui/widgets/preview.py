@@ -31,6 +31,13 @@ _LOOKBACK = 8
 _STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
 
 
+def chunks_on(chunks: Sequence[Chunk], line: int) -> list[int]:
+    """Return the places of the chunks that hold a line, 1-based, of chunks in the file's order."""
+    after = bisect_right(chunks, line, key=lambda chunk: chunk.start_line)
+    near = range(max(0, after - _LOOKBACK), after)
+    return [place for place in near if chunks[place].end_line >= line]
+
+
 class RenderedLine(NamedTuple):
     """A line as it is drawn, and the 1-based line of the file that it came from."""
 
@@ -218,9 +225,7 @@ class Preview(LineView):
 
     def border_at(self, line: int) -> str:
         """The character in the margin of a line, 1-based: where chunks begin, run and end."""
-        after = bisect_right(self.chunks, line, key=lambda chunk: chunk.start_line)
-        near = self.chunks[max(0, after - _LOOKBACK) : after]
-        inside = [chunk for chunk in near if chunk.end_line >= line]
+        inside = [self.chunks[place] for place in chunks_on(self.chunks, line)]
         begins = any(chunk.start_line == line for chunk in inside)
         ends = any(chunk.end_line == line for chunk in inside)
         glyphs = self._glyphs

@@ -170,7 +170,7 @@ class ReaderPane(Pane):
         goal, self._goal = self._goal, None
         self._look_for(self.needle)
         if goal is not None:
-            self.view.front(goal.turn_in(self.view.turns))
+            self.view.front(goal.turn_in(self.view.folded.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:
@@ -231,7 +231,7 @@ class ReaderPane(Pane):
             (state, "$state-warn"),
             (counter, "$mark"),
             ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.folded.turns))}", ""),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part
@@ -264,7 +264,7 @@ class ReaderPane(Pane):
         view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
         if conversation is not None and not needle:
-            self.matches = turns_of_answer(self.ranked, self.path, view.turns, self._terms)
+            self.matches = turns_of_answer(self.ranked, self.path, view.folded.turns, self._terms)
         elif conversation is not None:
             self.matches = None
 
@@ -314,7 +314,7 @@ class ReaderPane(Pane):
             place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
             at = matches[(place - (step < 0)) % len(matches)]
             view.front(at)
-            if view.blocks and view.blocks[at].more and view.first_marked(at) is None:
+            if (blocks := view.folded.blocks) and blocks[at].more and view.first_marked(at) is None:
                 self._read_whole(then=view.front)
             self.show_title()
         elif not self.needle:
@@ -352,7 +352,7 @@ class ReaderPane(Pane):
         if turn is None:
             tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
-        text = view.wholes.get(view.at, turn.text)
+        text = view.folded.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""

@@ -24,6 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.preview import chunks_on
 
 INDENT = 2
 """Cells before every line of a text."""
@@ -38,15 +39,11 @@ NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 _ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
 _WORD_GAP = " | "
 """What words that are apart do not become one phrase with."""
-_LOOKBACK = 8
-"""So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 
 
 def chunk_of(chunks: Sequence[Chunk], line: int) -> int | None:
     """Return the place of the last chunk that holds a line, of chunks in the file's order."""
-    after = bisect_right(chunks, line, key=lambda chunk: chunk.start_line)
-    near = range(after - 1, max(after - 1 - _LOOKBACK, -1), -1)
-    return next((place for place in near if chunks[place].end_line >= line), None)
+    return max(chunks_on(chunks, line), default=None)
 
 
 def chunk_edges(turns: Sequence[Turn], chunks: Sequence[Chunk]) -> list[str]:
@@ -167,23 +164,25 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
     return spans
 
 
-def local_times(turns: Sequence[Turn]) -> list[str]:
-    """Return the time of each turn on this machine, after its day where that is another one.
+def local_time(turns: Sequence[Turn], at: int) -> str:
+    """Return the time of a turn on this machine, after its day where that is another one.
 
     Empty where the time is not known, or in no calendar.
     """
-    times, day_before = [], ""
-    for turn in turns:
-        moment = ""
-        if 0 < turn.timestamp_ms < _LATEST_MS:
-            when = datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC).astimezone()
-            day, moment = when.isoformat(" ", "seconds")[:19].split()
-            if day != day_before:
-                moment = f"{day} {moment}"
-            # A record that nobody says need not be shown.
-            day_before = day_before if turn.kind is TurnKind.OTHER else day
-        times.append(moment)
-    return times
+    day, moment = _day_and_time(turns[at])
+    if not day:
+        return ""
+    # A record that nobody says need not be shown.
+    before = (turns[one] for one in range(at - 1, -1, -1) if turns[one].kind is not TurnKind.OTHER)
+    day_before = next(filter(None, (_day_and_time(turn)[0] for turn in before)), "")
+    return moment if day == day_before else f"{day} {moment}"
+
+
+def _day_and_time(turn: Turn) -> tuple[str, str]:
+    if not 0 < turn.timestamp_ms < _LATEST_MS:
+        return "", ""
+    when = datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC).astimezone()
+    return f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
 
 
 def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyphs) -> Content:
@@ -229,6 +228,97 @@ class Block(NamedTuple):
     """Characters that are not shown."""
     height: int = 0
 
+    def marks(
+        self, span: tuple[int, int], terms: Sequence[str], needle: str
+    ) -> list[tuple[int, int]]:
+        """Return where a line has words of a query, and a text in any case, by places in it."""
+        start, end = span
+        spans = match_spans(self.text[start:end], terms) if terms else []
+        # A match may begin on the line above and end on the one below.
+        first, last = max(0, start - len(needle)), end + len(needle)
+        pattern = re.compile(re.escape(needle) or r"(?!)", re.IGNORECASE)
+        for match in pattern.finditer(self.text, first, last):
+            low, high = max(match.start(), start), min(match.end(), end)
+            spans += [(low - start, high - start)] if low < high else []
+        return spans
+
+
+class FoldedTurns:
+    """The turns of a conversation as blocks of lines, some of them folded, all of one width."""
+
+    def __init__(self, turns: Sequence[Turn] = (), width: int = 0) -> None:
+        self.turns = turns
+        self.width = width
+        self.wholes: dict[int, str] = {}
+        """Whole texts by the place of their turn, as they are shown."""
+        self.blocks: list[Block] = []
+        """The lines of each turn; none before there is a width."""
+        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
+        """Whether records that nobody says have a line."""
+        self._open_kinds = {TurnKind.MESSAGE}
+        self._turned: set[int] = set()
+        """Turns that are not as their kind is."""
+        self._wrapped: dict[int, tuple[str, Sequence[tuple[int, int]]]] = {}
+        """The texts of open turns with their lines at this width."""
+
+    def has_line(self, at: int) -> bool:
+        """Return whether a turn is shown at all."""
+        return self.with_records or self.turns[at].kind is not TurnKind.OTHER
+
+    def is_open(self, at: int) -> bool:
+        """Return whether the text of a turn is shown; messages are never folded."""
+        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
+
+    def first_shown(self, at: int, step: int) -> int:
+        """Return the first turn from a place on, up or down, that has a line; else the last."""
+        places, at = range(len(self.turns)), max(0, min(at, len(self.turns) - 1))
+        down, up = places[at:], places[at::-1]
+        return next(filter(self.has_line, chain(*((down, up) if step > 0 else (up, down)))), 0)
+
+    def toggle(self, at: int) -> None:
+        """Open or fold a turn."""
+        self._turned ^= {at}
+
+    def toggle_kind(self, kind: TurnKind) -> None:
+        """Open or fold all turns of a kind."""
+        self._open_kinds ^= {kind}
+        self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
+
+    def show_whole(self, at: int, text: str | None) -> None:
+        """Open a turn with another text of it; `None` for its beginning, folded."""
+        self._wrapped.pop(at, None)
+        self.wholes.pop(at, None)
+        if text is not None:
+            self.wholes[at] = text
+        if self.is_open(at) == (text is None) and self.turns[at].kind is not TurnKind.MESSAGE:
+            self.toggle(at)
+
+    def lay_out(self, width: int, *places: int) -> None:
+        """Make the lines of these turns anew, of all without one, or for another width."""
+        if width != self.width:
+            self.width, self._wrapped = width, {}
+        elif places and self.blocks:
+            for at in places:
+                self.blocks[at] = self._block(at)
+            return
+        self.blocks = [self._block(at) for at in range(len(self.turns))] if width > 0 else []
+
+    def _block(self, at: int) -> Block:
+        turn = self.turns[at]
+        if not self.has_line(at):
+            return Block()
+        text, more = "", 0
+        spans: Sequence[tuple[int, int]] = ()
+        if self.is_open(at):
+            if at not in self._wrapped:
+                text = display_text(self.wholes.get(at, turn.text))
+                spans = wrap(text, self.width - MARGIN - INDENT) if text else ()
+                self._wrapped[at] = text, spans
+            text, spans = self._wrapped[at]
+            more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
+        lead = int(at > 0 and turn.kind is TurnKind.MESSAGE)
+        return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
+
 
 # --- the view -------------------------------------------------------------------------------------
 
@@ -253,29 +343,18 @@ class TurnView(LineView, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.turns: Sequence[Turn] = ()
+        self.folded = FoldedTurns()
+        """What is shown of the turns."""
         self.at = 0
         """The turn in front."""
-        self.wholes: dict[int, str] = {}
-        """Whole texts by the place of their turn, as they are shown."""
-        self.blocks: list[Block] = []
-        """The lines of each turn; none before there is a width."""
         self._terms: Sequence[str] = ()
         self._needle = ""
         self._edges: Sequence[str] = ()
-        self._times: Sequence[str] = ()
-        self._wrapped: dict[int, tuple[str, Sequence[tuple[int, int]]]] = {}
-        """The texts of open turns with their lines at this width."""
-        self._with_records = False
-        """Whether records that nobody says have a line."""
-        self._open_kinds = {TurnKind.MESSAGE}
-        self._turned: set[int] = set()
-        """Turns that are not as their kind is."""
 
     @property
     def turn(self) -> Turn | None:
         """The turn in front."""
-        return self.turns[self.at] if self.turns else None
+        return self.folded.turns[self.at] if self.folded.turns else None
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -286,20 +365,19 @@ class TurnView(LineView, inherit_bindings=False):
 
     def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[str]) -> None:
         """Show another conversation with this turn in front."""
-        self.turns, self._edges, self._times = turns, edges, local_times(turns)
+        self.folded, self._edges = FoldedTurns(turns), edges
         self._message = () if turns else [Content("This conversation has no turns.")]
-        self._with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
-        self._open_kinds, self._turned, self.wholes = {TurnKind.MESSAGE}, set(), {}
-        self.at = self._first_shown(at, 1)
-        self._lay_out_turns(anew=True)
+        self.at = self.folded.first_shown(at, 1)
+        self._width = self.scrollable_content_region.width
+        self._lay_out_turns()
         self._show_front()
 
     def grow(self, turns: Sequence[Turn], edges: Sequence[str]) -> bool:
         """Show a conversation that goes on; false where it does not begin with what is shown."""
-        old = self.turns
+        old = self.folded.turns
         if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
             return False
-        self.turns, self._edges, self._times = turns, edges, local_times(turns)
+        self.folded.turns, self._edges = turns, edges
         self._lay_out_turns()
         return True
 
@@ -308,35 +386,14 @@ class TurnView(LineView, inherit_bindings=False):
         self._terms, self._needle = terms, safe_line(needle)
         self.refresh()
 
-    def _lay_out_turns(self, *, anew: bool = False) -> None:
-        """Make the lines of every turn; `anew` for another width, or other texts.
-
-        There are none while there is no width.
-        """
-        if anew:
-            self._width, self._wrapped = self.scrollable_content_region.width, {}
-        self.blocks = []
-        for at, turn in enumerate(self.turns if self._width > 0 else ()):
-            if not self._has_line(at):
-                self.blocks.append(Block())
-                continue
-            text, more = "", 0
-            spans: Sequence[tuple[int, int]] = ()
-            if self.is_open(at):
-                if at not in self._wrapped:
-                    text = display_text(self.wholes.get(at, turn.text))
-                    spans = wrap(text, self._width - MARGIN - INDENT) if text else ()
-                    self._wrapped[at] = text, spans
-                text, spans = self._wrapped[at]
-                more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
-            lead = int(at > 0 and turn.kind is TurnKind.MESSAGE)
-            height = lead + 1 + len(spans) + (more > 0)
-            self.blocks.append(Block(text, spans, lead, more, height))
-        self.set_heights(block.height for block in self.blocks)
+    def _lay_out_turns(self, *places: int) -> None:
+        """Make the lines of these turns anew, of all without one."""
+        self.folded.lay_out(self._width, *places)
+        self.set_heights(block.height for block in self.folded.blocks)
 
     def _head(self, at: int) -> int:
         """Return the line that names a turn."""
-        return self.tops[at] + self.blocks[at].lead
+        return self.tops[at] + self.folded.blocks[at].lead
 
     def _view(self) -> tuple[int, int]:
         """Return the first line in view, and how many lines there are."""
@@ -348,27 +405,21 @@ class TurnView(LineView, inherit_bindings=False):
         In a smaller view it stays in sight.
         """
         event.prevent_default()
-        if not self.turns or self.scrollable_content_region.width in (0, self._width):
+        width = self.scrollable_content_region.width
+        if not self.folded.turns or width in (0, self._width):
             return
-        if not self.blocks:
-            self._lay_out_turns(anew=True)
+        if not self.folded.blocks:
+            self._width = width
+            self._lay_out_turns()
             self._show_front()
             return
         head, (y, height) = self._head(self.at), self._view()
         offset = max(head - self.tops[self.at + 1], min(head - y, height - 1))
-        self._lay_out_turns(anew=True)
+        self._width = width
+        self._lay_out_turns()
         self.scroll_to_line(self._head(self.at) - offset)
 
     # --- moving ---------------------------------------------------------------------------------
-
-    def _has_line(self, at: int) -> bool:
-        return self._with_records or self.turns[at].kind is not TurnKind.OTHER
-
-    def _first_shown(self, at: int, step: int) -> int:
-        """Return the first turn from a place on, up or down, that has a line; else the last."""
-        places, at = range(len(self.turns)), max(0, min(at, len(self.turns) - 1))
-        down, up = places[at:], places[at::-1]
-        return next(filter(self._has_line, chain(*((down, up) if step > 0 else (up, down)))), 0)
 
     def _move(self, at: int, y: int) -> None:
         self.at = at
@@ -386,23 +437,25 @@ class TurnView(LineView, inherit_bindings=False):
 
     def _show_front(self) -> None:
         """Scroll the turn in front to the upper part of the view, or what is marked in it."""
-        if self.blocks:
+        if self.folded.blocks:
             self.scroll_to_line(self._head(self.at) - 2)
             self.go(self.at, self.first_marked(self.at) or 0)
 
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
-        if self.turns:
-            self.at = at
-            self._with_records |= not self._has_line(at)
-            if not self.is_open(at):
-                self._turned ^= {at}
-            self._lay_out_turns()
-            self._show_front()
+        folded, self.at = self.folded, at
+        if not folded.turns:
+            return
+        is_hidden = not folded.has_line(at)
+        folded.with_records |= is_hidden
+        if not folded.is_open(at):
+            folded.toggle(at)
+        self._lay_out_turns(*(() if is_hidden else (at,)))
+        self._show_front()
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        if not self.blocks:
+        if not self.folded.blocks:
             return
         at, tops, (y, height) = self.at, self.tops, self._view()
         if tops[at + 1] <= y or tops[at] >= y + height:
@@ -413,7 +466,7 @@ class TurnView(LineView, inherit_bindings=False):
         elif step < 0 and tops[at] < y:
             y -= 1
         else:
-            at = self._first_shown(at + step, step)
+            at = self.folded.first_shown(at + step, step)
             # Of one that is longer than the view, the edge where the reader comes from.
             if step > 0 and tops[at + 1] > y + height:
                 y = min(tops[at + 1] - height, tops[at])
@@ -426,19 +479,19 @@ class TurnView(LineView, inherit_bindings=False):
         y, height = self._view()
         goal = min(int(self.max_scroll_y), max(0, y + pages * max(1, height - 2)))
         if goal == y:
-            at = self._first_shown(len(self.turns) if pages > 0 else 0, -pages)
+            at = self.folded.first_shown(len(self.folded.turns) if pages > 0 else 0, -pages)
         else:
             at, below = self.block_at(goal) or (0, 0)
-            is_within = below > self.blocks[at].lead and self.tops[at + 1] < goal + height
-            at = self._first_shown(at + is_within, 1)
+            is_within = below > self.folded.blocks[at].lead and self.tops[at + 1] < goal + height
+            at = self.folded.first_shown(at + is_within, 1)
         self._move(at, goal)
 
     def action_scroll_end_of(self, step: int) -> None:
-        at = self._first_shown(len(self.turns) if step > 0 else 0, -step)
+        at = self.folded.first_shown(len(self.folded.turns) if step > 0 else 0, -step)
         self._move(at, self.tops[-1] if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
-        after, turns = self.at + step, self.turns
+        after, turns = self.at + step, self.folded.turns
         for at in range(after, len(turns)) if step > 0 else range(after, -1, -1):
             if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
                 self.go(at)
@@ -446,42 +499,32 @@ class TurnView(LineView, inherit_bindings=False):
 
     # --- folding --------------------------------------------------------------------------------
 
-    def is_open(self, at: int) -> bool:
-        """Return whether the text of a turn is shown; messages are never folded."""
-        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
-
     def show_whole(self, at: int, text: str | None) -> None:
         """Open a turn and show another text of it; `None` for its beginning, folded."""
-        self._wrapped.pop(at, None)
-        self.wholes.pop(at, None)
-        if text is not None:
-            self.wholes[at] = text
-        if self.is_open(at) == (text is None) and self.turns[at].kind is not TurnKind.MESSAGE:
-            self._turned ^= {at}
-        self._lay_out_turns()
+        self.folded.show_whole(at, text)
+        self._lay_out_turns(at)
 
     def action_unfold(self) -> None:
-        at = self.at
-        if self.blocks and self.blocks[at].more:
+        at, folded = self.at, self.folded
+        if folded.blocks and folded.blocks[at].more:
             self.post_message(self.WholeWanted())
-        elif self.blocks:
-            if self.is_open(at):
+        elif folded.blocks:
+            if folded.is_open(at):
                 self.show_whole(at, None)
             else:
-                self._turned ^= {at}
-                self._lay_out_turns()
+                folded.toggle(at)
+                self._lay_out_turns(at)
             self.go(at)
 
     def action_fold(self, what: str) -> None:
-        if self.turn is None or not self.blocks:
+        if self.turn is None or not self.folded.blocks:
             return
         offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turn.kind
         if what == "records":
-            self._with_records = not self._with_records
-            self.at = self._first_shown(self.at, -1)
+            self.folded.with_records = not self.folded.with_records
+            self.at = self.folded.first_shown(self.at, -1)
         elif kind is not TurnKind.MESSAGE:
-            self._open_kinds ^= {kind}
-            self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
+            self.folded.toggle_kind(kind)
         self._lay_out_turns()
         self._move(self.at, self._head(self.at) - offset)
 
@@ -489,35 +532,29 @@ class TurnView(LineView, inherit_bindings=False):
         """Put a turn in front; open or fold it where the line that names it is clicked."""
         at, below = self.block_under(event) or (-1, 0)
         if at >= 0:
-            below -= self.blocks[at].lead
-            is_toggle = (at == self.at and below == 0) or below > len(self.blocks[at].spans)
+            below -= self.folded.blocks[at].lead
+            is_toggle = (at == self.at and below == 0) or below > len(self.folded.blocks[at].spans)
             self._move(at, int(self.scroll_offset.y))
-            if is_toggle or not self.is_open(at):
+            if is_toggle or not self.folded.is_open(at):
                 self.action_unfold()
 
     # --- drawing --------------------------------------------------------------------------------
 
     def first_marked(self, at: int) -> int | None:
         """Return the first line below the head of a turn with something marked, if any."""
-        text, lines, *_ = self.blocks[at]
+        block = self.folded.blocks[at]
         return next(
-            (place for place, span in enumerate(lines, 1) if self._marks(text, *span)), None
+            (
+                place
+                for place, span in enumerate(block.spans, 1)
+                if block.marks(span, self._terms, self._needle)
+            ),
+            None,
         )
-
-    def _marks(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is marked in a part of a text, by places in the part."""
-        spans = match_spans(text[start:end], self._terms) if self._terms else []
-        # A match may begin on the line above and end on the one below.
-        first, last = max(0, start - len(self._needle)), end + len(self._needle)
-        pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
-        for match in pattern.finditer(text, first, last):
-            low, high = max(match.start(), start), min(match.end(), end)
-            spans += [(low - start, high - start)] if low < high else []
-        return spans
 
     def frame_at(self, at: int) -> tuple[Style, Content]:
         place, below = self.block_at(at) or (0, 0)
-        edge, below = self._edges[place], below - self.blocks[place].lead
+        edge, below = self._edges[place], below - self.folded.blocks[place].lead
         is_front = place == self.at and below >= 0
         style = self.get_visual_style("turn-view--front") if is_front else self.visual_style
         if below < 0 and edge != NO_CHUNK:
@@ -535,23 +572,22 @@ class TurnView(LineView, inherit_bindings=False):
         if (place := self.block_at(at)) is None:
             return None
         at, below = place
-        block, turn = self.blocks[at], self.turns[at]
+        block, turn = self.folded.blocks[at], self.folded.turns[at]
         below -= block.lead
         if below < 0:
             return Content("")
         if below == 0:
-            width, is_open = self._width - MARGIN, self.is_open(at)
-            return head_line(
-                turn, self._times[at], is_open=is_open, width=width, glyphs=self.glyphs
-            )
+            time, is_open = local_time(self.folded.turns, at), self.folded.is_open(at)
+            width = self._width - MARGIN
+            return head_line(turn, time, is_open=is_open, width=width, glyphs=self.glyphs)
         if below > len(block.spans):
             more = fmt.counted(block.more, "more character")
             text = f"{self.glyphs.ellipsis} {more}: enter shows them"
             return " " * INDENT + Content.styled(text, _DIM)
         start, end = block.spans[below - 1]
+        marks = block.marks((start, end), self._terms, self._needle)
         mark = self.get_visual_style("turn-view--match", partial=True)
-        spans = [Span(low, high, mark) for low, high in self._marks(block.text, start, end)]
-        line = Content(block.text[start:end], spans)
+        line = Content(block.text[start:end], [Span(low, high, mark) for low, high in marks])
         if turn.kind is not TurnKind.MESSAGE or turn.left_out:
             line = line.stylize_before(self.get_visual_style("turn-view--aside", partial=True))
         return " " * INDENT + line
