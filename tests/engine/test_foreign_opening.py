@@ -24,11 +24,8 @@ from memtui.index.foreign.opening import (
     tokenizer,
 )
 from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
-from memtui.model.status import IndexGeneration
 from tests.support.known import load
 from tests.support.openclaw import (
-    AGENT,
-    AGENT_BLOB,
     CHUNKS,
     SIDECAR,
     WORD,
@@ -42,12 +39,6 @@ from tests.support.openclaw import (
     use_everything,
     without_privileges,
 )
-
-GENERATIONS = {
-    SIDECAR: IndexGeneration.SIDECAR,
-    AGENT: IndexGeneration.AGENT,
-    AGENT_BLOB: IndexGeneration.AGENT_BLOB,
-}
 
 
 def read_unseen(state: State, how: Access, word: int = 0) -> Opened:
@@ -438,3 +429,13 @@ def test_odd_metadata_is_a_problem_and_no_failure(
 def test_what_is_no_vector(stored: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse_vector(stored)
+
+
+def test_an_exchanged_file_makes_a_connection_old(sidecar: State) -> None:
+    opened = open_foreign(sidecar.database)
+    other = sidecar.database.with_name("new")
+    other.write_bytes(sidecar.database.read_bytes())
+    os.utime(other, ns=(0, sidecar.database.stat().st_mtime_ns))
+    other.replace(sidecar.database)
+    assert not opened.is_current()
+    opened.close()

@@ -310,6 +310,27 @@ def test_a_turn_ends_a_little_after_the_time_of_its_row(
     assert ("sessions_stale" in codes(case.look())) is is_stale
 
 
+def test_only_transcripts_that_count_are_counted(tmp_path: Path) -> None:
+    case = make_case(tmp_path, SIDECAR)
+    case.with_sessions()
+    uuid = "0b6f4a52-8a3c-4c55-9d0e-1f2a3b4c5d6e"
+    for name in ("a.jsonl", "b.jsonl.reset.2026-11-01T10-00-00.000Z"):
+        case.transcript(name)
+        case.transcript_row(name)
+    for name in (
+        f"a.checkpoint.{uuid}.jsonl",
+        "a.trajectory.jsonl",
+        "a.trajectory-path.json",
+        "a.jsonl.bak.2026-11-01T10-00-00.000Z",
+        "sessions.json",
+    ):
+        case.transcript(name)
+    truth = case.look()
+    assert codes(truth, E, W) == set()
+    (coverage,) = (item for item in truth.coverage if item.source == "sessions")
+    assert (coverage.on_disk, coverage.indexed) == (2, 2)
+
+
 def test_a_note_that_became_a_link_is_gone_whatever_is_configured(case: Case) -> None:
     note = case.state.workspace / NOTE
     note.rename(case.state.folder / "elsewhere.md")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -267,6 +269,29 @@ def test_a_broken_index_is_named_and_made_again(
     assert [message in error for error in errors] == ([True] if message else [])
     assert workspace.contents() == before
     assert not WriterLock(workspace.folder).try_acquire(seconds=0)
+
+
+def test_an_index_is_made_again_when_only_the_count_meets_the_damage(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    sync(indexer)
+    before = workspace.contents()
+    with closing(sqlite3.connect(workspace.folder.path(1))) as reader:
+        reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = reader.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks_of_file'"
+        ).fetchone()
+        (size,) = reader.execute("PRAGMA page_size").fetchone()
+    with workspace.folder.path(1).open("r+b") as database:
+        database.seek((page - 1) * size)
+        database.write(b"\xa5" * size)
+    (workspace.root / "0.md").touch()
+    snapshot = sync(indexer)
+    assert snapshot.failure is None
+    assert [record.message for record in snapshot.errors if "is damaged" in record.message]
+    after = workspace.contents()
+    assert (after.chunks, after.terms) == (before.chunks, before.terms)
+    assert after.files.keys() == before.files.keys()
 
 
 def test_failures_are_named_and_the_thread_goes_on(

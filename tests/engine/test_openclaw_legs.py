@@ -29,6 +29,7 @@ from memtui.retrieval.openclaw.tables import KeywordHit, Layout, SearchScope
 from memtui.retrieval.openclaw.terms import (
     KeywordPlan,
     extract_keywords,
+    like_pattern,
     match_all,
     plan_keyword,
     searched_part,
@@ -492,6 +493,7 @@ def test_short_terms_are_substrings_only_under_trigram() -> None:
     for rule in ShortTerms:
         assert plan_keyword("ab 成", tokenizer="unicode61", short_terms=rule).substrings == ()
     assert plan_keyword("ab", tokenizer="trigram", short_terms=ShortTerms.ALL).match is None
+    assert like_pattern("50%_\\") == "%50\\%\\_\\\\%"
 
 
 def test_names_sort_as_locale_compare_sorts_them() -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,9 @@ from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.index.database import open_database
 from memtui.index.job import MOST_TRIES
+from memtui.index.schema import SCHEMA_VERSION, write_meta
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.indexing import EventQueue
@@ -517,6 +520,25 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
         assert not engine.index.status().errors
     assert set(seen) == {"model-one", "model-two"}
     assert set(Counter(scene.first.texts + scene.spare.texts).values()) == {2}, "once by each"
+
+
+def test_an_index_of_an_older_memtui_is_made_anew_from_the_cache(scene: Scene) -> None:
+    """Nobody is asked for a vector, and no other provider takes over for one that is down."""
+    scene.first.remote = True
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    with closing(open_database(next(scene.data.iterdir()) / "index-1.db")) as connection:
+        write_meta(connection, {"schema_version": str(SCHEMA_VERSION - 1)})
+    scene.first.texts.clear()
+    scene.first.queries.clear()
+    scene.first.refusal = DOWN
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.generation, status.vectors) == (2, status.chunks)
+        assert status.provider.actual == "first"
+    assert scene.meta()["provider"] == "first"
+    assert scene.first.texts == scene.first.queries == scene.spare.texts == []
 
 
 def test_what_breaks_because_it_is_closed_was_stopped(scene: Scene) -> None:

@@ -453,6 +453,10 @@ def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: LoopbackSer
     assert find(finder(None, given=given), " other ").origin == "file"
     found = find(finder(None, given=given))
     assert found.detail.endswith("; the given file does not hold this query")
+    # As JavaScript trims.
+    trimmed = load_given(write(tmp_path, {"router": VECTOR}))
+    assert trimmed.of("\ufeffrouter\u00a0") is not None
+    assert trimmed.of("\x1crouter") is None
 
 
 def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_a_difference_is_named_by_its_first_stage(
     assert [v.stage for v in found.queries if not v.agrees] == [stage]
 
 
-def content_of(name: str, tmp_path: Path) -> Any:
-    return json.loads(recorded.recording(name, tmp_path).read_text(encoding="utf-8"))
+def content_of(tmp_path: Path) -> Any:
+    return json.loads(recorded.recording("2026.4.26-default", tmp_path).read_text(encoding="utf-8"))
 
 
 def written(path: Path, content: Any) -> Path:
@@ -112,7 +112,7 @@ def written(path: Path, content: Any) -> Path:
 @pytest.fixture
 def shared_place(indexes: dict[str, Path], tmp_path: Path) -> tuple[Path, Any]:
     """An index whose two best chunks for a query have the same lines, and what it answers."""
-    content = content_of("2026.4.26-default", tmp_path)
+    content = content_of(tmp_path)
     query = next(
         query
         for query in content["queries"]
@@ -167,7 +167,7 @@ def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
 def test_a_result_is_named_by_the_stage_that_lost_it(
     indexes: dict[str, Path], tmp_path: Path
 ) -> None:
-    content = content_of("2026.4.26-default", tmp_path)
+    content = content_of(tmp_path)
     for query in content["queries"]:
         query["opts"] = {"minScore": 0.6}
         del query["legs"]
@@ -197,7 +197,7 @@ def test_only_enabled_sources_that_are_asked_for_are_searched(
     indexes: dict[str, Path], tmp_path: Path, enabled: Any, asked: Any, finds: bool
 ) -> None:
     """Without any, nothing is; an empty list asks for what is configured, as the program has it."""
-    content = content_of("2026.4.26-default", tmp_path)
+    content = content_of(tmp_path)
     content["settings"]["sources"] = enabled
     query = next(query for query in content["queries"] if query["results"])
     query["opts"]["sources"] = asked
@@ -320,7 +320,7 @@ def called(
 def test_the_exit_code_tells_agreement_difference_and_a_recording_that_is_none(
     called: Callable[..., tuple[int, Any]], tmp_path: Path
 ) -> None:
-    content = content_of("2026.4.26-default", tmp_path)
+    content = content_of(tmp_path)
     content["queries"] = [query for query in content["queries"] if query["results"]][:2]
     good = written(tmp_path / "good.json", content)
     content["queries"][1]["results"].pop()

@@ -144,6 +144,16 @@ def test_a_burst_is_told_once(root: Path, watch: Callable[..., Watched]) -> None
     assert len(watched.published) == len(set(watched.published)) == 50
 
 
+def test_a_flood_of_names_is_told_as_anything(
+    root: Path, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "MOST_PATHS", 3)
+    watched = watch().start()
+    for number in range(5):
+        (root / f"memory/{number}.md").write_text("new\n")
+    watched.expect("*")
+
+
 def test_a_burst_that_does_not_end_is_told_after_the_longest_time(
     root: Path, watch: Callable[..., Watched]
 ) -> None:

@@ -96,7 +96,7 @@ def assert_true(
     ranking: Ranking,
     chunk_id: str,
     points: int,
-    mode: SearchMode | None = None,
+    mode: SearchMode | None,
 ) -> None:
     found = least_changes(pool, ranking, chunk_id, now=NOW, mode=mode)
     assert [change.cost for change in found.changes] == sorted(c.cost for c in found.changes)

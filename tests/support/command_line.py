@@ -106,12 +106,6 @@ def command_line(capsys: pytest.CaptureFixture[str], opened: Opened | None = Non
     return call
 
 
-def set_up(monkeypatch: pytest.MonkeyPatch, **embedding: object) -> None:
-    """Set values of `[embedding]` by their environment variables."""
-    for key, value in embedding.items():
-        monkeypatch.setenv(f"MEMTUI_EMBEDDING__{key.upper()}", str(value))
-
-
 # --- the program called in this process, as a process of its own would be -----------------------
 
 

@@ -122,12 +122,6 @@ def _fingerprint(model: str, dimensions: int) -> str:
     return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
 
 
-def hashed_identity(choice: EmbeddingSettings | None = None) -> ProviderIdentity:
-    """Tell the identity of the provider that `registered_hashed` makes."""
-    model = (choice.model if choice else None) or "hashed-trigrams"
-    return ProviderIdentity(HASHED, model, 64, _fingerprint(model, 64))
-
-
 @contextmanager
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
     """Make `EmbeddingSettings(provider="hashed")` give `provider`, for as long as the block runs."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
 from memtui.errors import Cancelled
-from memtui.model import Chunk
+from memtui.model import Chunk, Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import HOSTILE
@@ -23,8 +23,11 @@ from memtui.tui.screens.browse import file_list
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
     Sort,
+    badge,
+    file_line,
     filter_files,
     folders_around,
+    state_words,
     tree_lines,
     visible_lines,
 )
@@ -46,13 +49,15 @@ def memory_file(
     state: FileState = FileState.CURRENT,
     size: int | None = 1200,
     chunks: int = 1,
+    reason: Reason = Reason.OK,
+    detail: str = "",
 ) -> MemoryFile:
     """A file whose day is the date in its name."""
     try:
         day: date | None = date.fromisoformat(path.rpartition("/")[2][:10])
     except ValueError:
         day = None
-    return MemoryFile(path, source, place, state, size, CHANGED, chunks, 10, day)
+    return MemoryFile(path, source, place, state, size, CHANGED, chunks, 10, day, reason, detail)
 
 
 FILES = (
@@ -127,6 +132,23 @@ def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
     assert [line.name for line in lines if line not in left] == ["2026-02-10.md", "router.md"]
     places = {line.id for line in lines if not line.depth}
     assert len(list(visible_lines(lines, places))) == len(places) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "detail", "told"),
+    [
+        (FileState.CHANGED, Reason.OK, "", ("●", "changed since it was indexed")),
+        (FileState.ERROR, Reason.OK, "Permission denied", ("!", "error: Permission denied")),
+        (FileState.NOT_INDEXED, Reason.SYMLINK, "", ("·", "not indexed: a link, not followed")),
+    ],
+)
+def test_a_state_has_a_badge_and_words_with_why(
+    state: FileState, reason: Reason, detail: str, told: tuple[str, str]
+) -> None:
+    file = memory_file("x.md", state=state, reason=reason, detail=detail)
+    assert (badge(state, UNICODE)[0], state_words(file)) == told
+    assert len({badge(one, ASCII)[0] for one in FileState}) == len(FileState)
+    assert "never recalled" in file_line(FILES[0], CHANGED, UNICODE, {}).plain
 
 
 def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
-from memtui.ranking.trace import compare_settings, deciding_step
+from memtui.ranking.trace import compare_settings, deciding_step, difference
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
@@ -112,10 +112,11 @@ def test_a_stage_that_turns_the_order_decides() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) -> None:
     first, second = make_ranked(BASE), make_ranked(replace(OTHER, k=8))
+    changes = difference(first, second)
     column, gutter = columns(width)
     for lines in (1, 2, 3):
         look = Look(lines, glyphs, second.hits[2].chunk.id)
-        drawn = comparison_lines(first, second, width, look)
+        drawn = comparison_lines(first, second, changes, width, look)
         assert len(drawn) == lines * 8
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width, glyphs)

@@ -110,9 +110,10 @@ async def test_reading_the_same_note_again_keeps_the_place() -> None:
         assert preview.scroll_offset.x == 0
 
 
-async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways() -> None:
+@pytest.mark.parametrize("piece", ["0123456789", "路由器配置"])
+async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways(piece: str) -> None:
     preview = Preview()
-    line = "0123456789" * 30 + "END"
+    line = piece * 30 + "END"
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
         preview.show(Source("a.md", [line]), None, ())
         await pilot.pause()
@@ -120,6 +121,7 @@ async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways() -> None:
         preview.focus()
         for _ in range(40):
             await pilot.press("right")
+            assert preview.render_line(0).cell_length == preview.size.width
         text = screen_text(pilot.app)
         assert "END" in text
         assert "…" not in text

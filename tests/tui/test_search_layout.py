@@ -137,6 +137,22 @@ async def test_the_row_under_the_mouse_is_told_by_its_place(memory: SmallMemory)
         assert results.chosen_id == results.rows[1].id, "below all rows there is none"
 
 
+async def test_an_answer_is_not_laid_out_and_a_size_for_its_classes_at_once(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, size=(80, 24)) as run:
+        screen, seen = run.app.search_screen, list[frozenset[str]]()
+        screen.screen_layout_refresh_signal.subscribe(
+            screen, lambda _: seen.append(screen.classes), immediate=True
+        )
+        await run.search("router")
+        seen.clear()
+        await run.search("router config")
+        assert not seen
+        await resize(run.pilot, (170, 50))
+        assert {"-huge", "-tall", "-roomy"} <= seen[0]
+
+
 AUTOMATIC = ("#why", "#index-status")
 
 """Panes as high as what they show."""

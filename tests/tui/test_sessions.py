@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from memtui.errors import MemtuiError
-from memtui.model import Chunk, Ranking, Reason, SkippedFile
+from memtui.model import Chunk, Ranking, Reason
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
@@ -28,7 +28,6 @@ from memtui.model.conversations import (
     RecallRow,
     Replayed,
     TranscriptKind,
-    TranscriptSource,
     Turn,
     TurnKind,
 )
@@ -145,12 +144,6 @@ MOVED = Replayed(
 )
 SAME = Replayed(call("firmware", "a.md"), (row("a.md", 1, 1, RecallChange.SAME),))
 UNKNOWN = Replayed(call("tagged port", is_known=False), ())
-SOURCE = TranscriptSource(
-    *("openclaw:main", TranscriptKind.OPENCLAW, "/home/mika/.openclaw", True),
-    found=3,
-    indexed=2,
-    skipped=(SkippedFile(OLD, Reason.ARCHIVE_NOT_READ, HOSTILE),),
-)
 
 # --- lines --------------------------------------------------------------------------------------
 

@@ -145,10 +145,15 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
     assert (exact.low, exact.high) == (3, 3)
 
 
-def test_only_what_a_ranking_uses_is_swept() -> None:
-    ranking = Ranking(decay=Decay(enabled=True))
+def test_what_a_ranking_uses_or_could_is_swept() -> None:
+    ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
+    off = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
+    assert off is not None
+    assert (off.note, off.ranking.mmr.enabled, off.now) == ("with MMR on", True, 0.6)
+    assert off.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
     here = screen.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
+    assert here.note == ""
     assert here.axis.logarithmic
     assert here.axis.ticks[:2] == ((1, "1d"), (7, "7d"))
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))

@@ -15,12 +15,28 @@ from memtui.retrieval.query import (
     local_day,
     parse_query,
     phrase_segments,
+    split_filters,
 )
 from tests.support.known import load
 
 
 def words(query: Query) -> list[str]:
     return [term.text for term in query.terms.terms]
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "filters"),
+    [
+        ("a path:x b", "a b", {"path_globs": ("x",)}),
+        ('path:"a b" \tc  d ', "c  d", {"path_globs": ("a b",)}),
+        ('"before:2026-01-02" source:memory', '"before:2026-01-02"', {"sources": ("memory",)}),
+        ("source:sessions", "", {"sources": ("sessions",)}),
+        *((text, text, {}) for text in ("  router   vlan ", "path: router", "after:yesterday x")),
+        *((text, text, {}) for text in ('"path:x" router', "source:", "before:2026-02-30 x")),
+    ],
+)
+def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) -> None:
+    assert split_filters(text) == (rest, Filters(**filters))
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethro
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def explained(text: str = "router vlan", *, place: int = 2, known: bool = True) -> Explained:
-    """The explanation of the n-th of four chunks, all of whose texts are `text`."""
+def explained(text: str = "router vlan", *, known: bool = True) -> Explained:
+    """The explanation of the third of four chunks, all of whose texts are `text`."""
     note = text.encode("utf-8", "replace").decode("utf-8")  # as notes are read
     chunks = [
         chunk(f"c{n}", f"{note} {n}", path=f"{note}/{n}.md", line=n + 1, day=date(2026, 11, 10 + n))
@@ -111,7 +111,7 @@ def explained(text: str = "router vlan", *, place: int = 2, known: bool = True) 
         RANKING,
         now=NOW,
     )
-    inquiry = _inquiry(note, chunks[place].id if known else None, ranked)
+    inquiry = _inquiry(note, chunks[2].id if known else None, ranked)
     if not known:
         return Explained(ranked, RANKING, inquiry)
     return Explained(
@@ -120,7 +120,7 @@ def explained(text: str = "router vlan", *, place: int = 2, known: bool = True) 
         inquiry,
         CHANGES,
         WordChanges((WordChange(f"{note} more", (note,), (note,), 2),), 17),
-        Passages(chunks[place].text, (Passage(0, len(note), 0.8125),), model=note),
+        Passages(chunks[2].text, (Passage(0, len(note), 0.8125),), model=note),
     )
 
 
