@@ -107,7 +107,11 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     session = open_session(invocation, warm=warm)
     if not invocation.demo:
         return session
-    status = session.current_status()
+    try:
+        status = session.current_status()
+    except BaseException:
+        session.engine.close()
+        raise
     has_no_vectors = status.state is IndexState.STALE and not status.vectors
     # Another process may be making them.
     is_stranded = has_no_vectors and status.writer == "none"

@@ -247,13 +247,13 @@ class Indexer:
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
-        work, recipe, is_done = self._running, self._job.recipe, False
+        work, recipe = self._running, self._job.recipe
 
         def stopped() -> bool:
             return self._cancelled.is_set() or self._job.recipe is not recipe
 
         self._bus.publish(SyncStarted(work is Work.REBUILD))
-        while not is_done:
+        while True:
             recipe = self._job.recipe
             job = replace(
                 self._job,
@@ -270,7 +270,9 @@ class Indexer:
                 if work is not Work.REBUILD:
                     job.folder.clean()
                 job = rebuild(job) if work is Work.REBUILD else sync(job)
-                is_done = True
+                # Who counts may be the first to meet the damage.
+                self._count()
+                break
             except IndexDamaged as error:
                 # The files are the truth: a damaged index is named, and made again.
                 if work is Work.REBUILD:
@@ -290,7 +292,6 @@ class Indexer:
         elif before.problem is not None:
             self._bus.publish(LegRecovered(Leg.VECTOR))
         self._reporter.pending = {}
-        self._count()
         self._update(
             last_sync=job.stats,
             failure=None,

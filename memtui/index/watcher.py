@@ -39,7 +39,7 @@ _DESCRIPTORS = Path("/proc/self/fdinfo")
 # Looking at very many files takes a while; it may take this part of the time at most.
 _SCAN_SHARE = 0.05
 # More names than this are no longer worth keeping apart.
-_MOST_PATHS = 10_000
+MOST_PATHS = 10_000
 
 
 # --- file events of the operating system --------------------------------------------------------
@@ -366,22 +366,19 @@ class Watcher:
             self._first = min(self._first, now)
             self._due = min(now + self._times.quiet, self._first + self._times.longest)
             new = changed - self._burst
-            is_anywhere = is_anywhere or len(self._burst) + len(new) > _MOST_PATHS
+            is_anywhere = is_anywhere or len(self._burst) + len(new) > MOST_PATHS
             is_news = not self._is_anywhere if is_anywhere else bool(new)
             self._is_anywhere = self._is_anywhere or is_anywhere
-            self._burst = set() if self._is_anywhere else self._burst | new
+            if not is_anywhere:
+                self._burst |= new
             with self._condition:
                 self._state = replace(self._state, last_event=self._now())
             if is_news:
                 self._bus.publish(FilesChanged(ANYTHING if is_anywhere else tuple(sorted(new))))
         if now >= self._due:
             paths = ANYTHING if self._is_anywhere else tuple(sorted(self._burst))
-            self._burst, self._is_anywhere, self._first, self._due = (
-                set(),
-                False,
-                math.inf,
-                math.inf,
-            )
+            self._burst, self._is_anywhere = set(), False
+            self._first = self._due = math.inf
             self._changed(paths)
 
     def _try_events(self, now: float) -> None:

@@ -250,7 +250,7 @@ def write_new(path: Path, data: bytes, mode: int) -> None:
     with open(path, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
         try:
             _fill(file, data)
-        except OSError:
+        except BaseException:
             path.unlink()
             raise
 

@@ -117,6 +117,8 @@ class _Audit(Struct):
         with opened.errors():
             try:
                 with interruptible(opened.connection, self.cancelled), opened.snapshot():
+                    with tables.part("the database"):
+                        tables.check_integrity()
                     with tables.part("schema_meta"):
                         self._check_database()
                     tables.read(self.config)

@@ -90,8 +90,6 @@ class StoredTables:
             self.part,
             self._opened.layout,
         )
-        with part("the database"):
-            self._check_integrity()
         with part(layout.meta):
             self.identity = rows.identity(opened)
         with part(layout.files):
@@ -117,7 +115,7 @@ class StoredTables:
                 cached = f"SELECT count(*) FROM {layout.cache}"
                 findings.add("cache_rows", count=number(opened.connection, cached))
 
-    def _check_integrity(self) -> None:
+    def check_integrity(self) -> None:
         """Run `quick_check` over the whole file, or, beyond `MAX_BYTES`, over two small tables.
 
         The search index of FTS5 is part of the check.
@@ -142,7 +140,7 @@ class StoredTables:
                 self._findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
                 result = wrong
                 break
-        self.integrity = result if self.integrity == "not run" else self.integrity
+        self.integrity = result
 
     def _check_rows(self, *codes: str) -> bool:
         """Add the findings whose queries select something; tell whether the last one did."""

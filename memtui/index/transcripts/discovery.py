@@ -223,7 +223,9 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
 
 def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
     """List the agents of OpenClaw by name, each with its folder."""
-    agents = (scope.homes.openclaw or Path(os.devnull)) / AGENTS
+    if scope.homes.openclaw is None:
+        return []
+    agents = scope.homes.openclaw / AGENTS
     try:
         with os.scandir(agents) as entries:
             names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
@@ -264,12 +266,12 @@ def discover_transcripts(
 
 def with_transcripts(
     notes: Discovery,
-    scope: TranscriptScope | None,
+    scope: TranscriptScope,
     *,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Discovery:
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
-    if scope is None or scope.is_empty:
+    if scope.is_empty:
         return notes
     transcripts = discover_transcripts(scope, cancelled=cancelled)
     taken = {file.path for file in notes.files}

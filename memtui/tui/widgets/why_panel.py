@@ -68,7 +68,7 @@ def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
         note, gap = step.formula if step.kind is Stage.FUSION else step.brief, "  "
     if line.cell_length + len(gap) + cell_len(note) <= width:
         return [Content.assemble(line, gap if note else "", (note, fmt.MUTED))]
-    if gap and step.kind in _BESIDE_ONLY:
+    if gap and (not note or step.kind in _BESIDE_ONLY):
         return [line]
     indent = " " * (_WORD + 2 if gap and cell_len(note) <= room else 2)
     parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - len(indent)))

@@ -101,6 +101,10 @@ class ResultController:
             self._timers.stop("slow")
             tell(view, safe_line(f"cannot show {path}: {error}"), error=True)
 
+        def show_chunk_meanwhile() -> None:
+            if state is view.state and state.selected_chunk is not None:
+                draw(None)
+
         if not again and state.source is not None and state.source.path == path:
             draw(state.source)
             return
@@ -113,7 +117,7 @@ class ResultController:
             description="read a note",
             exclusive=True,
         )
-        self._timers.start("slow", SLOW_READ, lambda: draw(None))
+        self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
     def reload(self) -> None:
         """Read the note that is shown."""

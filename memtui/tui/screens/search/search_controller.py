@@ -19,7 +19,7 @@ from memtui.ranking.pipeline import for_mode
 from memtui.ranking.trace import Difference
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.query import MAX_LENGTH, parse_query
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
@@ -150,7 +150,8 @@ class SearchController:
         view, state = self.view, self.view.state
         state.text = text.strip()
         # Of another program's index, what is no filter that can be used is a word of the query.
-        problems = () if view.is_foreign else parse_query(text).problems
+        can_fail = ":" in text or '"' in text or len(text) > MAX_LENGTH
+        problems = parse_query(text).problems if can_fail and not view.is_foreign else ()
 
         def show_problems() -> None:
             if text == view.query_input.value:
