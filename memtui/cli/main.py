@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from memtui import __version__
 from memtui.cli.common_options import (
@@ -117,13 +116,14 @@ def program(invocation: Invocation, version: bool) -> int | None:
         import platform
         from importlib import metadata
 
-        every = metadata.distributions() if invocation.json else ()
-        installed = {one.name: one.version for one in every}
+        def version_of(name: str) -> str | None:
+            return next((one.version for one in metadata.distributions(name=name)), None)
+
         document = {
             "version": __version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "libraries": {name: installed.get(name) for name in _LIBRARIES},
+            "libraries": {name: version_of(name) for name in _LIBRARIES if invocation.json},
         }
         ctx.exit(invocation.respond(document, [f"memtui {__version__}"]))
     return open_folder(invocation, None) if name is None else None
@@ -206,6 +206,8 @@ def at_terminal() -> bool:
 @command("completions")
 def completions(invocation: Invocation, shell: str) -> int:
     """Print the completion script of SHELL: `eval "$(memtui completions bash)"`."""
+    from click.shell_completion import get_completion_class
+
     completion = get_completion_class(shell)
     assert completion is not None, "every shell of the choice has one"
     program = click.get_current_context().find_root().command

@@ -157,24 +157,24 @@ class CareRun:
     # --- over the index -------------------------------------------------------------------------
 
     def _compare_chunks(self, progressed: Progressed) -> Iterator[CareFinding]:
-        by_row: dict[int, Chunk] = {}
+        chunks: list[Chunk] = []
         last = -(2**62)
 
         def read_piece(reading: Reading) -> dict[int, Chunk]:
-            chunks = reading.chunks(reading.rows_after(last, _ROWS, SOURCE))
+            by_row = reading.chunks(reading.rows_after(last, _ROWS, SOURCE))
             # A damaged table may give rows in no order: no row comes twice.
-            return {row: chunk for row, chunk in chunks.items() if row > last}
+            return {row: chunk for row, chunk in by_row.items() if row > last}
 
         # In pieces, to let searches through.
         while piece := self._index.read(read_piece):
             if self._cancelled():
                 raise Cancelled
-            by_row |= piece
+            chunks += piece.values()
             last = max(piece)
         if piece is None:
             self._skipped[CareRule.NEAR_DUPLICATE] = NO_INDEX
             return
-        chunks = sorted(by_row.values(), key=lambda one: (one.path, one.start_line, one.id))
+        chunks.sort(key=lambda one: (one.path, one.start_line, one.id))
         self._looked_at[CareRule.NEAR_DUPLICATE] = len(chunks)
         pairs = near_duplicates(
             without_forms([chunk.text for chunk in chunks], self._cancelled),

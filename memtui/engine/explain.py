@@ -303,10 +303,10 @@ def _steps(
     yield TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)
     if outcome is Outcome.LOST:
         return
-    reason = Reason.STALE if file.stale or is_refused else Reason.OK
     if facts is None:
         yield TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
         return
+    reason = Reason.STALE if file.stale or is_refused else Reason.OK
     reason = Reason.VANISHED if facts.gone else reason
     outcome = Outcome.PASSED if reason is Reason.OK else Outcome.MISSED
     lines = {"start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}

@@ -474,7 +474,8 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         options = flags_of(explained.ranking, change)
         cells = (parameter, moved, words.rank(change.rank_after), cost, options)
         rows.append(Row(cells, tone=Tone.OK if change is least.cheapest else Tone.PLAIN))
-    if explained.explanation is None and (needs := least.needs) is None:
+    needs = least.needs
+    if explained.explanation is None and needs is None:
         uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
         so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
         notes = [f"no leg ranks it: {so}"]

@@ -267,10 +267,9 @@ class Layout(Struct, frozen=True):
                 if place != last and column.width:
                     is_right, width = column.right, column.width
                     text = f"{text:>{width - 1}} " if is_right else padded(text, width)
-                else:
+                elif place != last:
                     padding = " " * max(0, widths[place] - cells_of(text))
-                    text = padding + text if column.right else text + padding
-                    text = f"{text}  " if place != last else texts[place]
+                    text = f"{padding + text if column.right else text + padding}  "
                 tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
                 spans.append(Span(text, tone, row.strong))
                 if place == 0 and bar:

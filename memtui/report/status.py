@@ -24,7 +24,6 @@ from memtui.model import (
 from memtui.model.status import FileState, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
-from memtui.report.words import FAILURE_WORDS
 from memtui.text.sanitize import safe_line
 
 HERE: Final = "this program"
@@ -81,7 +80,7 @@ def provider_summary(provider: ProviderState) -> str:
 def why(provider: ProviderState) -> str:
     """Return how the requested provider failed, in as few words as there are."""
     if provider.failure is not None:
-        return FAILURE_WORDS[provider.failure]
+        return words.FAILURE_WORDS[provider.failure]
     return brief(provider.cause) or words.reason_words(provider.state)
 
 
@@ -143,7 +142,7 @@ def listing_words(listing: ProviderListing) -> str:
     Whether a service works is only known once it was asked.
     """
     if listing.failure is not None:
-        return FAILURE_WORDS[listing.failure]
+        return words.FAILURE_WORDS[listing.failure]
     ready = "untried" if listing.remote or listing.address else "ready"
     return ready if listing.works else "not ready"
 

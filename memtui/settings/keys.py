@@ -69,7 +69,8 @@ def path_of(key: str) -> tuple[str, ...]:
     table, _, rest = key.partition(".")
     if table == KEYMAP and rest:
         return table, rest
-    return key_parts(key) if table == PROFILES else tuple(key.split("."))
+    # Only a name in quotes takes a parser.
+    return key_parts(key) if '"' in key else tuple(key.split("."))
 
 
 def profile_key(name: str, key: str = "profile") -> str:

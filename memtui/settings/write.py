@@ -150,7 +150,7 @@ def _without(text: str, path: KeyPath) -> str:
         elif one.table[: len(path)] == path:
             # It goes with its header.
             continue
-        elif "#" in row:
+        elif comments(row):
             # A remark stays, and what it was about.
             above += "# " + row.rstrip("\n").replace("\n", "\n# ") + "\n"
         else:
@@ -253,14 +253,15 @@ def plan_ranking(
     for group in groups:
         values = {key: goal[key] for key in group if key in goal}
         others = {key: value for key, value in after.items() if key not in group}
+        unwritable = [key for key in group if key in refused]
         # What a person would like best comes first.
         candidates = [after, others]
-        if not refused.keys() & set(group):
+        if not unwritable:
             candidates += [others | {weights[0]: goal[weights[0]]}] if group is weights else []
             candidates.append(after | values)
         chosen = first_that_gives(values, candidates)
-        if chosen is None and refused.keys() & set(group):
-            notes += [f"{key}: {refused[key]}: not written" for key in group if key in refused]
+        if chosen is None and unwritable:
+            notes += [f"{key}: {refused[key]}: not written" for key in unwritable]
         elif chosen is None:
             for one in _stronger(source):
                 notes += [_beaten(key, layers[one][key]) for key in group if key in layers[one]]
@@ -366,9 +367,9 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     # The value may be secret: it is not told.
     notes = tuple(
         f"{key}: {layer[key].place or source} gives it, and this provider gets it too"
-        for source, layer in loaded.layers.items()
+        for source, layer in ((one, loaded.layers[one]) for one in _stronger(Source.USER))
         for key in of_one
-        if source in _stronger(Source.USER) and key in layer
+        if key in layer
     )
     return replace(plan, notes=plan.notes + notes)
 

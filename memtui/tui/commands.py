@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,24 +14,12 @@ from textual.content import Content
 from textual.screen import Screen
 
 from memtui.data import read_table
-from memtui.model import Fusion, Ranking
+from memtui.model import Fusion
 from memtui.ranking.profiles import PROFILES
+from memtui.settings.schema import with_values
 from memtui.tui import format as fmt
 from memtui.tui.bindings import key_name, keyed_actions
 from memtui.tui.place_actions import app_of
-
-_TABLES = read_table("palette.toml")
-RANKING_PRESETS: Mapping[str, Mapping[str, Any]] = _TABLES["presets"]
-"""Changes of the configured ranking by name, each with its help."""
-FUSION_HELP: Mapping[str, str] = _TABLES["fusion"]
-
-
-def changed(ranking: Ranking, change: Mapping[str, Any]) -> Ranking:
-    """Return a ranking with other values; those of a stage are in a table of its own."""
-    stages = {name: values for name, values in change.items() if isinstance(values, dict)}
-    made = {name: replace(getattr(ranking, name), **values) for name, values in stages.items()}
-    return replace(ranking, **{**change, **made})
-
 
 _STEPS = frozenset(map(key_name, ("up", "down", "tab", "shift+tab", "escape")))
 """Keys of steps that nobody looks for in a palette before typing."""
@@ -97,13 +85,14 @@ class MemtuiCommands(Provider):
         yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
 
         change = search.rankings.change
-        for name, preset in RANKING_PRESETS.items():
-            run = partial(change, changed(app.options.ranking, preset["change"]))
+        table = read_table("palette.toml")
+        for name, preset in table["presets"].items():
+            run = partial(change, with_values(app.options.ranking, preset["change"]))
             yield Command(f"preset: {name}", preset["help"], run)
         for fusion in Fusion:
             run = partial(change, replace(search.state.ranking, fusion=fusion))
             name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
-            yield Command(name, FUSION_HELP[fusion], run, discover=False)
+            yield Command(name, table["fusion"][fusion], run, discover=False)
         for profile, ranking in app.options.profiles.items():
             about = "rank as this program does" if profile in PROFILES else "a profile of your own"
             yield Command(f"profile: {profile}", about, partial(change, ranking))

@@ -40,7 +40,7 @@ _ENDING: Final = ".jsonl"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _CHECKPOINT = re.compile(rf".+\.checkpoint\.{_UUID}\.jsonl", re.IGNORECASE | re.ASCII)
 _ARCHIVE = re.compile(
-    r"(?P<id>.+)\.jsonl\.(?P<why>reset|deleted|bak)\."
+    r".+\.jsonl\.(?P<why>reset|deleted|bak)\."
     r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{3})?Z(?:\.zst)?",
     re.ASCII,
 )

@@ -19,6 +19,7 @@ from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import needs_search
 from memtui.ranking.trace import (
+    Difference,
     SettingDifference,
     better,
     compare_settings,
@@ -179,9 +180,8 @@ class CompareScreen(Screen[str | None]):
     def _show(self) -> None:
         results, (first, second) = self._shows_results, self.sides
         self.set_class(results, "-results")
-        counts = ""
+        counts, changes = "", difference(first.ranked, second.ranked)
         if not results and first.ranked is not None and second.ranked is not None:
-            changes = difference(first.ranked, second.ranked)
             moved, entered, left = map(len, (changes.moved, changes.entered, changes.left))
             counts = f"moved {moved}, in {entered}, out {left}" if changes else "the same list"
         box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
@@ -195,7 +195,9 @@ class CompareScreen(Screen[str | None]):
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
             "sides": self._heads,
-            "lists": lambda width: comparison_lines(first.ranked, second.ranked, width, look),
+            "lists": lambda width: comparison_lines(
+                first.ranked, second.ranked, changes, width, look
+            ),
             "detail": self._detail,
         }
         if results:
@@ -381,11 +383,11 @@ def setting_lines(
 
 
 def comparison_lines(
-    first: Ranked | None, second: Ranked | None, width: int, look: Look
+    first: Ranked | None, second: Ranked | None, changes: Difference, width: int, look: Look
 ) -> list[Content]:
     """Draw both lists with lines between the places of each chunk; a missing list is empty."""
     left, right = (ranked.hits if ranked is not None else () for ranked in (first, second))
-    (column, gutter), changes = columns(width), difference(first, second)
+    column, gutter = columns(width)
     before = {pair.chunk_id: pair.first for pair in changes.pairs}
     height = max(len(left), len(right), 1) * look.lines
     canvas = Canvas(gutter, height, look.glyphs is not ASCII)

@@ -365,7 +365,6 @@ class ConfigurationScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         self.box.focus()
-        self._show()
         self.action_copy()
 
     def _show(self, copied: str = "") -> None:
@@ -382,8 +381,8 @@ class ConfigurationScreen(Dialog[None]):
         self.query_one("#configuration-cannot", Static).update(cannot)
 
     def action_copy(self) -> None:
-        self.app.copy_to_clipboard(self.text)
         self._show("copied   ")
+        self.app.copy_to_clipboard(self.text)
 
     def action_release(self, step: int) -> None:
         place = RELEASES.index(self.release) + step

@@ -67,12 +67,13 @@ class Canvas:
                     (round(x + (to_x - x) * part), round(y - above + (to_y - y) * part))
                     for part in parts
                 ]
+                stroke = "-"
                 for here, there in pairwise(places):
                     across, down = there[0] - here[0], there[1] - here[1]
                     slope = "\\" if across == down else "/"
                     stroke = "-" if down == 0 else "|" if across == 0 else slope
                     self.dot(*here, style, stroke)
-                    self.dot(*there, style, stroke)
+                self.dot(*places[-1], style, stroke)
 
     def dot(self, x: int, y: int, style: str, stroke: str) -> None:
         """Draw one dot."""

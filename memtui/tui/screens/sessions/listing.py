@@ -325,6 +325,19 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
 
     def draw(width: int) -> Content:
+        title = Content.styled(
+            safe_line(listing.title) or "(nothing said)", "" if listing.title else fmt.MUTED
+        )
+        has_others = width >= _LONG or not matches.results
+        answer = matches.words(
+            f"+{fmt.count(matches.others)} not shown" if has_others else "", "  "
+        )
+        when = days(listing, width >= _LONG, is_brief=width < _SHORT)
+        room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
+        named = title.truncate(max(1, room), ellipsis=True, pad=bool(answer))
+        first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
+        if lines < 2:
+            return fmt.fit(first, width)
         turns = "" if listing.state in _NEVER_COUNTED else "counting"
         if listing.turns is not None:
             turns = fmt.counted(listing.turns, "turn")
@@ -344,19 +357,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         numbers = Content("  ").join(
             Content.styled(safe_line(part), style) for part, style in parts if part
         )
-        title = Content.styled(
-            safe_line(listing.title) or "(nothing said)", "" if listing.title else fmt.MUTED
-        )
-        has_others = width >= _LONG or not matches.results
-        answer = matches.words(
-            f"+{fmt.count(matches.others)} not shown" if has_others else "", "  "
-        )
-        when = days(listing, width >= _LONG, is_brief=width < _SHORT)
-        room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
-        named = title.truncate(max(1, room), ellipsis=True, pad=bool(answer))
-        first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
-        shown = (fmt.fit(first, width), fmt.fit("  " + numbers, width))
-        return Content("\n").join(shown[:lines])
+        return Content("\n").join((fmt.fit(first, width), fmt.fit("  " + numbers, width)))
 
     return Row(listing.path, draw, lines)
 
