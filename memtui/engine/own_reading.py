@@ -29,7 +29,7 @@ from memtui.engine.ports import (
 )
 from memtui.errors import Cancelled
 from memtui.index.database import Connection, number
-from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes, recent_files
+from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
 from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
@@ -157,9 +157,10 @@ class OwnReading(Reading):
         return [str(path) for (path,) in rows]
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
+        rows = known_files(self._connection, "ORDER BY mtime_ns DESC, path LIMIT ?", limit)
         return [
             RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
-            for row in recent_files(self._connection, limit)
+            for row in rows.values()
         ]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:

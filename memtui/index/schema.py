@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexUnusable
-from memtui.index.database import Connection, IndexDamaged, number
+from memtui.index.database import Connection, IndexDamaged, number, transaction
 from memtui.text.tokens import FTS5_TOKENIZE
 
 SCHEMA_VERSION: Final = 5
@@ -36,8 +36,10 @@ def read_meta(connection: Connection) -> dict[str, str]:
 
 
 def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
-    """Add or replace what the file says about itself."""
-    connection.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", list(values.items()))
+    """Add or replace what the file says about itself; without effect where it says so already."""
+    if new := values.items() - read_meta(connection).items():
+        with transaction(connection):
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", new)
 
 
 def check_version(meta: Mapping[str, str], path: Path) -> None:

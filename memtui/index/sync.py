@@ -21,7 +21,17 @@ from memtui.index.database import (
     open_database,
     transaction,
 )
-from memtui.index.index_rows import IndexWriter, known_files, plan_changes, within_limit
+from memtui.index.index_rows import (
+    KnownFile,
+    chunks_of,
+    delete_chunks,
+    known_files,
+    plan_changes,
+    remove_files,
+    within_limit,
+    write_chunks,
+    write_file,
+)
 from memtui.index.job import FILES, Job
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
@@ -34,6 +44,9 @@ from memtui.model import Leg, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.storage import file_state
 
+_UPDATE_STAT: Final = (
+    "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"
+)
 _FTS_OPTION: Final = "INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)"
 _BULK: Final = (("automerge", 0), ("crisismerge", 64))
 _NORMAL: Final = (("automerge", 4), ("crisismerge", 16))
@@ -70,7 +83,7 @@ def rebuild(job: Job) -> Job:
                 discovery = job.discover()
                 connection.executemany(_FTS_OPTION, _BULK)
                 with transaction(connection):
-                    FilesPhase(job, connection).run(discovery, seen_ns=seen_ns)
+                    index_files(job, connection, discovery, seen_ns)
                 with interruptible(connection, job.cancelled):
                     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
                 connection.executemany(_FTS_OPTION, _NORMAL)
@@ -138,7 +151,7 @@ def sync(job: Job) -> Job:
                     )
             if job.recipe.matches(meta):
                 before = connection.total_changes()
-                FilesPhase(job, connection).run(discovery, seen_ns=seen_ns)
+                index_files(job, connection, discovery, seen_ns)
                 VectorsPhase(job, connection).run()
                 if connection.total_changes() != before:
                     checkpoint(connection)
@@ -198,129 +211,126 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     return replace(job, recipe=recipe, awaits_batch=batched.waiting)
 
 
-class FilesPhase:
-    """Reads files and writes their rows, in small transactions or in the one that is open.
+def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns: int) -> None:
+    """Make the rows those of the files that were found at `seen_ns` (Unix time).
 
-    A file that cannot be read is reported and loses its rows, so that the index is what a fresh
-    one would be. Nothing that was committed is lost when the job stops.
+    In small transactions, or in the one that is open. A file that cannot be read is reported and
+    loses its rows, so that the index is what a fresh one would be. Nothing that was committed is
+    lost when the job stops.
     """
+    rows, meta = known_files(connection), read_meta(connection)
+    files, stats = discovery.files, job.stats
+    scope = job.transcripts or TranscriptScope(job.scope.root)
+    stats.files_seen = len(files)
+    for skipped in discovery.skipped:
+        job.skip(skipped)
+    plan = plan_changes(files, rows, discovery.unread)
+    read = {file.path: file for file in plan.read}
+    pending = dict.fromkeys(plan.changed)
+    sessions = [file for file in files if file.source == TRANSCRIPTS]
+    recipe, stamps = scope.recipe, _NO_LISTS
+    anew = meta.get(_RECIPE, recipe) != recipe
+    if sessions:
+        from memtui.index.transcripts.reading import registered_as
+        from memtui.index.transcripts.streams import registered_run, registry_stamps
 
-    def __init__(self, job: Job, connection: Connection) -> None:
-        self._job = job
-        self._connection = connection
-        self._writer = IndexWriter(connection, job.recipe.model)
-        self._rows = known_files(connection)
-        self._meta = read_meta(connection)
+        stamps = registry_stamps(sessions, scope.rules)
+        # Sessions that their program's list tells something else of than before.
+        differing: list[SourceFile] = []
+        if stamps != meta.get(_REGISTRIES, _NO_LISTS):
+            before = registered_as(connection)
+            differing = [
+                file
+                for file in sessions
+                if file.path in before and before[file.path] != registered_run(file, scope.rules)
+            ]
+        pending |= {file.path: None for file in differing if file.path not in read}
+        read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
+    job.progress.pending = pending | dict.fromkeys(plan.removed)
+    for start in range(0, len(plan.removed), _FILES_AT_ONCE):
+        paths = plan.removed[start : start + _FILES_AT_ONCE]
+        job.check()
+        with transaction(connection):
+            remove_files(connection, paths)
+        stats.files_removed += len(paths)
+        job.progress.settle(paths)
+    if read:
+        # What was read in part by one recipe and in part by another is read anew by any:
+        # noted before the first transcript, for a job that stops in between.
+        unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
+        write_meta(connection, {_RECIPE: _MIXED if anew else recipe} | unmasked)
+        job.progress.start(FILES, len(read))
+    notes = [file for file in read.values() if file.source != TRANSCRIPTS]
+    size, first = 0, 0
+    for at, file in enumerate(notes, start=1):
+        size += file.size
+        if size >= _BYTES_AT_ONCE or at - first == _FILES_AT_ONCE or at == len(notes):
+            _index_notes(job, connection, notes[first:at], rows, seen_ns)
+            size, first = 0, at
+    if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
+        from memtui.index.transcripts.phase import TranscriptsPhase
 
-    def run(self, discovery: Discovery, *, seen_ns: int) -> None:
-        """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
-        job, rows, files, stats = self._job, self._rows, discovery.files, self._job.stats
-        scope = job.transcripts or TranscriptScope(job.scope.root)
-        stats.files_seen = len(files)
-        for skipped in discovery.skipped:
-            job.skip(skipped)
-        plan = plan_changes(files, rows, discovery.unread)
-        read = {file.path: file for file in plan.read}
-        pending = dict.fromkeys(plan.changed)
-        sessions = [file for file in files if file.source == TRANSCRIPTS]
-        recipe, stamps = scope.recipe, _NO_LISTS
-        anew = self._meta.get(_RECIPE, recipe) != recipe
-        if sessions:
-            from memtui.index.transcripts.reading import registered_as
-            from memtui.index.transcripts.streams import registered_run, registry_stamps
+        phase = TranscriptsPhase(job, scope, connection, seen_ns=seen_ns)
+        phase.run(transcripts, rows, anew=anew)
+    if files:
+        root = file_state(job.scope.root)
+        write_meta(
+            connection,
+            {
+                _RECIPE: recipe,
+                _REGISTRIES: stamps,
+                UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
+                _ROOT: f"{root.device}:{root.inode}",
+            },
+        )
 
-            stamps = registry_stamps(sessions, scope.rules)
-            # Sessions that their program's list tells something else of than before.
-            differing: list[SourceFile] = []
-            if stamps != self._meta.get(_REGISTRIES, _NO_LISTS):
-                before = registered_as(self._connection)
-                differing = [
-                    file
-                    for file in sessions
-                    if file.path in before
-                    and before[file.path] != registered_run(file, scope.rules)
-                ]
-            pending |= {file.path: None for file in differing if file.path not in read}
-            read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
-        job.progress.pending = pending | dict.fromkeys(plan.removed)
-        for start in range(0, len(plan.removed), _FILES_AT_ONCE):
-            paths = plan.removed[start : start + _FILES_AT_ONCE]
+
+def _index_notes(
+    job: Job,
+    connection: Connection,
+    files: Sequence[SourceFile],
+    rows: Mapping[str, KnownFile],
+    seen_ns: int,
+) -> None:
+    """Read some notes and write their rows, in one piece."""
+    recipe, stats = job.recipe, job.stats
+    limit = recipe.identity.input_bytes if recipe.identity is not None else None
+    indexed: dict[str, int] = {}
+    with transaction(connection):
+        for file in files:
             job.check()
-            with transaction(self._connection):
-                stats.files_removed += self._writer.remove_files(paths, job.cancelled)
-            job.progress.settle(paths)
-        if read:
-            # What was read in part by one recipe and in part by another is read anew by any:
-            # noted before the first transcript, for a job that stops in between.
-            unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
-            self._note({_RECIPE: _MIXED if anew else recipe} | unmasked)
-            job.progress.start(FILES, len(read))
-        notes = [file for file in read.values() if file.source != TRANSCRIPTS]
-        size, first = 0, 0
-        for at, file in enumerate(notes, start=1):
-            size += file.size
-            if size >= _BYTES_AT_ONCE or at - first == _FILES_AT_ONCE or at == len(notes):
-                self._take(notes[first:at], seen_ns)
-                size, first = 0, at
-        if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
-            from memtui.index.transcripts.phase import TranscriptsPhase
-
-            phase = TranscriptsPhase(job, scope, self._connection, seen_ns=seen_ns)
-            phase.run(transcripts, rows, anew=anew)
-        if files:
-            root = file_state(job.scope.root)
-            self._note(
-                {
-                    _RECIPE: recipe,
-                    _REGISTRIES: stamps,
-                    UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
-                    _ROOT: f"{root.device}:{root.inode}",
-                }
+            row = rows.get(file.path)
+            try:
+                document = read_document(file, max_bytes=job.scope.max_file_bytes)
+            except OSError as error:
+                detail = error.strerror or str(error)
+                job.skip(SkippedFile(file.path, reason_of(error), detail))
+                remove_files(connection, [file.path])
+                stats.files_removed += row is not None
+                continue
+            if row is not None and (row.hash, row.source) == (document.hash, file.source):
+                stat = (file.size, file.mtime_ns, file.inode, seen_ns, file.path)
+                connection.execute(_UPDATE_STAT, stat)
+                continue
+            spans = chunk_document(
+                document,
+                tokens=recipe.chunk_tokens,
+                overlap=recipe.chunk_overlap,
+                cancelled=job.cancelled,
             )
-
-    def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
-        """Read some notes and write their rows, in one piece."""
-        job, recipe, stats, rows = self._job, self._job.recipe, self._job.stats, self._rows
-        limit = recipe.identity.input_bytes if recipe.identity is not None else None
-        indexed: dict[str, int] = {}
-        unread: list[SkippedFile] = []
-        written = removed = 0
-        with transaction(self._connection):
-            for file in files:
-                job.check()
-                try:
-                    document = read_document(file, max_bytes=job.scope.max_file_bytes)
-                except OSError as error:
-                    detail = error.strerror or str(error)
-                    unread.append(SkippedFile(file.path, reason_of(error), detail))
-                    removed += self._writer.remove_files([file.path], job.cancelled)
-                    continue
-                row = rows.get(file.path)
-                if row is not None and (row.hash, row.source) == (document.hash, file.source):
-                    self._writer.touch(file, seen_ns)
-                    continue
-                spans = chunk_document(
-                    document,
-                    tokens=recipe.chunk_tokens,
-                    overlap=recipe.chunk_overlap,
-                    cancelled=job.cancelled,
-                )
-                spans = within_limit(spans, limit)
-                written += self._writer.write_document(document, spans, seen_ns, job.cancelled)
-                indexed[file.path] = len(spans)
-        for skipped in unread:
-            job.skip(skipped)
-        stats.chunks_written += written
-        stats.files_removed += removed
-        stats.files_changed += len(indexed.keys() & rows.keys())
-        stats.files_added += len(indexed.keys() - rows.keys())
-        for path, chunks in indexed.items():
-            job.bus.publish(FileIndexed(path, chunks))
-        job.progress.settle(file.path for file in files)
-        job.progress.advance(len(files), next(reversed(indexed), ""))
-
-    def _note(self, values: Mapping[str, str]) -> None:
-        if any(self._meta.get(key) != value for key, value in values.items()):
-            with transaction(self._connection):
-                write_meta(self._connection, values)
-            self._meta |= values
+            spans = within_limit(spans, limit)
+            lines = len(document.text.removesuffix("\n").split("\n")) if document.text else 0
+            file_id = write_file(connection, file, document.hash, lines, seen_ns, document)
+            stale = chunks_of(connection, file.path)
+            _, added = write_chunks(
+                connection, file, file_id, spans, recipe.model, stale, job.check
+            )
+            delete_chunks(connection, stale.values())
+            stats.chunks_written += added
+            indexed[file.path] = len(spans)
+    stats.files_changed += len(indexed.keys() & rows.keys())
+    stats.files_added += len(indexed.keys() - rows.keys())
+    for path, chunks in indexed.items():
+        job.bus.publish(FileIndexed(path, chunks))
+    job.progress.settle(file.path for file in files)
+    job.progress.advance(len(files), next(reversed(indexed), ""))

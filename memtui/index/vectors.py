@@ -19,7 +19,7 @@ from memtui.embedding.provider import (
 )
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
-from memtui.index.index_rows import IndexWriter
+from memtui.index.index_rows import write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
 from memtui.index.schema import made_by, read_meta, write_meta
 from memtui.model import Failure, Reason
@@ -104,7 +104,6 @@ class VectorsPhase:
     def __init__(self, job: Job, connection: Connection) -> None:
         self._job = job
         self._connection = connection
-        self._writer = IndexWriter(connection, job.recipe.model)
         self._failed_in_a_row = 0
         self._failures: set[Failure | None] = set()
         self._gave_up = False
@@ -310,7 +309,7 @@ class VectorsPhase:
 
     def _write(self, vectors: Mapping[int, Vector]) -> None:
         with transaction(self._connection):
-            self._writer.write_vectors(vectors)
+            write_vectors(self._connection, vectors)
             if not self._are_dims_noted:
                 # The first answer of a provider that could not tell before.
                 self._dims = next(iter(vectors.values())).shape[0]

@@ -29,7 +29,7 @@ from memtui.embedding.provider import Provider, Vector, Vectors, settings_finger
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
-from memtui.index.index_rows import IndexWriter
+from memtui.index.index_rows import write_chunks, write_file, write_vectors
 from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile
@@ -365,13 +365,14 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     write_meta(connection, recipe.meta())
     set_options(connection, FTS_BULK)
     connection.execute("BEGIN IMMEDIATE")
-    writer = IndexWriter(connection, recipe.model)
     row = 0
     for notes, vectors in corpus.notes(chunks):
         for note in notes:
             document, spans = _document(note, made.root)
-            writer.write_document(document, spans, 0, lambda: False)
-        writer.write_vectors({row + place: one for place, one in enumerate(vectors, start=1)})
+            lines = document.text.count("\n")
+            file_id = write_file(connection, document.file, document.hash, lines, 0, document)
+            write_chunks(connection, document.file, file_id, spans, recipe.model, {}, lambda: None)
+        write_vectors(connection, {row + place: one for place, one in enumerate(vectors, start=1)})
         row += len(vectors)
     connection.execute("COMMIT")
     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")

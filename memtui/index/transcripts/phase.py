@@ -8,7 +8,15 @@ from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
 from memtui.index.database import Connection, transaction
-from memtui.index.index_rows import IndexWriter, KnownFile, within_limit
+from memtui.index.index_rows import (
+    KnownFile,
+    chunks_of,
+    delete_chunks,
+    remove_files,
+    within_limit,
+    write_chunks,
+    write_file,
+)
 from memtui.index.job import Job
 from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import TranscriptScope, agent_of
@@ -91,7 +99,6 @@ class TranscriptsPhase:
         self._scope = scope
         self._connection = connection
         self._seen_ns = seen_ns
-        self._writer = IndexWriter(connection, job.recipe.model)
 
     def run(
         self, files: Sequence[SourceFile], rows: Mapping[str, KnownFile], *, anew: bool = False
@@ -106,8 +113,8 @@ class TranscriptsPhase:
                 # A database that is locked or at work: what was read of it before still holds.
                 if not file.session:
                     with transaction(self._connection):
-                        removed = self._writer.remove_files([file.path], self._job.cancelled)
-                        self._job.stats.files_removed += removed
+                        remove_files(self._connection, [file.path])
+                    self._job.stats.files_removed += file.path in rows
             self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
@@ -126,7 +133,8 @@ class TranscriptsPhase:
             self._job.stats.files_changed += 1
         else:
             return
-        self._job.bus.publish(FileIndexed(file.path, self._writer.chunk_count(file.path)))
+        chunks = len(chunks_of(self._connection, file.path))
+        self._job.bus.publish(FileIndexed(file.path, chunks))
 
     def _read(self, file: SourceFile, state: ReadState) -> ReadState | str:
         """Read on to the end, and write what is new; else return the state to begin with instead.
@@ -140,8 +148,7 @@ class TranscriptsPhase:
         with open_stream(file, limit=limit) as stream:
             hashing = HashingStream(stream)
             # Chunks in the index that no line so far has confirmed, by id.
-            file_id = self._writer.file_id(file.path)
-            stale = self._writer.chunks_of(file_id) if file_id is not None else {}
+            stale = chunks_of(self._connection, file.path)
             if state.prefix:
                 is_same = hashing.skip(state.next_byte) and hashing.digest() == state.prefix
                 if not is_same or state.kind != kind:
@@ -164,8 +171,7 @@ class TranscriptsPhase:
                         # Without a position: one that is stopped now is read anew.
                         part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
                         with transaction(self._connection):
-                            file_id = self._writer.write_file(part, "", number - 1, self._seen_ns)
-                            self._write_spans(file, file_id, reading, spans, stale)
+                            file_id = self._write(part, "", number - 1, reading, spans, stale)[0]
                             facts = reading.facts(agent_of(file))
                             write_row(self._connection, file_id, facts, ReadState())
                         spans, characters = [], 0
@@ -180,10 +186,10 @@ class TranscriptsPhase:
         if problem:
             facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
         with transaction(self._connection):
-            file_id = self._writer.write_file(file, text_hash, number - 1, self._seen_ns)
-            self._write_spans(file, file_id, reading, spans, stale)
-            open_chunks = self._write_spans(file, file_id, reading, reading.tail(), stale)
-            self._writer.delete_chunks(list(stale.values()), self._job.cancelled)
+            self._write(file, text_hash, number - 1, reading, spans, stale)
+            tail = reading.tail()
+            file_id, open_chunks = self._write(file, text_hash, number - 1, reading, tail, stale)
+            delete_chunks(self._connection, stale.values())
             if is_complete and not problem:
                 state.kind, state.prefix, state.open_chunks = kind, text_hash, open_chunks
                 state.next_byte, state.next_line = at, number
@@ -193,30 +199,26 @@ class TranscriptsPhase:
             write_row(self._connection, file_id, facts, state)
         return text_hash
 
-    def _write_spans(
+    def _write(
         self,
         file: SourceFile,
-        file_id: int,
+        text_hash: str,
+        lines: int,
         reading: TranscriptChunks,
         spans: Sequence[ChunkSpan],
         stale: dict[str, int],
-    ) -> list[str]:
-        """Add the chunks that are not there; return the ids that were added or confirmed."""
+    ) -> tuple[int, list[str]]:
+        """Write the row of a file and the chunks that are not there.
+
+        Return its number, and the ids of the chunks that were added or confirmed.
+        """
+        job, connection = self._job, self._connection
+        file_id = write_file(connection, file, text_hash, lines, self._seen_ns)
         if reading.state.run is not None:
-            rows = self._writer.chunks_of(file_id)
-            self._writer.delete_chunks(list(rows.values()), self._job.cancelled)
+            delete_chunks(connection, chunks_of(connection, file.path).values())
             stale.clear()
-            return []
-        names = []
-        for span in spans:
-            self._job.check()
-            name = self._writer.chunk_name(file, span)
-            if name in stale:
-                del stale[name]
-            elif self._writer.holds(name):
-                continue
-            else:
-                self._writer.insert_chunk(file_id, name, span)
-                self._job.stats.chunks_written += 1
-            names.append(name)
-        return names
+            return file_id, []
+        model = job.recipe.model
+        names, added = write_chunks(connection, file, file_id, spans, model, stale, job.check)
+        job.stats.chunks_written += added
+        return file_id, names
