@@ -58,7 +58,7 @@ class SyncFailed(Event, frozen=True):
     error: str
     at: datetime
     exit_code: int = 1
-    """What the command line returns for it, as `MemtuiError.exit_code`."""
+    """The exit code of the command line for it, as `MemtuiError.exit_code`."""
 
 
 class ForeignExamined(Event, frozen=True):

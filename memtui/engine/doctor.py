@@ -1,4 +1,4 @@
-"""What is configured, what is there, what answers, and what is wrong with it.
+"""Checks of the settings, the folders, the index and the providers.
 
 Whatever cannot be looked at is itself a problem, and the rest goes on.
 """
@@ -76,7 +76,7 @@ class Check(Struct, frozen=True):
     hint: str = ""
     """The next step, where something is wrong."""
     exit_code: int = 0
-    """What the problem stands for; 0 for what is no problem."""
+    """The exit code of the problem; 0 for what is no problem."""
 
 
 def fine(name: str, detail: str) -> Check:
@@ -133,7 +133,7 @@ class Examination(Struct, frozen=True):
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """What is wrong."""
+        """The checks that found a problem."""
         return tuple(check for check in self.checks if check.grade == "problem")
 
     @property

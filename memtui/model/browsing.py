@@ -1,4 +1,4 @@
-"""What can be looked at without a query: files, days, a chunk from every side, and care."""
+"""Values that are seen without a query: files, days, a chunk from every side, and care."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memtui.model.reasons import Numbers, Reason
 
 
 class ChunkRange(NamedTuple):
-    """Where a chunk is in its file; lines are 1-based and inclusive."""
+    """The lines of a chunk in its file, 1-based and inclusive."""
 
     start_line: int
     end_line: int
@@ -22,7 +22,7 @@ class ChunkRange(NamedTuple):
 
 
 class CareRule(StrEnum):
-    """What a note may need care for; each rule's precision is measured."""
+    """A defect of notes that memtui looks for; each rule's precision is measured."""
 
     NEAR_DUPLICATE = "near_duplicate"
     UNREACHABLE = "unreachable"
@@ -37,7 +37,7 @@ class CareRule(StrEnum):
 
 
 class FileState(StrEnum):
-    """How a file of the memory stands to the index."""
+    """The state of a file of the memory in the index."""
 
     CURRENT = "current"
     CHANGED = "changed"
@@ -58,7 +58,7 @@ class MemoryFile(Struct, frozen=True):
     source: str
     """`memory`, `sessions`, or what another program's index says."""
     place: str
-    """What it is listed under: `workspace`, an extra path, an agent, a kind of transcript."""
+    """Its heading in lists: `workspace`, an extra path, an agent, a kind of transcript."""
     state: FileState
     size: int | None
     """Bytes; `None` when unknown."""
@@ -68,7 +68,7 @@ class MemoryFile(Struct, frozen=True):
     day: date | None = None
     """The file's own date, from its name or front matter."""
     reason: Reason = Reason.OK
-    """Why it is not indexed, or in error."""
+    """The reason why it is not indexed, or in error."""
     detail: str = ""
     """One line about `state`: a reason in words, warnings of the reading."""
 
@@ -82,7 +82,7 @@ class DayTotals(Struct, frozen=True):
     """Bytes."""
     chunks: int
     recalls: int | None = None
-    """How often its chunks come up in the top k for the queries of the history; `None`: not
+    """The times its chunks come up in the top k for the queries of the history; `None`: not
     counted yet."""
 
 
@@ -92,13 +92,13 @@ class ChunkTerm(Struct, frozen=True):
     term: str
     """As it is indexed, stemmed."""
     count: int
-    """How often it stands in the chunk."""
+    """Occurrences in the chunk."""
     document_frequency: int
     """In how many chunks it stands."""
 
 
 class ChunkRecord(Struct, frozen=True):
-    """What the index holds about one chunk."""
+    """Everything that the index holds about one chunk."""
 
     chunk: Chunk
     rowid: int
@@ -108,7 +108,7 @@ class ChunkRecord(Struct, frozen=True):
     terms: tuple[ChunkTerm, ...]
     """Rarest first."""
     provider: str
-    """Who made the vectors of the index; empty when nobody did."""
+    """The provider that made the vectors of the index; empty when none did."""
     dimensions: int | None
     norm: float | None
     """Length of the stored vector, 1 for a unit vector; `None` without one."""
@@ -154,7 +154,7 @@ class CarePlace(Struct, frozen=True):
     start_line: int
     end_line: int
     text: str
-    """What stands there, credentials masked."""
+    """The text there, credentials masked."""
     chunk_id: str = ""
 
 
@@ -180,6 +180,6 @@ class CareReport(Struct, frozen=True):
     findings: tuple[CareFinding, ...]
     """By rule, then by path and line."""
     looked_at: Mapping[CareRule, int]
-    """How many files, chunks or pairs each rule judged."""
+    """Number of files, chunks or pairs that each rule judged."""
     skipped: Mapping[CareRule, str] = {}
-    """Why a rule could not be applied, in one line."""
+    """The reason why a rule could not be applied, in one line."""

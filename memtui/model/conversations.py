@@ -27,7 +27,7 @@ def is_source(name: str) -> bool:
 
 
 class TurnKind(StrEnum):
-    """What an entry of a conversation is."""
+    """The kind of an entry of a conversation."""
 
     MESSAGE = "message"
     THINKING = "thinking"
@@ -36,7 +36,7 @@ class TurnKind(StrEnum):
     RESET = "reset"
     """The conversation was begun anew here."""
     COMPACTION = "compaction"
-    """What came before was replaced by a summary."""
+    """A summary that replaces the turns before it."""
     OTHER = "other"
     """A record that nobody says: settings, snapshots, tasks."""
     MALFORMED = "malformed"
@@ -52,7 +52,7 @@ class Turn(Struct, frozen=True):
     role: str
     """`user`, `assistant`, `tool` or `system`."""
     text: str
-    """What is said, with its own line ends, credentials masked; of a call its arguments."""
+    """The words said, with their own line ends, credentials masked; of a call its arguments."""
     size: int
     """Characters of the whole text; more than `text` has where only its beginning is held."""
     timestamp_ms: int = 0
@@ -60,15 +60,15 @@ class Turn(Struct, frozen=True):
     tool: str = ""
     """The tool that is called or that answers."""
     call_id: str = ""
-    """What a call and its result have in common."""
+    """The id that a call and its result share."""
     is_error: bool = False
-    """Whether a tool says that it failed."""
+    """True if a tool says that it failed."""
     left_out: str = ""
-    """Why the index has none of it, as a code such as `heartbeat_prompt`; empty when it has."""
+    """The reason why the index has none of it, a code such as `heartbeat_prompt`; else empty."""
 
     @property
     def is_spoken(self) -> bool:
-        """Whether the user or the assistant says it."""
+        """True if the user or the assistant says it."""
         return self.kind is TurnKind.MESSAGE and self.role in ("user", "assistant")
 
 
@@ -85,7 +85,7 @@ class ConversationListing(Struct, frozen=True):
     size: int
     """Bytes."""
     changed: datetime
-    """When the file changed last."""
+    """The time of the file's last change."""
     session: str = ""
     """The session within a database; empty for a file of its own."""
     title: str = ""
@@ -111,13 +111,13 @@ class TranscriptSource(Struct, frozen=True):
     """A place where a program keeps transcripts, and how much of it the index holds."""
 
     name: str
-    """What is opted in by: `openclaw`, `openclaw:main`, `claude-code`, `codex`, or a path."""
+    """Its name in the settings: `openclaw`, `openclaw:main`, `claude-code`, `codex`, or a path."""
     kind: TranscriptKind | None
     """`None` for a path of the settings: its files are recognised by what they hold."""
     folder: str
     """Absolute; empty when there is no such place on this machine."""
     is_indexed: bool
-    """Whether it is opted in."""
+    """True if it is opted in."""
     found: int = 0
     size: int = 0
     """Bytes of all transcripts found."""
@@ -127,13 +127,13 @@ class TranscriptSource(Struct, frozen=True):
     messages: int = 0
     """Messages that are indexed."""
     left_out: Mapping[str, int] = {}
-    """How many messages are not, by why."""
+    """Number of messages that are not, by reason."""
     malformed: int = 0
     """Lines that are no record."""
     skipped: tuple[SkippedFile, ...] = ()
     """Transcripts that are not indexed, or have no text, each with why."""
     records_calls: bool = True
-    """Whether this kind of transcript says what tools were asked."""
+    """True if this kind of transcript records what tools were asked."""
     detail: str = ""
     """One line: what would be, or is, indexed."""
 
@@ -165,7 +165,7 @@ class MemoryCall(Struct, frozen=True):
     arguments: Mapping[str, float | int | str | bool] = {}
     """The other arguments, for instance `maxResults`; texts masked."""
     returned: tuple[Recalled, ...] | None = None
-    """What came back, best first; `None` when it was not recorded or cannot be read as results."""
+    """The results, best first; `None` when they were not recorded or cannot be read."""
     answer_line: int = 0
     """The line of the answer; 0 without one."""
     problem: str = ""
@@ -173,7 +173,7 @@ class MemoryCall(Struct, frozen=True):
 
 
 class RecallChange(StrEnum):
-    """How a place in the memory fares between what came back then and what comes back now."""
+    """A place in the memory, and its ranks in the results then and now."""
 
     SAME = "same"
     MOVED = "moved"
@@ -210,5 +210,5 @@ class Replayed(Struct, frozen=True):
 
     @property
     def is_same(self) -> bool:
-        """Whether the same places come back in the same order."""
+        """True if the same places come back in the same order."""
         return all(row.change is RecallChange.SAME for row in self.rows)

@@ -1,4 +1,4 @@
-"""What opens a leg up: terms with their share of a BM25 score, passages, ranks among all rows."""
+"""The inside of a leg: terms with their share of a BM25 score, passages, ranks among all rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 
 class FoundBy(StrEnum):
-    """What of the keyword leg finds a row."""
+    """The part of the keyword leg that finds a row."""
 
     MATCH = "match"
     """The MATCH expression, and every substring that was asked for beside it."""
@@ -26,7 +26,7 @@ class FoundBy(StrEnum):
 
 
 class PhraseScore(Struct, frozen=True):
-    """What one phrase of a MATCH expression adds to the score of one row.
+    """The share of one phrase of a MATCH expression in the score of one row.
 
     A phrase is a word, several words in a row, or the beginning of a word.
     """
@@ -34,19 +34,19 @@ class PhraseScore(Struct, frozen=True):
     match: str
     """FTS5 expression of the phrase alone."""
     tokens: tuple[str, ...]
-    """What the tokenizer makes of it (stems, trigrams); empty where it drops everything."""
+    """Its tokens (stems, trigrams); empty where the tokenizer drops everything."""
     tf: int
-    """How often it counts in the row."""
+    """Occurrences that count in the row."""
     df: int
-    """How many rows hold it."""
+    """Number of rows that hold it."""
     idf: float
     """ln((N - df + 0.5) / (df + 0.5)), 1e-6 where that is not above 0: in half of the rows."""
     share: float
-    """What it adds to the score, at least 0: idf * tf * 2.2 / (tf + 1.2 * length factor)."""
+    """Its part of the score, at least 0: idf * tf * 2.2 / (tf + 1.2 * length factor)."""
 
 
 class TermScore(Struct, frozen=True):
-    """What one term of a query adds to the score of one row."""
+    """The share of one term of a query in the score of one row."""
 
     text: str
     """As the query spells it; the beginning of a word ends in `*`."""
@@ -55,7 +55,7 @@ class TermScore(Struct, frozen=True):
     required: bool
     """A row without it is not found."""
     held: bool
-    """Whether the row holds it."""
+    """True if the row holds it."""
     share: float
     """The sum of its phrases' shares."""
     phrases: tuple[PhraseScore, ...]
@@ -69,7 +69,7 @@ class PrunedTerm(Struct, frozen=True):
     df: int
     """In how many rows it occurs, at most."""
     held: bool
-    """Whether the row holds it."""
+    """True if the row holds it."""
 
 
 class SubstringTerm(Struct, frozen=True):
@@ -80,7 +80,7 @@ class SubstringTerm(Struct, frozen=True):
 
 
 class KeywordExplanation(Struct, frozen=True):
-    """Why the keyword leg gives one row the score it gives, or does not find it.
+    """The reasons for the score of one row in the keyword leg, or for its absence.
 
     `score` is SQLite's own `bm25()`: minus the sum of the terms' shares.
     """
@@ -91,9 +91,9 @@ class KeywordExplanation(Struct, frozen=True):
     tokenizer: str
     """FTS5's `tokenize` option of the table."""
     indexed: bool
-    """Whether the full-text table has the row at all."""
+    """True if the full-text table has the row at all."""
     found: bool
-    """Whether the row is an answer: matches, and holds everything that is required."""
+    """True if the row is an answer: it matches, and holds everything that is required."""
     score: float | None
     """`None` for a row that does not match."""
     terms: tuple[TermScore, ...]
@@ -108,7 +108,7 @@ class KeywordExplanation(Struct, frozen=True):
     stop_words: tuple[str, ...] = ()
     substrings: tuple[SubstringTerm, ...] = ()
     missing: tuple[str, ...] = ()
-    """What is required and the row lacks, as the query spells it."""
+    """The required terms that the row lacks, as the query spells them."""
     nowhere: tuple[str, ...] = ()
     """Terms that match no row at all."""
     dropped: tuple[str, ...] = ()
@@ -123,18 +123,18 @@ class KeywordExplanation(Struct, frozen=True):
 
 
 class LegRank(Struct, frozen=True):
-    """Where a row stands among all rows that a leg could give, not only those in the pool."""
+    """The rank of a row among all rows that a leg could give, not only those in the pool."""
 
     position: int
     """0-based: how many rows are better."""
     total: int
-    """How many rows there are to rank."""
+    """Number of rows that are ranked."""
     raw: float | None
     """`bm25()` or cosine; `None` for a substring match, which has no score."""
 
 
 class LegPlace(Struct, frozen=True):
-    """Where a chunk stands in one leg among all chunks, or why that is not known."""
+    """The rank of a chunk in one leg among all chunks, or the reason why it is not known."""
 
     rank: LegRank | None
     reason: Reason = Reason.OK
@@ -152,7 +152,7 @@ class Passage(Struct, frozen=True):
 
 
 class Station(StrEnum):
-    """What a chunk passes before it is ranked, in this order; the stages of the ranking follow."""
+    """A step that a chunk passes before it is ranked, in order; the stages of ranking follow."""
 
     DISCOVERED = "discovered"
     """Its file belongs to the memory."""
@@ -169,7 +169,7 @@ class Station(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a chunk at a station or a stage."""
+    """The fate of a chunk at a station or a stage."""
 
     PASSED = "passed"
     PUSHED_OUT = "pushed_out"
@@ -208,13 +208,13 @@ class TraceStep(Struct, frozen=True):
 
     @property
     def is_within(self) -> bool:
-        """Whether a stage leaves it among the first k."""
+        """True if a stage leaves it among the first k."""
         k = self.numbers.get("k")
         return isinstance(k, int) and self.rank is not None and self.rank <= k
 
 
 class Place(Struct, frozen=True):
-    """What was asked about: a file, or a line of it."""
+    """The subject of an inquiry: a file, or a line of it."""
 
     path: str
     line: int | None = None
@@ -240,12 +240,12 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def shown(self) -> bool:
-        """Whether it is in the list."""
+        """True if it is in the list."""
         return self.rank is not None
 
     @property
     def first_failure(self) -> TraceStep | None:
-        """What cost it its place: where it was pushed beyond k for good, else where it was lost.
+        """The step that cost it its place: pushed beyond k for good, else lost.
 
         A stage that pushed it out does not count when a later one brought it back.
         """
@@ -274,7 +274,7 @@ class Passages(Struct, frozen=True):
     text: str
     found: tuple[Passage, ...]
     reason: Reason = Reason.OK
-    """Why there are none."""
+    """The reason why there are none."""
     model: str = ""
 
 
@@ -289,10 +289,10 @@ class WordChange(Struct, frozen=True):
 
 
 class WordChanges(Struct, frozen=True):
-    """What was tried with the words of a query; the fewest words first, then the best rank."""
+    """Changes of the words of a query that were tried; fewest words first, then best rank."""
 
     changes: tuple[WordChange, ...]
     tried: int
-    """How many changed queries were searched."""
+    """Number of changed queries that were searched."""
     reason: Reason = Reason.OK
-    """Why nothing could be tried."""
+    """The reason why nothing could be tried."""

@@ -1,4 +1,4 @@
-"""How to rank, what the legs return to be ranked, and what came of it."""
+"""The parameters of a ranking, the candidates that the legs return, and the ranked list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 
 class Fusion(StrEnum):
-    """How the legs' scores become one."""
+    """The method that makes one score of the legs' scores."""
 
     WEIGHTED_SUM = "weighted_sum"
     RELATIVE_SCORE = "relative_score"
@@ -22,7 +22,7 @@ class Fusion(StrEnum):
 
 
 class ScoreMapping(StrEnum):
-    """How a raw BM25 value becomes a score: `given` means that it already is one."""
+    """The function from a raw BM25 value to a score: `given` means that it already is one."""
 
     CLAMP = "clamp"
     SIGNED = "signed"
@@ -42,7 +42,7 @@ NATIVE_STAGES = (
 
 
 class DateRule(StrEnum):
-    """How a chunk's date is found; OpenClaw's rules by the release that brought them."""
+    """The rule for a chunk's date; OpenClaw's rules by the release that brought them."""
 
     MEMTUI = "memtui"
     OPENCLAW_2026_2 = "openclaw-2026.2"
@@ -51,7 +51,7 @@ class DateRule(StrEnum):
 
 
 class MinScoreRule(StrEnum):
-    """What happens to hits below the minimum score (by OpenClaw release)."""
+    """The treatment of hits below the minimum score (by OpenClaw release)."""
 
     PLAIN = "plain"
     RELAXED = "relaxed"
@@ -59,7 +59,7 @@ class MinScoreRule(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """Which legs rank: both, or one alone with weight 1."""
+    """The legs that rank: both, or one alone with weight 1."""
 
     HYBRID = "hybrid"
     KEYWORD_ONLY = "keyword_only"
@@ -67,7 +67,7 @@ class SearchMode(StrEnum):
 
 
 class TieRule(StrEnum):
-    """What decides between equal scores: the order so far, that of the legs, or the place."""
+    """The order of equal scores: the order so far, that of the legs, or the place."""
 
     STABLE = "stable"
     LEG_ORDER = "leg_order"
@@ -131,7 +131,7 @@ class Ranking(Struct, frozen=True):
     lexical_boost: bool = False
     """The keyword leg's boosted score is weighted where there is one (OpenClaw)."""
     relaxed_min_score: float | None = None
-    """What keyword hits need when nothing reaches the minimum; `None`: the lower of the minimum
+    """The minimum of keyword hits when nothing reaches the other; `None`: the lower of the minimum
     and the keyword weight."""
     tie_rule: TieRule = TieRule.STABLE
     media_keeps_vector: bool = False
@@ -139,7 +139,7 @@ class Ranking(Struct, frozen=True):
 
     @property
     def candidates(self) -> int:
-        """How many hits of each leg take part in the ranking."""
+        """The number of hits of each leg that take part in the ranking."""
         product = max(1, int(self.k * self.candidate_multiplier))
         return max(self.min_candidates, min(self.max_candidates, product))
 
@@ -172,7 +172,7 @@ class LegHit(Struct, frozen=True):
 
 
 class LegStatus(StrEnum):
-    """Whether a leg answered."""
+    """The outcome of asking a leg."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -181,7 +181,7 @@ class LegStatus(StrEnum):
 
 
 class LegState(Struct, frozen=True):
-    """How a leg answered one query."""
+    """The outcome of one leg for one query."""
 
     status: LegStatus
     reason: Reason = Reason.OK
@@ -200,17 +200,17 @@ class CandidatePool(Struct, frozen=True, eq=False):
     """Best first; `hits[leg][i].position == i`. Both legs are always present as keys."""
     states: Mapping[Leg, LegState]
     limit: int
-    """How many hits were asked of each leg."""
+    """Number of hits that were asked of each leg."""
     sized: bool = False
     """The legs chose their candidates by a release's own rule for this `limit`: none is cut."""
     search_mode: SearchMode = SearchMode.HYBRID
-    """Which legs could search at all, which changes how an OpenClaw release ranks."""
+    """The legs that could search at all, on which the ranking of an OpenClaw release depends."""
     typing: bool = False
     """The query was asked as one still being typed: its last word finds longer ones, too."""
     generation: int = 0
     elapsed_ms: float = 0.0
     derived: dict[str, Any] = {}
-    """What ranking computed from the pool alone (token overlap, dates), kept for the next time."""
+    """Values that ranking computed from the pool alone (token overlap, dates), for later."""
 
 
 class LegScore(Struct, frozen=True):
@@ -227,7 +227,7 @@ class LegScore(Struct, frozen=True):
 
 
 class Operation(StrEnum):
-    """What a stage does with a score, so that a reader can repeat it."""
+    """The arithmetic of a stage, so that a reader can repeat it."""
 
     SUM = "sum"
     MULTIPLY = "multiply"
@@ -237,7 +237,7 @@ class Operation(StrEnum):
 
 
 class StageScore(Struct, frozen=True):
-    """What one stage did to one chunk.
+    """The effect of one stage on one chunk.
 
     `after` is `before` with `operation` and `operand` applied, to the last bit: `multiply`
     before * operand, `subtract` before - operand, `replace` operand, `keep` before, `sum` the
@@ -301,7 +301,7 @@ class Drop(Struct, frozen=True):
 
 
 class StageTrace(Struct, frozen=True):
-    """What one stage did to the whole list: `order` holds the chunk ids after it, best first."""
+    """The effect of one stage on the whole list: `order` has the chunk ids after it, best first."""
 
     stage: Stage
     active: bool
@@ -311,7 +311,7 @@ class StageTrace(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """How a result list came about."""
+    """The record of how a result list came about."""
 
     query: str
     now: datetime

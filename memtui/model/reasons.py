@@ -133,7 +133,7 @@ class Failure(StrEnum):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may succeed a little later, with nothing changed here."""
+        """True if the same request may succeed a little later, with nothing changed here."""
         return self in (
             *(Failure.RATE_LIMITED, Failure.SERVICE_DOWN, Failure.BAD_ANSWER),
             *(Failure.TIMEOUT, Failure.UNREACHABLE, Failure.CUT),

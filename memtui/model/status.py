@@ -14,7 +14,7 @@ from memtui.model.reasons import Failure, Reason
 
 
 class FileState(StrEnum):
-    """How a file on disk and the index agree."""
+    """The state of a file on disk in the index."""
 
     CURRENT = "current"
     STALE = "stale"
@@ -27,7 +27,7 @@ class FileState(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a finding matters: `error` when searches are wrong or impossible."""
+    """The weight of a finding: `error` when searches are wrong or impossible."""
 
     INFO = "info"
     WARNING = "warning"
@@ -35,12 +35,12 @@ class Severity(StrEnum):
 
 
 AgentGets = Literal["same", "keywords", "other", "nothing"]
-"""What the agent's own search returns: what memtui shows, hits of the keywords alone, the answer
+"""The answer of the agent's own search: what memtui shows, hits of the keywords alone, the answer
 of another index or program, or nothing at all."""
 
 
 class IndexGeneration(StrEnum):
-    """How OpenClaw stores its index: where the tables are, and how vectors are written."""
+    """The layout of OpenClaw's index: where the tables are, and how vectors are written."""
 
     SIDECAR = "sidecar"
     """A file of its own for each agent, vectors as JSON text (up to 2026.5)."""
@@ -51,7 +51,7 @@ class IndexGeneration(StrEnum):
 
 
 class Identity(Struct, frozen=True):
-    """What an index says it was made with (`memory_index_meta_v1`); `None`: not written there."""
+    """The origin an index states (`memory_index_meta_v1`); `None`: not written there."""
 
     model: str | None = None
     provider: str | None = None
@@ -98,12 +98,12 @@ class FileTruth(Struct, frozen=True):
     reason: str = ""
     """One line that says why."""
     cause: Reason = Reason.OK
-    """Why it is not as it was indexed, as a code; `OK` when it is."""
+    """The reason why it is not as it was indexed, as a code; `OK` when it is."""
     chunks: int = 0
     on_disk: datetime | None = None
-    """When the file changed last."""
+    """The time of the file's last change."""
     in_index: datetime | None = None
-    """When the indexed version changed last."""
+    """The time of the indexed version's last change."""
 
 
 class IdentityField(Struct, frozen=True):
@@ -132,7 +132,7 @@ class Finding(Struct, frozen=True):
 
 
 class ModelShare(Struct, frozen=True):
-    """How many chunks have a vector of one model and size."""
+    """The number of chunks with a vector of one model and size."""
 
     model: str
     dimensions: int
@@ -141,7 +141,7 @@ class ModelShare(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """How much of one source is indexed."""
+    """The indexed part of one source."""
 
     source: str
     on_disk: int | None
@@ -151,7 +151,7 @@ class Coverage(Struct, frozen=True):
 
 
 class Truth(Struct, frozen=True):
-    """What an index really holds, against what it should hold."""
+    """The content of an index, against what it should hold."""
 
     identity: tuple[IdentityField, ...]
     files: tuple[FileTruth, ...]
@@ -176,22 +176,22 @@ class Truth(Struct, frozen=True):
 
 
 class ForeignStatus(Struct, frozen=True):
-    """What is special about an index that another program made and memtui only reads."""
+    """The part of a status that only an index of another program has."""
 
     agent: str | None
     generation: IndexGeneration
     profile: str
     chosen_because: str
     opened: str
-    """How the file is read: `immutable`, `live`, …"""
+    """The way the file is read: `immutable`, `live`, …"""
     app_version: str | None
     query_vectors: str
-    """Where the vector of a query comes from, or what it would need."""
+    """The origin of a query's vector, or what it would need."""
     truth: Truth | None = None
     """`None` until the index was examined."""
     examining: bool = False
     agent_gets: AgentGets | None = None
-    """What the agent's own search returns just now; `None` where that is not known."""
+    """The answer of the agent's own search just now; `None` where that is not known."""
     agent_gets_because: str = ""
     """The code of the finding that makes it another answer than the one shown here."""
 
@@ -203,9 +203,9 @@ class ProviderListing(Struct, frozen=True):
     summary: str
     """A few words for people."""
     remote: bool
-    """Whether it is a service: text leaves this program, for `address`."""
+    """True if it is a service: text leaves this program, for `address`."""
     works: bool
-    """Whether everything it needs is here: a package, a file, a key."""
+    """True if everything it needs is here: a package, a file, a key."""
     detail: str
     """One line: what was found, or what is missing."""
     hint: str = ""
@@ -218,15 +218,15 @@ class ProviderListing(Struct, frozen=True):
     address: str = ""
     """The host that text is sent to; empty when it stays in this program, or is not known yet."""
     is_requested: bool = False
-    """Whether the settings ask for it, by its name or by `auto`."""
+    """True if the settings ask for it, by its name or by `auto`."""
     is_actual: bool = False
-    """Whether it answers now."""
+    """True if it answers now."""
     is_fallback: bool = False
-    """Whether it takes over when the requested one fails."""
+    """True if it takes over when the requested one fails."""
 
 
 class ProbeResult(Struct, frozen=True):
-    """What came of asking a provider for the vector of one word."""
+    """The outcome of asking a provider for the vector of one word."""
 
     name: str
     works: bool
@@ -235,7 +235,7 @@ class ProbeResult(Struct, frozen=True):
     hint: str = ""
     failure: Failure | None = None
     milliseconds: float | None = None
-    """How long the answer took, without loading; `None` when there was none."""
+    """Duration of the answer, without loading; `None` when there was none."""
     dimensions: int | None = None
     address: str = ""
     model: str | None = None
@@ -253,13 +253,13 @@ class IndexState(StrEnum):
 
 
 class Usage(Struct, frozen=True):
-    """What a provider was asked for: requests, texts and tokens."""
+    """The requests, texts and tokens that a provider was asked for."""
 
     requests: int = 0
     texts: int = 0
     tokens: int = 0
     estimated: bool = False
-    """Whether some tokens were counted by their length, because an answer did not say."""
+    """True if some tokens were estimated by length, because an answer did not count them."""
 
     def plus(self, other: Usage, sign: int = 1) -> Usage:
         """Return both together; with a `sign` of -1 what came after the other."""
@@ -272,7 +272,7 @@ class Usage(Struct, frozen=True):
 
 
 class SyncStats(Struct):
-    """What a sync did, counted as it goes on; counts of files and chunks, time in seconds."""
+    """The work of a sync, counted as it goes on; counts of files and chunks, time in seconds."""
 
     rebuild: bool = False
     finished_at: datetime = datetime.fromtimestamp(0, UTC)
@@ -286,11 +286,11 @@ class SyncStats(Struct):
     chunks_embedded: int = 0
     cache_hits: int = 0
     usage: Usage = Usage()
-    """What the provider was asked for."""
+    """The requests to the provider."""
 
 
 class Progress(Struct, frozen=True):
-    """How far a running sync is; `eta` in seconds, `None` until it can be told."""
+    """The progress of a running sync; `eta` in seconds, `None` until it can be told."""
 
     phase: str
     done: int
@@ -301,7 +301,7 @@ class Progress(Struct, frozen=True):
 
 
 class ProviderState(Struct, frozen=True):
-    """Which embedding provider was asked for, which one answers, and why they differ."""
+    """The embedding provider that was asked for, the one that answers, and why they differ."""
 
     requested: str
     """The name in the settings, `auto` among them."""
@@ -317,18 +317,18 @@ class ProviderState(Struct, frozen=True):
     address: str = ""
     """The host that text is sent to; empty when it stays in this program."""
     failure: Failure | None = None
-    """How the requested provider failed, when it did."""
+    """The failure of the requested provider, when it failed."""
     hint: str = ""
-    """What to do about the failure; `detail` ends with it."""
+    """The remedy for the failure; `detail` ends with it."""
 
     @property
     def cause(self) -> str:
-        """Why `actual` is what it is, without the next step."""
+        """The reason why `actual` is what it is, without the next step."""
         return self.detail.removesuffix(f" ({self.hint})") if self.hint else self.detail
 
 
 class WatcherState(Struct, frozen=True):
-    """How changes are noticed: `events`, `polling` or `off`."""
+    """The way changes are noticed: `events`, `polling` or `off`."""
 
     mode: str
     detail: str = ""
@@ -344,7 +344,7 @@ class ErrorRecord(Struct, frozen=True):
 
 
 class SourceCount(Struct, frozen=True):
-    """How much of one source the index holds."""
+    """The number of files and chunks of one source in the index."""
 
     source: str
     files: int
@@ -384,4 +384,4 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     """Provider and model of the live index's vectors, as `minilm/all-MiniLM-L6-v2-int8`; empty for
     none, and before the index was read."""
     usage: Usage = Usage()
-    """What providers were asked for by the syncs of this run of the program."""
+    """The requests to providers by the syncs of this run of the program."""

@@ -80,11 +80,11 @@ class FusedRow(NamedTuple):
     parts: tuple[tuple[Leg, LegHit, float, float], ...]
     score: float
     path_tier: int
-    """How exactly the query names the file, over all legs."""
+    """The exactness with which the query names the file, over all legs."""
 
     @property
     def keyword_hit(self) -> LegHit | None:
-        """What the keyword leg found, if it did."""
+        """Return the hit of the keyword leg, if there is one."""
         leg, hit, _, _ = self.parts[-1]
         return hit if leg is Leg.KEYWORD else None
 

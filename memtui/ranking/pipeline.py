@@ -137,7 +137,7 @@ STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
     Stage.EXACT_PATH: stages.exact_path_stage,
     Stage.CUT: stages.cut_stage,
 }
-"""What each stage does; it returns `None` where it changes nothing."""
+"""The function of each stage; it returns `None` where it changes nothing."""
 
 SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
     Stage.DECAY: lambda ranking: ranking.decay.enabled,
@@ -148,7 +148,7 @@ SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
     Stage.MIN_SCORE: lambda ranking: ranking.min_score is not None,
     Stage.MMR: lambda ranking: ranking.mmr.enabled,
 }
-"""Whether a ranking turns a stage on; those that are not here always are."""
+"""Tests for the stages that a ranking can turn off; those that are not here are always on."""
 
 
 def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:

@@ -31,11 +31,11 @@ from memtui.ranking.collation import collation_key
 from memtui.ranking.fusion import FusedRow, text_score
 
 Described = tuple[Reason, Numbers]
-"""What a stage says of one candidate."""
+"""The reason and the numbers that a stage gives for one candidate."""
 
 
 class Step(Struct, frozen=True):
-    """What one stage did, by candidate index: scores after it and the surviving order."""
+    """The effect of one stage, by candidate index: scores after it and the surviving order."""
 
     stage: Stage
     operation: Operation
@@ -44,7 +44,7 @@ class Step(Struct, frozen=True):
     operands: Sequence[float | None] | None = None
     dropped: tuple[int, ...] = ()
     describe: Callable[[int], Described] | None = None
-    """What is said of one candidate; without it, its reason and what was compared for all."""
+    """The description of one candidate; without it, its reason and what was compared for all."""
     reasons: Mapping[int, Reason] = {}
     """By candidate; those that are not here are `OK`."""
     compared: Numbers = {}
@@ -55,7 +55,7 @@ class Step(Struct, frozen=True):
 
 
 class StageState(Struct, frozen=True):
-    """Where every candidate stands before a stage; `order` holds the survivors, best first."""
+    """The state of every candidate before a stage; `order` holds the survivors, best first."""
 
     pool: CandidatePool
     ranking: Ranking
@@ -543,7 +543,7 @@ def min_score_stage(state: StageState) -> Step:
 
 
 Kept = tuple[list[int], set[int]]
-"""Who stays, best first, and which of them only because the minimum was relaxed for them."""
+"""The survivors, best first, and those of them for whom the minimum was relaxed."""
 
 
 def plain(state: StageState, minimum: float) -> Kept:

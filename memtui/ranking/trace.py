@@ -16,7 +16,7 @@ from memtui.ranking.pipeline import rank
 
 
 class Pair(Struct, frozen=True):
-    """Where a chunk stands in two lists; ranks are 1-based, `None` is not in that list."""
+    """The ranks of a chunk in two lists, 1-based; `None` is not in that list."""
 
     chunk_id: str
     first: int | None
@@ -26,7 +26,7 @@ class Pair(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """How a result list differs from another one; false where both are the same."""
+    """The changes from one result list to another; false where both are the same."""
 
     pairs: tuple[Pair, ...]
     """Every chunk: those of the second list in its order, then those that it has not."""
@@ -68,7 +68,7 @@ class Similar(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Why one chunk of a ranked pool is where it is."""
+    """The reasons for the place of one chunk of a ranked pool."""
 
     scored: Hit | Drop
     without: Mapping[str, int | None]

@@ -27,7 +27,7 @@ from memtui.report.layout import LABELLED, Column, Row, Section, Tone
 from memtui.text.sanitize import safe_line
 
 HERE: Final = "this program"
-"""Where text goes that is sent nowhere."""
+"""The destination of text that is sent nowhere."""
 NOT_KNOWN: Final = "a host not known yet"
 LONGEST: Final = 400
 """So many characters of a text from outside are shown at most."""
@@ -98,7 +98,7 @@ def fallback_note(provider: ProviderState) -> str:
 def vectors_note(
     legs: Mapping[Leg, LegState], provider: ProviderState | None, *, full: bool = False
 ) -> str:
-    """What a list should say of its vectors when another provider made them; else nothing.
+    """Return a note for a list whose vectors another provider made; else nothing.
 
     Nothing either where the leg itself says that it did not answer. `full` tells what to do, too.
     """

@@ -74,7 +74,7 @@ def step_name(step: Leg | Stage | Station) -> str:
 
 
 def leg_words(state: LegState) -> str:
-    """How a leg answered: `ok`, `skipped (the query is empty)`."""
+    """Return the outcome of a leg: `ok`, `skipped (the query is empty)`."""
     if state.status is LegStatus.OK:
         return "ok"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
@@ -84,7 +84,7 @@ def leg_words(state: LegState) -> str:
 
 
 def leg_reason(state: LegState, *, brief: bool = False) -> str:
-    """Why a leg did not answer: the detail where it says more than the reason."""
+    """Return the reason why a leg did not answer, its detail where that says more."""
     words = reason_words(state.reason)
     is_told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
     if not is_told or not state.detail:
@@ -106,7 +106,7 @@ def leg_note(leg: Leg, state: LegState) -> str:
 
 
 def left_out_words(code: str) -> str:
-    """Why the index has none of a turn; a code without words speaks for itself."""
+    """Return the reason why the index has none of a turn; a code without words is shown itself."""
     return safe_line(LEFT_OUT_WORDS.get(code, code.replace("_", " ")))
 
 
@@ -141,7 +141,7 @@ def short_number(value: object, decimals: int = 3) -> str:
 
 
 class Spell(Struct, frozen=True):
-    """How numbers are written: scores, and everything else that was compared."""
+    """The way numbers are written: scores, and everything else that was compared."""
 
     score: Callable[[float], str]
     number: Callable[[object], str]
@@ -198,7 +198,7 @@ def sparkline(ranks: list[int]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took: `38 ms`, `2.4 s`, `1:05 min`, `2:10 h`."""
+    """Return a duration: `38 ms`, `2.4 s`, `1:05 min`, `2:10 h`."""
     if seconds < 0.9995:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 59.95:
@@ -273,7 +273,7 @@ def ago(when: datetime | None, now: datetime | None = None) -> str:
 
 
 def cells_of(text: str) -> int:
-    """How many cells of a terminal a line takes."""
+    """Return the cells of a terminal that a line takes."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -316,7 +316,7 @@ def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
 
 
 def fitting(text: str, cells: int) -> int:
-    """How many characters of a line fit into so many cells of a terminal."""
+    """Return the number of characters of a line that fit into so many cells."""
     if len(text) <= cells and text.isascii():
         return len(text)
     used = 0

@@ -1,4 +1,4 @@
-"""What retrieval asks of an open SQLite connection, which belongs to the calling thread."""
+"""The use of an open SQLite connection by retrieval; it belongs to the calling thread."""
 
 from __future__ import annotations
 

@@ -77,21 +77,21 @@ class Term(Struct, frozen=True):
     postings: int
     """In how many chunks it occurs, at most."""
     place: int
-    """Where it stands in the query."""
+    """Its position in the query."""
     cost: int
     """Entries of the index that are read for it: function words of languages without a list of stop
     words stand in a chunk many times."""
 
 
 class Plan(Struct, frozen=True):
-    """What is looked up for one query; words are in the order of the query."""
+    """The terms that are looked up for one query, in the order of the query."""
 
     match: str
     """The MATCH expression."""
     operands: tuple[Operand, ...]
-    """What it is made of; each stands in it once."""
+    """The operands of the expression; each stands in it once."""
     joiner: Joiner
-    """How they are joined: by OR as soon as there is a word beside the phrases."""
+    """The operator between them: OR as soon as there is a word beside the phrases."""
     phrases: tuple[Term, ...]
     """The quoted ones, which are required."""
     kept: tuple[Term, ...]

@@ -60,7 +60,7 @@ _MOST_COUNTED = 5000
 
 
 class _Numbers(NamedTuple):
-    """What FTS5 tells a ranking function about a row and the phrases of its query."""
+    """The numbers that FTS5 gives a ranking function for a row and the phrases of its query."""
 
     rows: int
     tokens: int

@@ -1,4 +1,4 @@
-"""Where query terms stand in a note's own text, and the piece of it to show.
+"""Finds the terms of a query in a note's own text, and cuts the piece of it to show.
 
 Nothing here needs the index: words are compared by the stems that FTS5's tokenizer gives them, so
 that any thread may mark any text.
@@ -30,14 +30,14 @@ class Snippet(Struct, frozen=True):
     text: str
     """White space is single spaces; `…` where something was cut off."""
     spans: tuple[Span, ...]
-    """Where query terms stand in `text`, in characters."""
+    """The places of query terms in `text`, in characters."""
 
 
 class _Match(NamedTuple):
     start: int
     end: int
     term: int
-    """Which of the terms it is."""
+    """Number of the term."""
 
 
 class _Terms(Struct, frozen=True):

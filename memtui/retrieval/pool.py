@@ -1,4 +1,4 @@
-"""What the legs answer, rows of the index with raw scores, and the pool of chunks they become."""
+"""The answers of the legs, rows of the index with raw scores, and their pool of chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a typed query asks for: words, exact phrases, and the files and rows that may be found."""
+"""Parses a typed query: words, exact phrases, and the files and rows that may be found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PIECE = re.compile(
 
 
 class Filters(Struct, frozen=True):
-    """Which files take part. Values of one field are alternatives, the fields all have to fit."""
+    """A choice of files. Values of one field are alternatives, the fields all have to fit."""
 
     sources: tuple[str, ...] = ()
     path_globs: tuple[str, ...] = ()
@@ -63,9 +63,9 @@ class Query(Struct, frozen=True):
     """A parsed query."""
 
     raw: str
-    """What was typed."""
+    """The text as it was typed."""
     text: str
-    """What is embedded: words and phrases without filters and quotes, in their order."""
+    """The text that is embedded: words and phrases in order, without filters and quotes."""
     terms: QueryTerms
     """The words outside quotes; a chunk may hold any of them."""
     phrases: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Query(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """One line each: what could not be understood and was left out."""
     spaceless: bool = False
-    """Whether the text has a script without spaces, where one character is a word."""
+    """True if the text has a script without spaces, where one character is a word."""
 
 
 @dataclass(slots=True)

@@ -36,13 +36,13 @@ class VectorLeg:
     ) -> None:
         self.view = view
         self.missing = ""
-        """Why there is no view, in words, where that is known."""
+        """The reason why there is no view, in words, where that is known."""
         self.waits = False
-        """Whether no text is sent to another machine now, because the query is still typed."""
+        """True while no text is sent to another machine, because the query is still typed."""
         self.provider_state = provider_state
-        """Why there is no provider."""
+        """The reason why there is no provider."""
         self.provider = provider
-        """Who embeds the queries."""
+        """The provider that embeds the queries."""
         self.vectors: dict[str, Floats] = {}
         """The vectors, shape (dims,), of the queries that were searched last, by text."""
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.

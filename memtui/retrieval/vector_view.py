@@ -47,9 +47,9 @@ class VectorView:
 
     def __init__(self, dims: int, *, exact_limit: int = EXACT_LIMIT) -> None:
         self.dims = dims
-        """How many numbers a vector has."""
+        """Length of a vector."""
         self.pending = 0
-        """How many chunks have no vector yet."""
+        """Number of chunks that have no vector yet."""
         self._exact_limit = exact_limit
         self._matrix: Floats = np.empty((0, dims), dtype=np.float32)
         self._rowids: RowIds = np.empty(0, dtype=np.int64)
@@ -64,9 +64,9 @@ class VectorView:
         Rows that were removed, that are zero or not finite are not live.
         """
         self.count = count = len(live)
-        """How many rows there are, live or not."""
+        """Number of rows, live or not."""
         self.size = int(np.count_nonzero(live))
-        """How many rows may be found."""
+        """Number of rows that may be found."""
         self.matrix: Floats = self._matrix[:count]
         """All rows, shape (count, dims), float32, C-contiguous."""
         self.rowids: RowIds = self._rowids[:count]
@@ -74,7 +74,7 @@ class VectorView:
         self.codes: Codes | None = None if self._codes is None else self._codes[:, :count]
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
         self.backend = EXACT_BACKEND if self._codes is None else CODED_BACKEND
-        """How rows are compared, in words."""
+        """The way rows are compared, in words."""
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows and some to spare; rows that are not live go."""

@@ -1,4 +1,4 @@
-"""What ECMAScript does to strings, for texts that must come out as a JavaScript program's."""
+"""String functions of ECMAScript, for texts that must come out as a JavaScript program's."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def trim(text: str) -> str:
 
 
 def is_space(character: str) -> bool:
-    r"""Whether `\s` matches a character."""
+    r"""Tell whether `\s` matches a character."""
     return character in SPACE
 
 
 def utf16_length(text: str) -> int:
-    """How many UTF-16 units a text takes: what `length` counts."""
+    """Return the UTF-16 units of a text: its `length`."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

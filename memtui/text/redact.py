@@ -64,11 +64,11 @@ def _rules(name: str) -> tuple[Rule, ...]:
 
 
 OPENCLAW_2026_4: Final = _rules("openclaw named")
-"""What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
+"""Rules by the name of a secret, as release 2026.4.26 orders them; PEM blocks and tokens follow."""
 OPENCLAW_2026_4_TOKENS: Final = _rules("openclaw tokens")
 """Tokens that are told by their own shape."""
 NAMED: Final = (*_rules("json first"), *OPENCLAW_2026_4, *_rules("named"))
-"""What names a secret: OpenClaw's shapes, and those that it lets through."""
+"""Rules by the name of a secret: OpenClaw's shapes, and those that it lets through."""
 TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, *_rules("tokens"))
 """Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
 
@@ -151,7 +151,7 @@ def redact_name(name: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a key of an object names a credential: `apiKey`, `DB_PASSWORD`, `x-auth-token`."""
+    """Tell whether a key names a credential: `apiKey`, `DB_PASSWORD`, `x-auth-token`."""
     return _SECRET_NAME.search(_SEPARATORS.sub("", name).lower()) is not None
 
 
@@ -234,7 +234,7 @@ def _filled(token: str) -> str:
 
 
 def _places(parts: Sequence[tuple[str, int, str]]) -> list[tuple[int, int]]:
-    """Where each character of the joined lines is: line and offset."""
+    """Return the line and offset of each character of the joined lines."""
     places: list[tuple[int, int]] = []
     for number, (between, start, line) in enumerate(parts):
         places += [(number, start)] * len(between)
@@ -243,7 +243,7 @@ def _places(parts: Sequence[tuple[str, int, str]]) -> list[tuple[int, int]]:
 
 
 def _joint(lines: Sequence[str], number: int) -> tuple[str, int]:
-    """What a line is joined to the one before it with, and how much of it is left out."""
+    """Return what joins a line to the one before it, and how much of the line is left out."""
     if number == 0:
         return "", 0
     line, before = lines[number], lines[number - 1]

@@ -22,7 +22,7 @@ FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
 
 MAX_QUERY_CHARS = 4096
-"""How much of a query is read; what follows is left out."""
+"""Characters of a query that are read; what follows is left out."""
 
 MIN_PREFIX_LETTERS = 3
 """From how many letters on the word being typed also finds longer words."""
@@ -67,12 +67,12 @@ class QueryTerm(Struct, frozen=True):
 
 
 class QueryTerms(Struct, frozen=True):
-    """What a query looks for, and the stop words that were left out of it."""
+    """The terms of a query, and the stop words that were left out of it."""
 
     terms: tuple[QueryTerm, ...]
     stop_words: tuple[str, ...]
     only_stop_words: bool = False
-    """Whether the terms are all stop words, which count for want of others."""
+    """True if the terms are all stop words, which count for want of others."""
 
     @property
     def match(self) -> str | None:

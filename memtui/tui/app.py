@@ -113,7 +113,7 @@ class MemtuiApp(App[int]):
         self.bus = bus or Bus()
         """The bus of the memory that is open."""
         self._is_status_due = self._is_content_due = False
-        """Whether the event loop is to look at the index, and whether its chunks are others."""
+        """True if the event loop is to look at the index; true if its chunks changed."""
         self._screens: dict[str, Any] = {}
         """The lasting screens that were shown already, by name."""
         self.memories = Memories(self, open_engine, agents)

@@ -133,7 +133,7 @@ class Timers:
             self._running.pop(name).stop()
 
     def is_running(self, name: str) -> bool:
-        """Whether it is still to be done."""
+        """True if it is still to be done."""
         return name in self._running
 
 
@@ -146,7 +146,7 @@ class LongTask:
 
     @property
     def is_running(self) -> bool:
-        """Whether a task is running."""
+        """True if a task is running."""
         return self._worker is not None and not self._worker.is_finished
 
     def start(

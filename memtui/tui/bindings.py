@@ -20,7 +20,7 @@ _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
 PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
 """Key presets by name; each names only what differs from the default."""
 _NAMESPACES = frozenset({"app", "screen", "focused"})
-"""What Textual resolves itself before the dot of an action."""
+"""The names before the dot of an action that Textual resolves itself."""
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
 
 
@@ -76,14 +76,14 @@ class KeyedAction(Struct, frozen=True):
     """An action that a key leads to now, with all of its keys as they are written on a keyboard."""
 
     node: DOMNode
-    """Who does it."""
+    """The node that runs it."""
     binding: Binding
     """The binding of its first key."""
     keys: tuple[str, ...]
     typed: tuple[str, ...]
     """Those of the keys that the focused text box takes as text."""
     enabled: bool
-    """Whether it can be done now."""
+    """True if it can be run now."""
 
 
 def keyed_actions(screen: Screen[object]) -> list[KeyedAction]:

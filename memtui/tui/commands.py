@@ -33,7 +33,7 @@ class Command(Struct, frozen=True):
     run: Callable[[], Any]
     keys: tuple[str, ...] = ()
     discover: bool = True
-    """Whether it is listed before anything is typed."""
+    """True if it is listed before anything is typed."""
 
     def draw(self, name: Content) -> Content:
         """Write the name as it is highlighted, with the keys behind it."""

@@ -15,7 +15,7 @@ class Glyphs(Struct, frozen=True):
     mmr: str = "◇"
     decay: str = "╌"
     rerank: str = "▓"
-    """What a later stage took away or added beyond the legs."""
+    """The part that a later stage took away or added beyond the legs."""
     up: str = "▲"
     down: str = "▼"
     same: str = "="
@@ -64,7 +64,7 @@ class Glyphs(Struct, frozen=True):
     column: str = "│"
     """Between the cells of a table."""
     crossing: str = "┼"
-    """Where the rule of a table crosses a column."""
+    """The rule of a table as it crosses a column."""
 
     rule: str = "─"
     ellipsis: str = "…"

@@ -77,7 +77,7 @@ class Memories:
         self._open_notes = open_notes
         self.agents = agents
         self._factory = open_notes
-        """What opens the memory that was opened last, or could not be."""
+        """The factory of the memory that was opened last, or could not be."""
         self._closer: threading.Thread | None = None
 
     # --- at the start ---------------------------------------------------------------------------

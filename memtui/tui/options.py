@@ -1,4 +1,4 @@
-"""What the interface needs to know before an engine is open, and as one is: plain values."""
+"""Plain values that the interface needs before an engine is open, and as one is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UiOptions(Struct, frozen=True):
     profiles: Mapping[str, Ranking] = PROFILES
     """Every named ranking: those that are built in, then the own ones."""
     files: SettingsFiles | None = None
-    """Where the settings are; `None`: parameters cannot be written."""
+    """The settings files; `None`: parameters cannot be written."""
     root: Path = Path()
     theme: str = "auto"
     preview: str = "auto"
@@ -39,11 +39,11 @@ class UiOptions(Struct, frozen=True):
     keymap_preset: str = "default"
     keymap: Mapping[str, str] = {}
     state_dir: Path | None = None
-    """Where history and screenshots go; `None` keeps nothing on disk."""
+    """The folder of history and screenshots; `None` keeps nothing on disk."""
     embedding: EmbeddingSettings = EmbeddingSettings()
     """The configured provider and everything that is set for it."""
     is_provider_given: bool = False
-    """Whether somebody decided about the provider: the first run asks nothing then."""
+    """True if the provider was chosen already: the first run asks nothing then."""
     demo: bool = False
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
@@ -54,7 +54,7 @@ class EngineOpened(Struct, frozen=True):
 
     engine: Engine
     is_new: bool = False
-    """Whether it was never indexed before it was opened."""
+    """True if it was never indexed before it was opened."""
 
 
 def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = False) -> UiOptions:

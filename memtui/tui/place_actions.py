@@ -1,4 +1,4 @@
-"""What screens about places of the memory lead to: the editor, the chunk, the file, a citation."""
+"""Actions on a place of the memory: the editor, the chunk, the file, a citation."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _ARGUMENTS: Mapping[str, str] = {
     "kate mate idea pycharm": "--line {line} {file}",
     "notepad open xdg-open ed": "{file}",
 }
-"""How editors take a file and a line; every other one as `+12 file`."""
+"""The arguments by which editors take a file and a line; every other one as `+12 file`."""
 
 
 def editor_arguments(

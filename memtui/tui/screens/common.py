@@ -1,4 +1,4 @@
-"""What screens have in common: classes of their size, closing, actions of their parts."""
+"""Functions that all screens use: classes of their size, closing, actions of their parts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class LineView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line-view--message"}
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
-    """How far there is to scroll. Textual lays out the whole screen for every change of it, but
+    """The area to scroll over. Textual lays out the whole screen for every change of it, but
     neither the size nor the place of anything depends on how long a text is."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002

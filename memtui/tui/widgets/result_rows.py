@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile
 
 QUERY, FILE = "query:", "file:"
-"""How the ids of rows begin while the query is empty: queries asked and notes changed last."""
+"""The beginnings of row ids while the query is empty: queries asked and notes changed last."""
 SHOWN_QUERIES = 5
 SHOWN_DROPS = 24
 """More near misses than this are counted in the title and not drawn."""
@@ -112,7 +112,7 @@ def start_rows(
 
 
 class RowContext(Struct, frozen=True):
-    """What the rows of one list share."""
+    """The values that the rows of one list share."""
 
     glyphs: Glyphs
     lines: int

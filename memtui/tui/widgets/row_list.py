@@ -35,7 +35,7 @@ class Row(Struct, frozen=True):
     lines: int = 1
     """So many lines at every width; 0: as many as are drawn."""
     is_heading: bool = False
-    """Whether it is passed over: it cannot be chosen, and stands where others have their marker."""
+    """True if it is passed over: it cannot be chosen, and stands where others have their marker."""
 
 
 def rows_of(section: Section, ids: Sequence[str], glyphs: Glyphs) -> list[Row]:

@@ -28,7 +28,7 @@ class IndexController:
     def __init__(self, view: SearchScreen) -> None:
         self.view = view
         self.is_switched = False
-        """Whether the user went over to another provider here, and knows why the index is built."""
+        """True if the user chose another provider here, and knows why the index is built."""
         self._announced_change = ""
         self._is_sync_requested = False
         self._is_stop_requested = False

@@ -36,7 +36,7 @@ WHEEL: Mapping[str, tuple[str, int]] = {
     "mmr": ("λ", 1), "decay": ("half-life", 1), "vector": ("weight", 1), "keyword": ("weight", -1),
     "k": ("k", 1),
 }  # fmt: skip
-"""What the wheel steps over a parameter, and in which direction."""
+"""The step of the wheel over a parameter, and its direction."""
 STEP = 0.05
 """Of λ and of the weights."""
 
@@ -47,7 +47,7 @@ class RankingController:
     def __init__(self, view: SearchScreen) -> None:
         self.view = view
         self.clock: Callable[[], float] = monotonic
-        """When keys are pressed, to tell a held key from two."""
+        """The clock of key presses, to tell a held key from two."""
         self._last_step = ("", 0.0)
         """The parameter that a key stepped last, and when."""
         self._effect: Callable[[], str] | None = None

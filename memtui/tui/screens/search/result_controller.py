@@ -31,7 +31,7 @@ _NO_QUERY = "Nothing asked yet: type a query first; a trace says why its answer 
 
 
 class ResultController:
-    """What happens with the row that is chosen, and with the chunks that are followed."""
+    """The actions on the chosen row, and on the chunks that are followed."""
 
     def __init__(self, view: SearchScreen) -> None:
         self.view = view
@@ -40,7 +40,7 @@ class ResultController:
         self._path: str | None = None
         """The note that is to be shown."""
         self._is_tracing = False
-        """Whether it is being found out why a pinned chunk is not in the pool."""
+        """True while the reason is looked for why a pinned chunk is not in the pool."""
         self._timers = Timers(view)
 
     # --- choosing -------------------------------------------------------------------------------

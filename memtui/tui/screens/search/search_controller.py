@@ -70,14 +70,14 @@ class Request:
     number: int
     text: str
     typing: bool
-    """Whether the text is still typed: no model on another machine is asked."""
+    """True while the text is still typed: no model on another machine is asked."""
     is_answered: bool = False
-    """Whether every leg has answered it."""
+    """True once every leg has answered it."""
 
 
 @dataclass(slots=True)
 class SearchState:
-    """What is asked of the memory that is open, and what is shown of it."""
+    """The query to the memory that is open, and the list that is shown."""
 
     ranking: Ranking
     text: str = ""
@@ -91,11 +91,11 @@ class SearchState:
     ranked: Ranked | None = None
     """The answer on screen; `None` while the query is empty."""
     is_whole: bool = False
-    """Whether every leg is in the answer on screen."""
+    """True if every leg is in the answer on screen."""
     mode: SearchMode = SearchMode.HYBRID
     """The legs that could search for the last answer."""
     context: RowContext | None = None
-    """How the rows on screen are drawn."""
+    """The values by which the rows on screen are drawn."""
     selected_id: str | None = None
     """Chunk id of the chosen result or near miss."""
     selected_by_user: bool = False
@@ -111,12 +111,12 @@ class SearchState:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the newest request has not been answered by every leg."""
+        """True until the newest request is answered by every leg."""
         return self.request is not None and not self.request.is_answered
 
     @property
     def waits_for_enter(self) -> bool:
-        """Whether a remote model is asked only once Enter says that the query is finished."""
+        """True if a remote model is asked only once Enter says that the query is finished."""
         if self.ranked is None or self.is_pending:
             return False
         return any(leg.status is LegStatus.PENDING for leg in self.ranked.pool.states.values())

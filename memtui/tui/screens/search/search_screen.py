@@ -89,7 +89,7 @@ class SearchScreen(Screen[None]):
         self.state = SearchState(options.ranking)
         self.status: IndexStatus | None = None
         self.shows_near_misses: bool | None = None
-        """Whether near misses are shown; `None` lets the size decide."""
+        """True if near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
         self.row_lines = 2
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
@@ -105,18 +105,18 @@ class SearchScreen(Screen[None]):
 
     @property
     def is_built(self) -> bool:
-        """Whether there are widgets: not before the first paint, and not after the last."""
+        """True while there are widgets: not before the first paint, and not after the last."""
         # When the program ends, widgets go pane by pane while answers may still arrive.
         return self.app.is_running and self.is_attached and bool(self.query("#results"))
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another program made the index, and memtui only reads it."""
+        """True if another program made the index, and memtui only reads it."""
         return self.status is not None and self.status.foreign is not None
 
     @property
     def is_small(self) -> bool:
-        """Whether one pane is shown at a time."""
+        """True if one pane is shown at a time."""
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
     # --- from the start to another memory -------------------------------------------------------
