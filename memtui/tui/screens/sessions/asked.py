@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -62,7 +61,8 @@ class AskedPane(Pane):
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
         self._is_complete = False
-        self._error = ""
+        self._message: Sequence[Content] = [aside("Choose a conversation.")]
+        """What is said in place of the searches."""
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
@@ -88,23 +88,15 @@ class AskedPane(Pane):
         """What became of the chosen search."""
         return self.replays.get(self.calls_list.chosen_id or "")
 
-    def mean_this(self) -> None:
-        """Mean the conversation of the pane in front from now on."""
-        sessions = self.sessions
-        paths = {"list": sessions.conversations.chosen_path, "reader": sessions.reader.path}
-        self._this = paths.get(sessions.pane, self._this)
-
     def show_here(self) -> None:
         """Show what the agent asked its memory in this conversation."""
-        self.mean_this()
-        self.is_all = True
-        self.toggle_everywhere()
+        self.is_all = False
+        self.sessions.show_pane("asked")
 
     def toggle_everywhere(self) -> None:
         """List the searches of every conversation, or of the one that is meant alone."""
         self.is_all = not self.is_all
         self.sessions.show_pane("asked")
-        self.list_calls()
 
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
@@ -141,8 +133,8 @@ class AskedPane(Pane):
             return
         # What is listed stays until everything is found again.
         if path != self._of:
-            self._of, self.calls, self.replays = path, {}, {}
-            self._is_complete, self._error = False, ""
+            self._of, self.calls, self.replays, self._is_complete = path, {}, {}, False
+            self._message = [aside(f"looking for searches{self.glyphs.ellipsis}")]
             self.show()
 
         so_far: list[MemoryCall] = []
@@ -156,8 +148,14 @@ class AskedPane(Pane):
             so_far.extend(calls)
             self.show_soon(show_some)
 
-        def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
-            self.calls, self._is_complete, self._error = _by_key(calls), True, error
+        def take_all(calls: Sequence[MemoryCall]) -> None:
+            whose = "any conversation" if self.is_all else "this conversation"
+            other = "this conversation alone" if self.is_all else "every conversation"
+            nothing = Content(f"No search of the memory in {whose}.")
+            end(calls, [nothing, aside(f"A  {other}")])
+
+        def end(calls: Sequence[MemoryCall], message: Sequence[Content]) -> None:
+            self.calls, self._is_complete, self._message = _by_key(calls), True, message
             self.show()
             self.replay_all()
 
@@ -169,7 +167,7 @@ class AskedPane(Pane):
                 cancelled=cancelled,
             ),
             take_all,
-            lambda error: take_all((), error),
+            lambda error: end((), [self.error_line(error)]),
             description="find what the memory was asked",
             group="calls",
         )
@@ -232,17 +230,8 @@ class AskedPane(Pane):
         rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
         if rows:
             widget.set_rows(rows, keep=widget.chosen_id)
-        elif self._error:
-            widget.show_message([self.error_line(self._error)])
-        elif self._of is None:
-            widget.show_message([aside("Choose a conversation.")])
-        elif not self._is_complete:
-            widget.show_message([aside(f"looking for searches{self.glyphs.ellipsis}")])
         else:
-            whose = "any conversation" if self.is_all else "this conversation"
-            other = "this conversation alone" if self.is_all else "every conversation"
-            nothing = Content(f"No search of the memory in {whose}.")
-            widget.show_message([nothing, aside(f"A  {other}")])
+            widget.show_message(self._message)
         number = f"  {fmt.count(len(rows))}" if rows else ""
         widget.border_title = Content(f"Asked its memory {where}{number}")
         comparable = sum(call.returned is not None for call in self.calls.values())
@@ -300,23 +289,14 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
-
-    def draw(width: int) -> Content:
-        moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        outcome = Content.styled(*outcome_words(call, replayed))
-        words = (moment, safe_line(call.tool))
-        asides = [Content.styled(text, fmt.MUTED) for text in words if text]
-        # A problem is as long as it likes, and the same for most of the list.
-        has_problem = replayed is not None and replayed.problem
-        parts = [*asides, outcome] if has_problem else [outcome, *asides]
-        lines = Content(safe_line(call.query) or "(nothing)"), "  " + Content("  ").join(parts)
-        return _fitted(lines, width)
-
-    return Row(key, draw, 2)
-
-
-def _fitted(lines: Iterable[Content], width: int) -> Content:
-    return Content("\n").join(fmt.fit(line, width) for line in lines)
+    moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+    asides = [Content.styled(text, fmt.MUTED) for text in (moment, safe_line(call.tool)) if text]
+    outcome = Content.styled(*outcome_words(call, replayed))
+    # A problem is as long as it likes, and the same for most of the list.
+    has_problem = replayed is not None and replayed.problem
+    parts = [*asides, outcome] if has_problem else [outcome, *asides]
+    lines = Content(safe_line(call.query) or "(nothing)") + "\n  " + Content("  ").join(parts)
+    return Row(key, lambda width: lines, 2)
 
 
 def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str]:
@@ -353,7 +333,7 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
     """
     is_known = replayed.call.returned is not None
 
-    def lines_of(one: RecallRow) -> tuple[Content, Content]:
+    def row(at: int, one: RecallRow) -> Row:
         sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}.get(one.change)
         change, then = f"{sign} {one.change}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
@@ -367,15 +347,12 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
             fmt.NOTHING if score is None else fmt.score(score)
             for score in (one.score_then, one.score_now)
         )
-        return Content.assemble(
+        lines = Content.assemble(
             (f"{change:<{_CHANGE}}", _STYLES[one.change] if is_known else fmt.MUTED),
-            f"{ranks:<{_RANKS}}",
-            safe_line(cited),
-        ), Content.assemble(
+            f"{ranks:<{_RANKS}}{safe_line(cited)}\n",
             (f"{' ' * _CHANGE}{scores}", fmt.MUTED),
             (f"  {fmt.reason_words(one.why)}" if one.why is not None else "", "$state-warn"),
         )
+        return Row(str(at), lambda width: lines, 2)
 
-    return [
-        Row(str(at), partial(_fitted, lines_of(one)), 2) for at, one in enumerate(replayed.rows)
-    ]
+    return [row(at, one) for at, one in enumerate(replayed.rows)]

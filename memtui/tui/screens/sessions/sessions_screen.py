@@ -128,12 +128,8 @@ class SessionsScreen(Screen[None]):
     def open_asked(self) -> None:
         """Show what the agent asked its memory in every conversation."""
 
-        def show() -> None:
-            self.show_pane("asked")
-            self.asked.list_calls()
-
         self.asked.is_all = True
-        self.call_later(show)
+        self.call_later(self.show_pane, "asked")
 
     # --- panes ----------------------------------------------------------------------------------
 
@@ -156,8 +152,12 @@ class SessionsScreen(Screen[None]):
             self.query_one(selector or _FIRST[pane]).focus()
             self.refresh_bindings()
 
+        paths = {"list": self.conversations.chosen_path, "reader": self.reader.path}
+        this = paths.get(self.pane, "")
         self.pane = pane
         self._apply_layout()
+        if pane == "asked":
+            self.asked.list_calls(this)
         self.call_after_refresh(focus)
 
     @on(events.DescendantFocus)
@@ -209,9 +209,7 @@ class SessionsScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
-            self.asked.mean_this()
             self.show_pane(PANES[(PANES.index(self.pane) + step) % len(PANES)])
-            self.asked.list_calls()
             return
         go = self.focus_next if step > 0 else self.focus_previous
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
