@@ -193,7 +193,7 @@ class MemtuiApp(App[int]):
             case SyncFinished() | SyncFailed():
                 screen.index.sync_ended(event)
                 if "sessions" in self._screens:
-                    self._screens["sessions"].conversations.content_changed()
+                    self._screens["sessions"].conversations.catch_up(is_behind=True)
             case ForeignExamined():
                 screen.index.examined(event)
                 if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
@@ -216,7 +216,7 @@ class MemtuiApp(App[int]):
                 browse.content_changed()
             browse.file_list.changed_outside()
         if sessions is not None and is_content:
-            sessions.conversations.content_changed()
+            sessions.conversations.catch_up(is_behind=True)
 
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""

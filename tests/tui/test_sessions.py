@@ -164,7 +164,7 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
     app = ReaderApp(view)
     async with app.run_test(size=(60, 10)) as pilot:
         edges = chunk_edges(TURNS, [chunk(2, 5)])
-        view.show_turns(TURNS, 0, edges)
+        view.show_turns(TURNS, edges)
         view.focus()
         assert "tagged" not in all_lines(view), "what nobody says aloud is folded"
         await press(pilot, "j", "enter", "j", "j", "z")
@@ -177,8 +177,7 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         assert "more characters" not in all_lines(view)
         view.show_whole(4, None)
         assert view.virtual_size.height == height
-        assert not view.grow([*TURNS[1:], *TURNS], edges), "it begins otherwise"
-        assert view.grow([*TURNS, TURNS[0]], [*edges, NO_CHUNK])
+        view.show_turns([*TURNS, TURNS[0]], [*edges, NO_CHUNK])
         assert view.virtual_size.height == height + 3, "what is open stays open"
         assert view.at == 3
         # By lines within the long answer, then on to the turn below.
@@ -199,6 +198,9 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         assert (view.at, view.scroll_offset.y) == (0, 0)
         await press(pilot, "right_square_bracket")
         assert TURNS[view.at].text == "HEARTBEAT"
+        view.show_turns(rest := TURNS[1:], edges[1:])
+        assert rest[view.at].text == "HEARTBEAT", "it begins otherwise: at the same line"
+        assert "tagged" not in all_lines(view), "and is folded"
         await pilot.click("#turns", offset=(6, 2))
         assert view.turn is not None
 
@@ -294,14 +296,14 @@ def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> No
     listing = replace(LISTINGS[0], started=begun, ended=begun + timedelta(minutes=5))
     lasting = replace(listing, ended=begun + timedelta(days=3))
     day = words.day_and_time(begun)
-    assert words.days(listing) == day
-    assert words.days(lasting) == f"{day} to 02-13"
-    assert words.days(lasting, False) == "2026-02-10 to 02-13"
-    assert words.days(listing, False) == day
-    assert words.days(lasting, is_brief=True) == "02-10 to 02-13"
+    assert words.days(listing, 70) == day
+    assert words.days(lasting, 70) == f"{day} to 02-13"
+    assert words.days(lasting, 69) == "2026-02-10 to 02-13"
+    assert words.days(listing, 69) == day
+    assert words.days(lasting, 43) == "02-10 to 02-13"
     grown = replace(listing, ended=None, changed=begun + timedelta(days=400))
-    assert words.days(grown) == f"{day} to 2027-03-17"
-    assert words.days(replace(listing, ended=begun - timedelta(days=9))) == day
+    assert words.days(grown, 70) == f"{day} to 2027-03-17"
+    assert words.days(replace(listing, ended=begun - timedelta(days=9)), 70) == day
 
 
 # --- words --------------------------------------------------------------------------------------

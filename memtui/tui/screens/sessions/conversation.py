@@ -53,6 +53,10 @@ def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
     return states
 
 
+def _state(listing: ConversationListing) -> tuple[object, ...]:
+    return listing.size, listing.changed, listing.chunks
+
+
 class ReaderPane(Pane):
     """One conversation, what is looked for in it, and following its file."""
 
@@ -75,7 +79,6 @@ class ReaderPane(Pane):
         self._terms: Sequence[str] = ()
         """The words of the query that led to what is read."""
         self._chunks: Sequence[Chunk] = ()
-        self._goal: Goal | None = None
         self._states: list[tuple[int, int]] = []
         """Of the conversation's files, as they were read or looked at last."""
 
@@ -97,12 +100,12 @@ class ReaderPane(Pane):
 
         Without a goal the turn in front and the words stay.
         """
-        is_shown = self.conversation is not None and self.conversation.listing.path == path
-        self.path, self._goal = path, goal
+        is_shown = self.conversation is not None and self.path == path
+        self.path = path
         if goal is not None:
             self._terms = goal.terms
         if is_shown and goal is not None:
-            self._go_to_goal()
+            self._go_to(goal)
             return
         if not is_shown:
             self.conversation = None
@@ -114,22 +117,19 @@ class ReaderPane(Pane):
         def work(cancelled: Callable[[], bool]) -> _Reading:
             conversation = engine.conversations.read(path, cancelled=cancelled)
             states = file_states(conversation.listing)
-            return conversation, engine.browse.chunks_of(path), states
+            chunks = engine.browse.chunks_of(path)
+            ordered = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
+            return conversation, ordered, states
 
         def show(reading: _Reading) -> None:
-            is_again, view = self.conversation is not None, self.view
-            self.conversation, chunks, self._states = reading
-            self._chunks = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
-            turns, listing = self.conversation.turns, self.conversation.listing
-            edges = chunk_edges(turns, self._chunks)
-            if not (is_again and view.grow(turns, edges)):
-                here = Goal(view.turn.line, kind=view.turn.kind) if view.turn else Goal(1)
-                view.show_turns(turns, here.turn_in(turns), edges)
-            self._go_to_goal()
+            is_again = self.conversation is not None
+            conversation, self._chunks, self._states = reading
+            self.conversation, turns = conversation, conversation.turns
+            self.view.show_turns(turns, chunk_edges(turns, self._chunks))
             # One that was indexed since the list was made has no row yet.
-            self.sessions.conversations.listings[path] = listing
+            self.sessions.conversations.listings[path] = conversation.listing
             self.sessions.conversations.show()
-            self.show_title()
+            self._go_to(goal)
             self.sessions.asked.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
@@ -138,12 +138,7 @@ class ReaderPane(Pane):
             self.show_title()
 
         in_thread(
-            self,
-            work,
-            show,
-            failed,
-            description="read the conversation",
-            group="conversation",
+            self, work, show, failed, description="read the conversation", group="conversation"
         )
 
     def read_best(self, path: str) -> None:
@@ -166,8 +161,7 @@ class ReaderPane(Pane):
         terms = query_terms(self.ranked) if self.ranked is not None else ()
         self.read(path, Goal(line, end_line, terms=terms))
 
-    def _go_to_goal(self) -> None:
-        goal, self._goal = self._goal, None
+    def _go_to(self, goal: Goal | None) -> None:
         self._look_for(self.needle)
         if goal is not None:
             self.view.front(goal.turn_in(self.view.folded.turns))
@@ -176,14 +170,10 @@ class ReaderPane(Pane):
     def follow(self, present: ConversationListing | None) -> None:
         """Read the conversation again when its file, or what the index has of it, changed."""
         before = self.conversation.listing if self.conversation is not None else None
-        if before is not None and present is not None:
-            state, state_before = (
-                (each.size, each.changed, each.chunks) for each in (present, before)
-            )
-            if state != state_before:
-                self.read(present.path)
-                return
-        self.show_title()
+        if before is None or present is None or _state(before) == _state(present):
+            self.show_title()
+        else:
+            self.read(present.path)
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
@@ -275,9 +265,8 @@ class ReaderPane(Pane):
                 self.show_title()
 
             def failed(error: str) -> None:
-                self.matches = ()
                 tell(self.sessions, f"cannot look through it: {error}", error=True)
-                self.show_title()
+                show(())
 
             in_thread(
                 self,

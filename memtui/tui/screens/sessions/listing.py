@@ -105,7 +105,7 @@ class ListPane(Pane):
         self._load_seconds = 0.0
         self._sources: Sequence[TranscriptSource] = ()
         self._error = ""
-        self._is_counting = self._is_behind = False
+        self._is_behind = False
 
     @property
     def chosen_path(self) -> str:
@@ -122,37 +122,29 @@ class ListPane(Pane):
             return
         began, reader = time.monotonic(), self.sessions.reader
 
-        def take(
-            answer: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
-        ) -> None:
-            listings, self._sources = answer
+        def take(found: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]) -> None:
+            listings, self._sources = found
             self._load_seconds = time.monotonic() - began
             self.is_loaded, self._error = True, ""
             self.listings = {each.path: each for each in listings}
-            self._is_counting = any(each.turns is None for each in listings)
             self.show()
             reader.follow(self.listings.get(reader.path))
-            if self._is_counting:
-                in_thread(
-                    self,
-                    lambda cancelled: engine.conversations.count(
-                        listings,
-                        lambda listing: self.call_later(take_counted, listing),
-                        cancelled=cancelled,
-                    ),
-                    end_counting,
-                    description="count the turns of the conversations",
-                    group="count",
-                )
+            in_thread(
+                self,
+                lambda cancelled: engine.conversations.count(
+                    listings,
+                    lambda listing: self.call_later(take_counted, listing),
+                    cancelled=cancelled,
+                ),
+                lambda nothing: None,
+                description="count the turns of the conversations",
+                group="count",
+            )
 
         def take_counted(listing: ConversationListing) -> None:
             if listing.path in self.listings:
                 self.listings[listing.path] = listing
                 self.show_soon(self.show)
-
-        def end_counting(nothing: None) -> None:
-            self._is_counting = False
-            self.show_soon(self.show)
 
         def failed(error: str) -> None:
             # What was listed before stays.
@@ -171,19 +163,18 @@ class ListPane(Pane):
             exclusive=True,
         )
 
-    def content_changed(self) -> None:
-        """Follow a changed index: bursts become one look, behind another screen none."""
-        self._is_behind = True
-        self.catch_up()
+    def catch_up(self, *, is_behind: bool = False) -> None:
+        """Look again, some time after the last look, if something changed since.
 
-    def catch_up(self) -> None:
-        """Look again, some time after the last look, if something changed since."""
+        Bursts of changes become one look, behind another screen none.
+        """
 
         def load_again() -> None:
             self._is_behind = False
             self.load()
             self.sessions.asked.replay_changed()
 
+        self._is_behind |= is_behind
         is_due = self._is_behind and not self.delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
             # A look at thousands of transcripts takes its time from whoever indexes them.
@@ -221,8 +212,11 @@ class ListPane(Pane):
             )
         part = f"{fmt.count(len(rows))}/" if len(rows) != total else ""
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
-        done = fmt.count(sum(each.turns is not None for each in listings))
-        counting = f"counting {done}/{fmt.count(total)}  " if self._is_counting else ""
+        waiting = sum(
+            each.turns is None and each.state not in _NEVER_COUNTED
+            for each in self.listings.values()
+        )
+        counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)
         note, style = f"{fmt.count(left)} not indexed  O sources" if left else "", fmt.MUTED
@@ -323,6 +317,25 @@ def in_order(
 
 def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -> Row:
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
+    turns = "" if listing.state in _NEVER_COUNTED else "counting"
+    if listing.turns is not None:
+        turns = fmt.counted(listing.turns, "turn")
+    agent = listing.agent or PROGRAMS[listing.kind]
+    if len(agent) > _AGENT_CELLS:
+        # Of a long name the end, which tells projects apart.
+        agent = f"…{agent[1 - _AGENT_CELLS :]}"
+    parts = (
+        (badge(listing), "$state-warn"),
+        (agent, ""),
+        (turns, fmt.MUTED),
+        (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+        (length_words(listing), fmt.MUTED),
+        (fmt.size(listing.size), fmt.MUTED),
+        (listing.model, fmt.MUTED),
+    )
+    numbers = Content("  ").join(
+        Content.styled(safe_line(part), style) for part, style in parts if part
+    )
 
     def draw(width: int) -> Content:
         title = Content.styled(
@@ -332,32 +345,11 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         answer = matches.words(
             f"+{fmt.count(matches.others)} not shown" if has_others else "", "  "
         )
-        when = days(listing, width >= _LONG, is_brief=width < _SHORT)
+        when = days(listing, width)
         room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
         named = title.truncate(max(1, room), ellipsis=True, pad=bool(answer))
         first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
-        if lines < 2:
-            return fmt.fit(first, width)
-        turns = "" if listing.state in _NEVER_COUNTED else "counting"
-        if listing.turns is not None:
-            turns = fmt.counted(listing.turns, "turn")
-        agent = listing.agent or PROGRAMS[listing.kind]
-        if len(agent) > _AGENT_CELLS:
-            # Of a long name the end, which tells projects apart.
-            agent = f"…{agent[1 - _AGENT_CELLS :]}"
-        parts = (
-            (badge(listing), "$state-warn"),
-            (agent, ""),
-            (turns, fmt.MUTED),
-            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-            (length_words(listing), fmt.MUTED),
-            (fmt.size(listing.size), fmt.MUTED),
-            (listing.model, fmt.MUTED),
-        )
-        numbers = Content("  ").join(
-            Content.styled(safe_line(part), style) for part, style in parts if part
-        )
-        return Content("\n").join((fmt.fit(first, width), fmt.fit("  " + numbers, width)))
+        return first if lines < 2 else first + "\n  " + numbers
 
     return Row(listing.path, draw, lines)
 
@@ -405,21 +397,20 @@ def index_state(listing: ConversationListing) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def days(listing: ConversationListing, is_long: bool = True, *, is_brief: bool = False) -> str:
+def days(listing: ConversationListing, width: int) -> str:
     """Say when it was started, and the day of the last turn where that is another one.
 
-    Where a time is not known it is that of the file. Long `2026-02-10 09:12 to 02-13`, else
-    `2026-02-10 to 02-13`, brief `02-10 to 02-13`.
+    Where a time is not known it is that of the file. In a row of 70 cells and more
+    `2026-02-10 09:12 to 02-13`, from 44 on `2026-02-10 to 02-13`, else `02-10 to 02-13`.
     """
     first, last = listing.started or listing.changed, listing.ended or listing.changed
     when, until = day_and_time(first), day_and_time(last)
-    start = when[5:10] if is_brief else when
+    is_brief = width < _SHORT
     if last <= first or until[:10] == when[:10]:
-        return start
-    if not (is_long or is_brief):
-        start = when[:10]
+        return when[5:10] if is_brief else when
+    start = when[5:10] if is_brief else when[: None if width >= _LONG else 10]
     is_same_year = is_brief or until[:4] == when[:4]
-    return f"{start} to {until[5:10] if is_same_year else until[:10]}"
+    return f"{start} to {until[5 if is_same_year else 0 : 10]}"
 
 
 def day_and_time(when: datetime) -> str:

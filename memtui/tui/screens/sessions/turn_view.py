@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
@@ -15,6 +14,7 @@ from textual.content import Content, Span
 from textual.message import Message
 from textual.style import Style
 
+from memtui.memory.transcripts.records import moment
 from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import TURN_WORDS, fitting, left_out_words
@@ -23,6 +23,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.screens.sessions.listing import local
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.preview import chunks_on
 
@@ -31,8 +32,6 @@ INDENT = 2
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
 _DIM = "$foreground 60%"
-_LATEST_MS = 253_402_300_000_000
-"""The end of the year 9999."""
 _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 """How a turn stands to the chunks; `BETWEEN` the turns of one, itself not in the index."""
@@ -169,20 +168,12 @@ def local_time(turns: Sequence[Turn], at: int) -> str:
 
     Empty where the time is not known, or in no calendar.
     """
-    day, moment = _day_and_time(turns[at])
-    if not day:
-        return ""
     # A record that nobody says need not be shown.
-    before = (turns[one] for one in range(at - 1, -1, -1) if turns[one].kind is not TurnKind.OTHER)
-    day_before = next(filter(None, (_day_and_time(turn)[0] for turn in before)), "")
-    return moment if day == day_before else f"{day} {moment}"
-
-
-def _day_and_time(turn: Turn) -> tuple[str, str]:
-    if not 0 < turn.timestamp_ms < _LATEST_MS:
-        return "", ""
-    when = datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC).astimezone()
-    return f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
+    shown = (turns[one] for one in range(at - 1, -1, -1) if turns[one].kind is not TurnKind.OTHER)
+    moments = (moment(turn.timestamp_ms) for turn in chain(turns[at : at + 1], shown))
+    times = (f"{local(when):%Y-%m-%d %H:%M:%S}" if when is not None else "" for when in moments)
+    time = next(times)
+    return time and time.removeprefix(next(filter(None, times), "")[: len("2026-02-10 ")])
 
 
 def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyphs) -> Content:
@@ -246,9 +237,9 @@ class Block(NamedTuple):
 class FoldedTurns:
     """The turns of a conversation as blocks of lines, some of them folded, all of one width."""
 
-    def __init__(self, turns: Sequence[Turn] = (), width: int = 0) -> None:
+    def __init__(self, turns: Sequence[Turn] = ()) -> None:
         self.turns = turns
-        self.width = width
+        self.width = 0
         self.wholes: dict[int, str] = {}
         """Whole texts by the place of their turn, as they are shown."""
         self.blocks: list[Block] = []
@@ -271,8 +262,8 @@ class FoldedTurns:
 
     def first_shown(self, at: int, step: int) -> int:
         """Return the first turn from a place on, up or down, that has a line; else the last."""
-        places, at = range(len(self.turns)), max(0, min(at, len(self.turns) - 1))
-        down, up = places[at:], places[at::-1]
+        at = max(0, min(at, len(self.turns) - 1))
+        down, up = range(at, len(self.turns)), range(at, -1, -1)
         return next(filter(self.has_line, chain(*((down, up) if step > 0 else (up, down)))), 0)
 
     def toggle(self, at: int) -> None:
@@ -293,14 +284,10 @@ class FoldedTurns:
         if self.is_open(at) == (text is None) and self.turns[at].kind is not TurnKind.MESSAGE:
             self.toggle(at)
 
-    def lay_out(self, width: int, *places: int) -> None:
-        """Make the lines of these turns anew, of all without one, or for another width."""
+    def lay_out(self, width: int) -> None:
+        """Make the lines of the turns anew."""
         if width != self.width:
             self.width, self._wrapped = width, {}
-        elif places and self.blocks:
-            for at in places:
-                self.blocks[at] = self._block(at)
-            return
         self.blocks = [self._block(at) for at in range(len(self.turns))] if width > 0 else []
 
     def _block(self, at: int) -> Block:
@@ -360,35 +347,31 @@ class TurnView(LineView, inherit_bindings=False):
 
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
-        self.show_turns((), 0, ())
+        self.show_turns((), ())
         self._message = lines
 
-    def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[str]) -> None:
-        """Show another conversation with this turn in front."""
-        self.folded, self._edges = FoldedTurns(turns), edges
+    def show_turns(self, turns: Sequence[Turn], edges: Sequence[str]) -> None:
+        """Show a conversation; one that goes on what is shown stays at its place and as folded."""
+        old, here, self._edges = self.folded.turns, self.turn, edges
+        if 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (old[0], old[-1]):
+            self.folded.turns = turns
+            self._lay_out_turns()
+            return
+        self.folded = FoldedTurns(turns)
         self._message = () if turns else [Content("This conversation has no turns.")]
+        at = turn_of(turns, here.line, here.kind) if here is not None and turns else 0
         self.at = self.folded.first_shown(at, 1)
-        self._width = self.scrollable_content_region.width
         self._lay_out_turns()
         self._show_front()
-
-    def grow(self, turns: Sequence[Turn], edges: Sequence[str]) -> bool:
-        """Show a conversation that goes on; false where it does not begin with what is shown."""
-        old = self.folded.turns
-        if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
-            return False
-        self.folded.turns, self._edges = turns, edges
-        self._lay_out_turns()
-        return True
 
     def mark(self, terms: Sequence[str], needle: str) -> None:
         """Mark the words of a query, and a text in any case."""
         self._terms, self._needle = terms, safe_line(needle)
         self.refresh()
 
-    def _lay_out_turns(self, *places: int) -> None:
-        """Make the lines of these turns anew, of all without one."""
-        self.folded.lay_out(self._width, *places)
+    def _lay_out_turns(self) -> None:
+        self._width = self.scrollable_content_region.width
+        self.folded.lay_out(self._width)
         self.set_heights(block.height for block in self.folded.blocks)
 
     def _head(self, at: int) -> int:
@@ -405,17 +388,14 @@ class TurnView(LineView, inherit_bindings=False):
         In a smaller view it stays in sight.
         """
         event.prevent_default()
-        width = self.scrollable_content_region.width
-        if not self.folded.turns or width in (0, self._width):
+        if not self.folded.turns or self.scrollable_content_region.width in (0, self._width):
             return
         if not self.folded.blocks:
-            self._width = width
             self._lay_out_turns()
             self._show_front()
             return
         head, (y, height) = self._head(self.at), self._view()
         offset = max(head - self.tops[self.at + 1], min(head - y, height - 1))
-        self._width = width
         self._lay_out_turns()
         self.scroll_to_line(self._head(self.at) - offset)
 
@@ -444,14 +424,12 @@ class TurnView(LineView, inherit_bindings=False):
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
         folded, self.at = self.folded, at
-        if not folded.turns:
-            return
-        is_hidden = not folded.has_line(at)
-        folded.with_records |= is_hidden
-        if not folded.is_open(at):
-            folded.toggle(at)
-        self._lay_out_turns(*(() if is_hidden else (at,)))
-        self._show_front()
+        if folded.turns:
+            folded.with_records |= not folded.has_line(at)
+            if not folded.is_open(at):
+                folded.toggle(at)
+            self._lay_out_turns()
+            self._show_front()
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
@@ -502,7 +480,7 @@ class TurnView(LineView, inherit_bindings=False):
     def show_whole(self, at: int, text: str | None) -> None:
         """Open a turn and show another text of it; `None` for its beginning, folded."""
         self.folded.show_whole(at, text)
-        self._lay_out_turns(at)
+        self._lay_out_turns()
 
     def action_unfold(self) -> None:
         at, folded = self.at, self.folded
@@ -513,7 +491,7 @@ class TurnView(LineView, inherit_bindings=False):
                 self.show_whole(at, None)
             else:
                 folded.toggle(at)
-                self._lay_out_turns(at)
+                self._lay_out_turns()
             self.go(at)
 
     def action_fold(self, what: str) -> None:
