@@ -39,7 +39,6 @@ from memtui.embedding.provider import (
     byte_size,
     clean_vectors,
     estimated_tokens,
-    maker_of,
     whole,
 )
 from memtui.embedding.services import (
@@ -168,7 +167,7 @@ class BatchInterface:
 
     async def create(self, input_file: str) -> str:
         """Start a batch of an input file; returns its id."""
-        model = self.provider.model
+        model = self.provider.identity.model
         values = {"{file}": input_file, "{title}": _title(input_file), "{model}": model}
         body = as_json(_filled(self.form.creation, values | self._body()))
         path = self.form.creation_path.replace("{model}", quote(model, safe=""))
@@ -245,7 +244,7 @@ class BatchInterface:
         plan = self.provider.plan
         prefixed = [plan.templates.document + whole(text) for text in texts]
         body = embedding_body(
-            plan.service, self.provider.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
+            plan.service, plan.identity.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
         )
         parts = {
             f"{{body without {out}}}": {name: body[name] for name in body if name != out}
@@ -407,7 +406,8 @@ class BatchRun:
 
     def __post_init__(self) -> None:
         self._provider = provider = self.interface.provider
-        self._owner = (provider.address, *maker_of(self.identity))
+        made_by = self.identity
+        self._owner = (provider.address, made_by.name, made_by.model, made_by.fingerprint)
         self._minimum = provider.plan.choice.batch_minimum
         self._timeout = provider.plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
@@ -450,7 +450,7 @@ class BatchRun:
     def _tell(self, what: str, completed: int = 0) -> None:
         total = len(self.hashes)
         done = total - len(self._missing) + completed
-        self.progress(f"batch: {what} {self._provider.name}", min(done, total), total)
+        self.progress(f"batch: {what} {self._provider.identity.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
@@ -565,7 +565,7 @@ class BatchRun:
         Few texts are embedded sooner without a batch of an earlier run, which the next run looks
         at again: so only one look is taken at it, unless `is_own`.
         """
-        name, form = self._provider.name, self.interface.form
+        name, form = self._provider.identity.name, self.interface.form
         ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memtui.embedding.provider import ProviderIdentity, Vector, maker_of
+from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable
 from memtui.settings.storage import NO_FILE, file_state, make_private
 
@@ -111,12 +111,13 @@ class EmbeddingCache:
         """
         import numpy as np
 
+        maker = identity.name, identity.model, identity.fingerprint
         rows: list[tuple[str | int | bytes, ...]] = []
         for text_hash, vector in vectors.items():
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*maker_of(identity), text_hash, vector.size, blob, int(self._now())))
+            rows.append((*maker, text_hash, vector.size, blob, int(self._now())))
 
         def store(connection: apsw.Connection) -> None:
             with connection:
@@ -256,7 +257,7 @@ class EmbeddingCache:
 
 
 def _bindings(identity: ProviderIdentity, hashes: Iterable[str]) -> tuple[str, ...]:
-    return (*maker_of(identity), json.dumps(list(hashes)))
+    return identity.name, identity.model, identity.fingerprint, json.dumps(list(hashes))
 
 
 def _number(connection: apsw.Connection, query: str) -> int:

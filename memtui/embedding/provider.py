@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -44,16 +45,19 @@ class Role(StrEnum):
     DOCUMENT = "document"
 
 
-class ProviderIdentity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProviderIdentity:
     """The provider and settings behind vectors: only those of equal identities are comparable."""
 
     name: str
+    """The name the provider is configured by."""
     model: str
-    dimensions: int | None
+    """The id of the model, as the chunk ids hold it."""
+    dimensions: int | None = field(compare=False)
     """`None` while only a first answer of the provider can tell."""
     fingerprint: str
     """sha256 hex of the settings that change a vector; holds no secret."""
-    input_bytes: int | None = None
+    input_bytes: int | None = field(default=None, compare=False)
     """The most UTF-8 bytes of one input; a longer chunk is split. `None`: never split."""
 
 
@@ -73,14 +77,9 @@ class BatchOutcome(NamedTuple):
 class Provider:
     """Something that turns text into vectors of one length; usable from any thread."""
 
-    name: str
-    """The name it is configured by."""
-    model: str
-    """The id of the model, as the chunk ids hold it."""
+    identity: ProviderIdentity
     dimensions: int | None = None
     """How many numbers a vector has; `None` until the first answer tells."""
-    fingerprint: str
-    """sha256 hex of the settings that change a vector; holds no secret."""
     batch_size: int
     """How many texts a caller best hands to one `embed_documents`."""
     address: str = ""
@@ -127,19 +126,6 @@ class Provider:
 
     def close(self) -> None:
         """Let go of the model or connection; later calls raise `ProviderError`."""
-
-
-class Maker(NamedTuple):
-    """The provider behind vectors: only those of one maker may be compared."""
-
-    name: str
-    model: str
-    fingerprint: str
-
-
-def maker_of(made_by: ProviderIdentity | Provider) -> Maker:
-    """Return whose vectors an identity, or a provider that is loaded, makes."""
-    return Maker(made_by.name, made_by.model, made_by.fingerprint)
 
 
 def clean_vectors(vectors: NDArray[Any]) -> Vectors:
@@ -229,7 +215,7 @@ class LocalProvider(Provider):
         reads: Callable[[str], bool] = lambda text: True,
         free: Callable[[], None] = lambda: None,
     ) -> None:
-        self.name, self.model, self.dimensions, self.fingerprint, _ = identity
+        self.identity, self.dimensions = identity, identity.dimensions
         self.batch_size = batch_size
         self.closed = False
         self._embed = embed
@@ -242,17 +228,18 @@ class LocalProvider(Provider):
         self, text: str, *, cancelled: IsCancelled | None = None, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
+        name = self.identity.name
         with self._turns.turn(cancelled) if self._turns else nullcontext():
             if cancelled is not None and cancelled():
                 raise Cancelled
             if self.closed:
-                raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
+                raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
             try:
                 vector, tokens = self._embed(text, role, cancelled)
             except (Cancelled, ProviderError):
                 raise
             except Exception as error:  # libraries raise what they like
-                raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
+                raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
         self.count(Usage(1, 1, tokens, self._estimated))
         return vector
 

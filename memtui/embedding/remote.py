@@ -181,7 +181,7 @@ class RemoteProvider(Provider):
     ) -> None:
         choice = plan.choice
         self.plan = plan
-        self.name, self.model, self.dimensions, self.fingerprint, _ = plan.identity
+        self.identity, self.dimensions = plan.identity, plan.identity.dimensions
         self.address = plan.address.shown
         self.remote = not plan.address.is_loopback
         self.client = ServiceClient(plan.address, choice.ca_file or "")
@@ -281,7 +281,7 @@ class RemoteProvider(Provider):
         name = f"the key of {key.origin}" if key is not None and key.value else ""
         hint = "check embedding.model and embedding.base_url"
         if self.plan.service.shape is Shape.OLLAMA:
-            hint = f"get it with: ollama pull {safe_line(self.model)}"
+            hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
         return RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
@@ -354,7 +354,7 @@ class RemoteProvider(Provider):
         """
         plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
         request = embed_request(
-            plan.service, plan.address, self.model, texts, role, plan.asked_dimensions
+            plan.service, plan.address, plan.identity.model, texts, role, plan.asked_dimensions
         )
 
         async def attempt(timeout: float) -> Answered:

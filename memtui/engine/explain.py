@@ -137,7 +137,7 @@ class Explain:
         except Exception:
             # Whatever a provider raises is its own: the explanation goes on without.
             reason = Reason.PROVIDER_FAILED
-        return Passages(text, nearest, reason, provider.model)
+        return Passages(text, nearest, reason, provider.identity.model)
 
     def _best_of_file(self, pool: CandidatePool, place: Place) -> list[str]:
         """Return the chunks that a search of one file alone finds, the best of each leg first.

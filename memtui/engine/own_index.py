@@ -25,10 +25,10 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
+from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
-from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
+from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (
@@ -126,7 +126,8 @@ class OwnIndex(Index):
         )
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
-        self.marker = ProviderMarker(folder.folder)
+        self.recorded = read_marker(folder.folder)
+        """How the provider was at the end of the last index run, where that had to be explained."""
         self._thread = thread
         self._homes = homes
         self._now = now
@@ -179,7 +180,7 @@ class OwnIndex(Index):
         with suppress(MemtuiError, DatabaseError):
             maker = self.read_rows(lambda connection: self.legs.identity)
             identity = self.providers.identity
-            if identity is not None and maker_of(maker or identity) == maker_of(identity):
+            if identity is not None and maker in (None, identity):
                 import_numpy()
                 if self.providers.get()[0] is not None:
                     self._thread.call_later(self.legs.warm)
@@ -252,12 +253,14 @@ class OwnIndex(Index):
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         known = writer.indexer.snapshot() if writer is not None else IndexerStatus()
         known = replace(known, **self._look)
-        # Where nothing was tried yet, what the last index run found.
-        provider = self.marker.explain(
-            self.providers.state(),
-            is_untried=self.providers.is_untried,
-            followed="" if writer is not None and writer.indexer.is_writer else made_by,
-        )
+        provider, recorded = self.providers.state(), self.recorded
+        if recorded is not None and recorded.requested == provider.requested:
+            # Where nothing was tried yet, or another program writes, what the last index run found.
+            is_writer = writer is not None and writer.indexer.is_writer
+            is_followed = not is_writer and made_by == f"{recorded.actual}/{recorded.model}"
+            is_fine = provider.state is Reason.OK
+            if self.providers.is_untried or (is_fine and is_followed):
+                provider = recorded
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
         warnings = [self.cache.recovered, clock_warning(moved)]
         if known.problem is not None and known.problem.is_of_texts:
@@ -281,7 +284,7 @@ class OwnIndex(Index):
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self.marker.read()
+        self.recorded = read_marker(self.folder.folder)
         discovery, chosen = discover(self.scope), self.settings.transcripts
         # Of a memory that is only read, what is opted in never changes.
         if self.writer is not None or chosen.sources or chosen.paths:
@@ -522,11 +525,10 @@ class OwnLegs(Legs):
         index run goes on, what was loaded a moment ago serves who gives way.
         """
         connection, identity = self._connection, self.identity
-        if identity is None and provider is not None:
-            identity = ProviderIdentity(provider.name, provider.model, None, provider.fingerprint)
-        if identity is not None and identity.dimensions is None and provider is not None:
-            identity = identity._replace(dimensions=provider.dimensions)
-        if connection is None or identity is None or identity.dimensions is None:
+        dims = identity.dimensions if identity is not None else None
+        if dims is None and provider is not None:
+            dims = provider.dimensions
+        if connection is None or dims is None:
             return None
         stamp = self.stamp(connection)
         is_recent = time.monotonic() - self._viewed_at < REFRESH_SECONDS
@@ -534,8 +536,8 @@ class OwnLegs(Legs):
         if self._view_stamp is None or not (stamp == self._view_stamp or serves):
             from memtui.retrieval.vector_view import VectorView
 
-            if self._view is None or self._view.dims != identity.dimensions:
-                self._view = VectorView(identity.dimensions)
+            if self._view is None or self._view.dims != dims:
+                self._view = VectorView(dims)
             # Who goes on typing must not have a short look begin again and again.
             with self._guard:
                 before, self._interruptible = self._interruptible, None
@@ -549,10 +551,8 @@ class OwnLegs(Legs):
 
     def _current_leg(self, gives_way: Callable[[], bool]) -> VectorLeg:
         """Return the vector leg with who embeds now and the vectors as they are now."""
-        missing, identity = "", self.identity
-        maker = maker_of(identity) if identity is not None else None
-        dimensions = identity.dimensions if identity is not None else None
-        provider, state = self._providers.made_by(maker, dimensions)
+        missing, maker = "", self.identity
+        provider, state = self._providers.made_by(maker)
         if maker is not None and provider is None and state is None:
             provider, state = self._providers.get()
             vectors = f"vectors of {maker.name} {maker.model}"
@@ -693,10 +693,10 @@ class OwnWriter:
         """Tell other programs who made the index, on the thread that did; or hear it from them."""
         index = self._index
         if not self.indexer.is_writer:
-            index.marker.read()
+            index.recorded = read_marker(index.folder.folder)
         elif not index.providers.is_untried:
             try:
-                index.marker.note(index.providers.state(lasting=True))
+                write_marker(index.folder.folder, index.providers.state(lasting=True))
             except OSError as error:
                 self.indexer.record("provider", f"cannot be noted: {error.strerror}")
 

@@ -250,7 +250,7 @@ class OwnReading(Reading):
         """Return why a chunk's vector cannot be compared with a query's; `OK` when it can."""
         leg = self._index.legs.vector_leg
         provider = leg.provider if leg is not None else None
-        if provider is not None and chunk.model not in (provider.model, NO_MODEL):
+        if provider is not None and chunk.model not in (provider.identity.model, NO_MODEL):
             return Reason.OTHER_MODEL
         if not any(self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid)):
             return Reason.NO_VECTOR

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memtui.bus import Bus, FileSkipped, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Maker, Provider
+from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import Recipe
@@ -184,7 +184,7 @@ class Job(Struct):
     """Whether other work is asked for, which waiting for a service gives way to."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""
-    refused: dict[tuple[Maker, str], Refusal] = msgspec.field(default_factory=dict)
+    refused: dict[tuple[ProviderIdentity, str], Refusal] = msgspec.field(default_factory=dict)
     """The texts that a provider would not take, of this job and those before it, by hash."""
     transcripts: TranscriptScope | None = None
     """The conversations that are indexed beside the notes; `None`: none are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memtui.bus import FileIndexed, IndexSwapped, LegDegraded
-from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome, maker_of
+from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     Connection,
@@ -178,7 +179,7 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     """
     identity, maker = job.recipe.identity, made_by(meta)
     recipe = job.recipe.of_model_in(meta)
-    is_same_model = identity and maker and maker_of(identity) == maker_of(maker)
+    is_same_model = identity == maker
     if identity is None or (recipe is None and is_same_model):
         # The cache has the vectors of the same model: nobody need be asked, or be replaced.
         return job
@@ -202,8 +203,9 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     if answers:
         provider, _ = job.provider()
         job.check()
-        if provider is not None and maker_of(provider) == maker_of(identity):
-            identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
+        if provider is not None and provider.identity == identity:
+            dimensions = identity.dimensions or provider.dimensions
+            identity = dataclasses.replace(identity, dimensions=dimensions)
             batched = embed_by_batches(job, connection, provider, identity, every=True)
         if not batched.waiting:
             job.stats.usage = batched.spent

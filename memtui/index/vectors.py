@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from memtui.embedding.provider import (
@@ -15,7 +16,6 @@ from memtui.embedding.provider import (
     TextsRefused,
     Vector,
     is_for_good,
-    maker_of,
 )
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
@@ -87,7 +87,7 @@ def embed_by_batches(
 
 def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
     """Return why a text is not sent any more; `None` for one that may be."""
-    refusal = job.refused.get((maker_of(identity), text_hash))
+    refusal = job.refused.get((identity, text_hash))
     return refusal if refusal is not None and refusal.is_final else None
 
 
@@ -132,7 +132,7 @@ class VectorsPhase:
                 job,
                 self._connection,
                 provider,
-                identity._replace(dimensions=self._dims or provider.dimensions),
+                replace(identity, dimensions=self._dims or provider.dimensions),
             )
             if batched.waiting:
                 return
@@ -179,7 +179,7 @@ class VectorsPhase:
         """
         provider, _ = self._job.provider()
         self._job.check()
-        if provider is None or maker_of(provider) != maker_of(identity):
+        if provider is None or provider.identity != identity:
             return None
         try:
             vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
@@ -236,13 +236,14 @@ class VectorsPhase:
             answer = provider.embed_documents(list(texts.values()), cancelled=stopped)
             vectors = dict(zip(hashes, answer, strict=False))
             if len(answer) != len(texts):
-                detail = f"{provider.name} gave {len(answer)} vectors for {len(texts)} texts"
+                given = f"{provider.identity.name} gave {len(answer)} vectors"
+                detail = f"{given} for {len(texts)} texts"
                 self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
                 return {}
         except TextsRefused as error:
             vectors = {hashes[place]: vector for place, vector in error.made.items()}
             for place, refused in error.refused.items():
-                key = maker_of(identity), hashes[place]
+                key = identity, hashes[place]
                 before = self._job.refused.get(key)
                 tries = 1 + (before.tries if before is not None else 0)
                 refusal = Refusal(str(refused), Failure(refused.failure), tries)
@@ -254,7 +255,7 @@ class VectorsPhase:
         lengths = {vector.shape[0] for vector in vectors.values()}
         dims = self._dims or provider.dimensions or min(lengths, default=0)
         if other := lengths - {dims}:
-            given = f"{provider.name} gave vectors of {min(other)} numbers, not of {dims}"
+            given = f"{provider.identity.name} gave vectors of {min(other)} numbers, not of {dims}"
             detail = f"{given} (a rebuild makes all of them anew)"
             self._fail(Reason.DIMENSIONS_DIFFER, detail, Failure.DIMENSIONS_DIFFER)
             return {}
@@ -290,11 +291,11 @@ class VectorsPhase:
         self._job.check()
         if provider is None:
             self._fail(state.state, state.detail, state.failure)
-        elif maker_of(provider) == maker_of(identity):
+        elif provider.identity == identity:
             return provider
         elif not self._job.awaits_batch:
             # Vectors of two models are never mixed; the next run has the recipe of this one.
-            detail = f"{provider.name} took over; the next sync makes its vectors"
+            detail = f"{provider.identity.name} took over; the next sync makes its vectors"
             self._fail(Reason.FALLBACK, detail, state.failure)
         return None
 

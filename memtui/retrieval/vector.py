@@ -68,8 +68,8 @@ class VectorLeg:
         assert provider is not None
         facts: dict[str, float | int | str | None] = {
             "backend": view.backend,
-            "provider": provider.name,
-            "model": provider.model,
+            "provider": provider.identity.name,
+            "model": provider.identity.model,
             "searched": view.size,
         }
         if view.pending:
@@ -116,7 +116,7 @@ class VectorLeg:
             reason, detail = Reason.QUERY_TOO_SHORT, f"needs {_MIN_LETTERS} characters"
         elif not provider.reads(query.text):
             reason = Reason.SCRIPT_NOT_SUPPORTED
-            detail = f"{provider.model} does not read the script of this query"
+            detail = f"{provider.identity.model} does not read the script of this query"
         elif self.view is None or self.view.size == 0:
             pending = self.view.pending if self.view else 0
             waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"

@@ -25,7 +25,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.embedding.packaged import MODELS
-from memtui.embedding.provider import Provider, Vector, Vectors, settings_fingerprint
+from memtui.embedding.provider import (
+    Provider,
+    ProviderIdentity,
+    Vector,
+    Vectors,
+    settings_fingerprint,
+)
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
@@ -34,7 +40,7 @@ from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile
 from memtui.settings.schema import EmbeddingSettings, Settings
-from tests.support.embedding import identity_of, registered_provider
+from tests.support.embedding import registered_provider
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.object_]
@@ -296,10 +302,13 @@ _NOTED = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE 
 class StoredProvider(Provider):
     """Gives vectors that were made beforehand, so that a query costs no embedding."""
 
-    name = STORED
-    model = "stored"
     dimensions = DIMENSIONS
-    fingerprint = settings_fingerprint({"provider": STORED, "version": VERSION})
+    identity = ProviderIdentity(
+        STORED,
+        "stored",
+        DIMENSIONS,
+        settings_fingerprint({"provider": STORED, "version": VERSION}),
+    )
     batch_size = 64
 
     def __init__(self, vectors: Mapping[str, Vector]) -> None:
@@ -320,7 +329,7 @@ class StoredProvider(Provider):
 def registered(provider: Provider) -> Iterator[Settings]:
     """Make a provider known that no engine closes, and give settings that choose it."""
     with registered_provider(provider):
-        yield settings_for(provider.name)
+        yield settings_for(provider.identity.name)
 
 
 def settings_for(provider: str) -> Settings:
@@ -359,7 +368,7 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     made.root.mkdir(parents=True, exist_ok=True)
     building = folder.begin()
     connection = open_database(building, bulk=True)
-    identity = identity_of(StoredProvider({}))
+    identity = StoredProvider({}).identity
     recipe = Recipe(identity)
     create(connection)
     write_meta(connection, recipe.meta())

@@ -210,7 +210,7 @@ def _plain(connection: Connection) -> Callable[[Question], None]:
     vector_extension(connection)
 
     def search(question: Question) -> None:
-        model = StoredProvider.model
+        model = StoredProvider.identity.model
         blob = question.vector.tobytes()
         connection.execute(_PLAIN_VECTORS, (blob, model, PLAIN_LIMIT)).fetchall()
         match = match_all(tokens(question.text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -175,9 +176,9 @@ def assert_same(found: dict[str, Vector], expected: dict[str, Vector]) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        IDENTITY._replace(name="other"),
-        IDENTITY._replace(model="other"),
-        IDENTITY._replace(fingerprint="other"),
+        dataclasses.replace(IDENTITY, name="other"),
+        dataclasses.replace(IDENTITY, model="other"),
+        dataclasses.replace(IDENTITY, fingerprint="other"),
     ],
 )
 def test_identities_are_kept_apart(cache: EmbeddingCache, other: ProviderIdentity) -> None:
@@ -192,9 +193,9 @@ def test_identities_are_kept_apart(cache: EmbeddingCache, other: ProviderIdentit
 
 def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
     stored = vectors("a", 2, dimensions=4)
-    cache.put_many(IDENTITY._replace(dimensions=4), stored)
+    cache.put_many(dataclasses.replace(IDENTITY, dimensions=4), stored)
     assert cache.get_many(IDENTITY, stored) == {}
-    assert_same(cache.get_many(IDENTITY._replace(dimensions=None), stored), stored)
+    assert_same(cache.get_many(dataclasses.replace(IDENTITY, dimensions=None), stored), stored)
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0" * 31, np.full(960, np.nan, "<f4").tobytes()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile
 from memtui.text.tokens import index_text
 from tests.support.conversations import Homes, said
-from tests.support.embedding import HashedProvider, identity_of
+from tests.support.embedding import HashedProvider
 from tests.support.indexing import Contents, Workspace, identity
 from tests.support.interrupted import run_interrupted
 from tests.support.rows import numbers
@@ -228,7 +229,7 @@ def test_another_model_makes_another_generation(workspace: Workspace, live: Live
     workspace.write("a.md", "alpha\n")
     workspace.sync()
     workspace.provider = HashedProvider(model="other", dimensions=32)
-    workspace.recipe = Recipe(identity("other")._replace(dimensions=32))
+    workspace.recipe = Recipe(dataclasses.replace(identity("other"), dimensions=32))
     during: list[int] = []
     workspace.bus.subscribe(
         SyncProgressed, lambda event: during.append(matches(live, "alpha") * live.generation)
@@ -245,7 +246,7 @@ def test_another_model_makes_another_generation(workspace: Workspace, live: Live
 def test_dimensions_may_be_known_from_the_first_answer_on(
     workspace: Workspace, live: LiveIndex
 ) -> None:
-    workspace.recipe = Recipe(identity("hashed-trigrams")._replace(dimensions=None))
+    workspace.recipe = Recipe(dataclasses.replace(identity("hashed-trigrams"), dimensions=None))
     workspace.write("a.md", "alpha\n")
     workspace.sync()
     assert read_meta(live.connection())["dimensions"] == "64"
@@ -257,7 +258,7 @@ def test_dimensions_may_be_known_from_the_first_answer_on(
 
 
 def test_vectors_of_another_length_in_the_cache_are_not_mixed_in(workspace: Workspace) -> None:
-    maker = identity("hashed-trigrams")._replace(dimensions=None)
+    maker = dataclasses.replace(identity("hashed-trigrams"), dimensions=None)
     workspace.recipe = Recipe(maker)
     workspace.write("a.md", "alpha\n")
     workspace.write("b.md", "bravo\n")
@@ -387,7 +388,7 @@ def span(text: str, start: int = 3, end: int = 9) -> ChunkSpan:
 
 
 def limited(limit: int | None = LIMIT) -> Recipe:
-    return Recipe(identity_of(HashedProvider())._replace(input_bytes=limit))
+    return Recipe(dataclasses.replace(HashedProvider().identity, input_bytes=limit))
 
 
 @given(st.text(max_size=300), st.integers(4, 60))

@@ -377,7 +377,7 @@ def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
     """A server, a service and an empty cache for as long as the block runs."""
     with batch_server(name) as server:
         interface = make_interface(server, **options)
-        identity = interface.provider.plan.identity._replace(fingerprint="f" * 64)
+        identity = dataclasses.replace(interface.provider.plan.identity, fingerprint="f" * 64)
         cache = EmbeddingCache(folder / "cache.db", open_database)
         try:
             yield Bench(server, interface, identity, folder, cache)

@@ -41,7 +41,6 @@ class HashedProvider(Provider):
     guard. `calls`, `texts` count the calls and the texts that were embedded.
     """
 
-    name = HASHED
     dimensions: int
 
     def __init__(
@@ -54,10 +53,12 @@ class HashedProvider(Provider):
         answer: str = "normal",
         readable: Callable[[str], bool] | None = None,
     ) -> None:
-        self.model = model
+        fingerprint = settings_fingerprint(
+            {"provider": HASHED, "model": model, "dimensions": dimensions}
+        )
+        self.identity = ProviderIdentity(HASHED, model, dimensions, fingerprint)
         self.dimensions = dimensions
         self.batch_size = batch_size
-        self.fingerprint = _fingerprint(model, dimensions)
         self.fail_next = fail_next
         self.answer = answer
         self.readable = readable
@@ -118,10 +119,6 @@ class HashedProvider(Provider):
         return row
 
 
-def _fingerprint(model: str, dimensions: int) -> str:
-    return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
-
-
 @contextmanager
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
     """Make `EmbeddingSettings(provider="hashed")` give `provider`, for as long as the block runs."""
@@ -133,7 +130,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
 @contextmanager
 def registered_provider(provider: Provider) -> Iterator[None]:
     """Make its name give `provider`, which no engine closes, for as long as the block runs."""
-    name = provider.name
+    name = provider.identity.name
     before = registration_of(name) if name in provider_names() else None
     close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
     register(
@@ -142,7 +139,7 @@ def registered_provider(provider: Provider) -> Iterator[None]:
             remote=False,
             create=lambda choice: provider,
             check=lambda choice: "made for tests",
-            identity=lambda choice: identity_of(provider),
+            identity=lambda choice: provider.identity,
         )
     )
     try:
@@ -165,13 +162,6 @@ def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
     """Tell what the chosen provider would be, without loading it; `None` for keyword only."""
     registration = resolve(choice)
     return None if registration is None else registration.identity(choice)
-
-
-def identity_of(provider: Provider) -> ProviderIdentity:
-    """Tell the identity of a provider that is loaded."""
-    return ProviderIdentity(
-        provider.name, provider.model, provider.dimensions, provider.fingerprint
-    )
 
 
 def text_hash(text: str) -> str:

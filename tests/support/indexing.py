@@ -23,7 +23,7 @@ from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.memory.discover import Scope
 from memtui.model import ProviderState
-from tests.support.embedding import HashedProvider, identity_of
+from tests.support.embedding import HashedProvider
 
 T = TypeVar("T", bound=Event)
 
@@ -75,7 +75,7 @@ class Workspace:
         self.bus.subscribe(Event, self.events.append)
         self.scope = Scope(self.root)
         if self.recipe is None:
-            self.recipe = Recipe(identity_of(self.provider))
+            self.recipe = Recipe(self.provider.identity)
 
     def write(self, path: str, text: str | bytes) -> Path:
         """Write a note, with its folders."""
@@ -87,7 +87,7 @@ class Workspace:
     def factory(self) -> tuple[Provider | None, ProviderState]:
         """Hand out the provider, as loading one would."""
         provider = self.provider
-        state = ProviderState("hashed", "hashed", provider.model, provider.dimensions)
+        state = ProviderState("hashed", "hashed", provider.identity.model, provider.dimensions)
         return provider, state
 
     def job(self, cancelled: Callable[[], bool] = lambda: False) -> Job:
@@ -178,4 +178,4 @@ def contents(connection: Connection) -> Contents:
 
 def identity(model: str) -> ProviderIdentity:
     """Tell the identity of a hashed provider of another model."""
-    return identity_of(HashedProvider(model=model))
+    return HashedProvider(model=model).identity

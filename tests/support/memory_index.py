@@ -95,7 +95,7 @@ class MemoryIndex(Index, Reading, Legs):
     def __post_init__(self) -> None:
         self.ranking, self.legs = model.Ranking(), self
         self._provider = HashedProvider()
-        maker, kind = self._provider.model, "memory"
+        maker, kind = self._provider.identity.model, "memory"
         self.stored = []
         for path, text in sorted(self.texts.items()):
             lines, digests = text.count("\n") + 1, (text_hash(path), text_hash(text))

@@ -84,10 +84,7 @@ class _Caller(Provider):
     """A provider that asks a service."""
 
     def __init__(self, service: Service, identity: ProviderIdentity) -> None:
-        self.name = service.name
-        self.model = identity.model
-        self.fingerprint = identity.fingerprint
-        self.dimensions = identity.dimensions
+        self.identity, self.dimensions = identity, identity.dimensions
         self.address = "api.example" if service.remote else ""
         self.remote = service.remote
         self.batch_size = service.batch_size

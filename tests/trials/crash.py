@@ -31,7 +31,6 @@ from memtui.errors import MemtuiError
 from memtui.index.database import DatabaseError, open_database
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.schema import read_meta
-from tests.support.embedding import identity_of
 from tests.support.indexing import Contents, Workspace
 from tests.trials.crash_scenes import SCENES, AcknowledgingCache, Ground, Scene, run_indexer
 from tests.trials.file_changes import (
@@ -290,7 +289,7 @@ def _cached(workspace: Workspace) -> set[str]:
             return set()
         rows = connection.execute("SELECT text_hash FROM embedding_cache").fetchall()
     hashes = [str(row[0]) for row in rows]
-    return set(workspace.cache.get_many(identity_of(workspace.provider), hashes))
+    return set(workspace.cache.get_many(workspace.provider.identity, hashes))
 
 
 def _embedded(workspace: Workspace) -> set[str]:

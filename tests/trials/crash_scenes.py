@@ -22,7 +22,7 @@ from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts.discovery import TranscriptScope
 from tests.support.conversations import Homes, said
-from tests.support.embedding import HashedProvider, identity_of
+from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace
 
 _NOTES = 48
@@ -79,7 +79,7 @@ class Ground:
     def workspace(self, data: Path, model: str | None = None) -> Workspace:
         """The notes with their index in `data`, by the usual model or another one."""
         provider = HashedProvider(model=model) if model else HashedProvider()
-        recipe = Recipe(identity_of(provider), chunk_tokens=120, chunk_overlap=20)
+        recipe = Recipe(provider.identity, chunk_tokens=120, chunk_overlap=20)
         return Workspace(self.notes, data, provider, recipe, self.scope())
 
 
@@ -189,7 +189,7 @@ def _built(ground: Ground) -> None:
         closing(ground.workspace(other)) as built,
         closing(ground.workspace(ground.start)) as workspace,
     ):
-        identity = identity_of(built.provider)
+        identity = built.provider.identity
         rows = connection.execute("SELECT text_hash FROM embedding_cache").fetchall()
         vectors = built.cache.get_many(identity, [str(row[0]) for row in rows])
         workspace.cache.put_many(identity, vectors)
@@ -201,7 +201,7 @@ def _full_cache(ground: Ground) -> None:
     _up_to_date(ground)
     with closing(ground.workspace(ground.start)) as workspace:
         for batch in range(80):
-            workspace.cache.put_many(identity_of(workspace.provider), made_vectors(batch))
+            workspace.cache.put_many(workspace.provider.identity, made_vectors(batch))
 
 
 def _schema_of_before(ground: Ground) -> None:
@@ -248,7 +248,7 @@ def made_vectors(batch: int) -> dict[str, Vector]:
 
 
 def _write_cache(workspace: Workspace) -> None:
-    identity = identity_of(workspace.provider)
+    identity = workspace.provider.identity
     for batch in range(_BATCHES):
         workspace.cache.put_many(identity, made_vectors(batch))
 
@@ -258,7 +258,7 @@ def _trim_cache(workspace: Workspace) -> None:
     with WriterLock(workspace.folder), closing(live):
         rows = live.connection().execute("SELECT hash FROM chunks").fetchall()
         hashes = [str(row[0]) for row in rows]
-        workspace.cache.trim(_LIMIT, {identity_of(workspace.provider): hashes})
+        workspace.cache.trim(_LIMIT, {workspace.provider.identity: hashes})
 
 
 _rebuild = partial(run_indexer, rebuild=True)

@@ -18,7 +18,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
-from memtui.engine.providers.failover import ProviderMarker
+from memtui.engine.providers.failover import read_marker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
@@ -415,7 +415,7 @@ def check_json_files(given: Given) -> None:
     assert all(isinstance(query, str) for query in queries_in(state, "w"))
     revoke(place / "none.toml", state)
     (place / "provider.json").write_bytes(data)
-    noted = ProviderMarker(place).recorded
+    noted = read_marker(place)
     assert noted is None or HOSTILE.search(noted.detail) is None
     (place / "batches.json").write_bytes(data)
     BatchStore(place / "batches.json").under_way(("host", "openai", "model", "0a"), 0.0)

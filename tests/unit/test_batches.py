@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import threading
 import time
@@ -302,7 +303,7 @@ def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
     """Another process: nothing but the folder and the server is left."""
     here.interface.provider.close()
     here.interface = make_interface(here.server)
-    here.identity = here.identity._replace(fingerprint=fingerprint)
+    here.identity = dataclasses.replace(here.identity, fingerprint=fingerprint)
     return here
 
 

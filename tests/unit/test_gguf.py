@@ -26,7 +26,7 @@ from memtui.embedding.provider import LocalProvider
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created, identity_of, provider_identity
+from tests.support.embedding import created, provider_identity
 from tests.support.known import cases
 
 MODELS = Path(__file__).parent.parent / "data" / "models"
@@ -118,11 +118,11 @@ def test_a_long_text_is_cut_by_tokens_and_keeps_its_end_token(
 def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, LocalProvider]) -> None:
     told = provider_identity(choice_for(folder / "bert.gguf"))
     assert told is not None
-    assert told._replace(input_bytes=None) == identity_of(providers["bert"])
-    assert told[:3] == ("gguf", "bert.gguf", DIMENSIONS)
+    assert told == providers["bert"].identity
+    assert (told.name, told.model, told.dimensions) == ("gguf", "bert.gguf", DIMENSIONS)
     # Four bytes for each of its 64 tokens; a model for long texts gets 2048.
     assert told.input_bytes == 4 * CONTEXT
-    assert told.fingerprint != identity_of(providers["llama"]).fingerprint
+    assert told.fingerprint != providers["llama"].identity.fingerprint
     assert (providers["bert"].remote, providers["bert"].address) == (False, "")
     assert providers["bert"].reads("数据库")
 

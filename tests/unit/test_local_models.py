@@ -31,7 +31,7 @@ from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created, identity_of, provider_identity
+from tests.support.embedding import created, provider_identity
 from tests.support.known import cases, load
 
 DATA = Path(__file__).parent.parent / "data"
@@ -54,7 +54,7 @@ def texts_of(name: str) -> list[str]:
 
 
 def cosines(provider: Provider) -> list[float]:
-    vectors = provider.embed_documents(texts_of(provider.name))
+    vectors = provider.embed_documents(texts_of(provider.identity.name))
     return [float(one @ other) for one, other in zip(vectors[::2], vectors[1::2], strict=True)]
 
 
@@ -91,7 +91,7 @@ def test_script_guard(
 def test_identity_is_told_without_loading(name: str, providers: dict[str, LocalProvider]) -> None:
     told = provider_identity(EmbeddingSettings(provider=name))
     assert told is not None
-    assert told._replace(input_bytes=None) == identity_of(providers[name])
+    assert told == providers[name].identity
     assert told.input_bytes == 8192
     assert (providers[name].remote, providers[name].address) == (False, "")
 
@@ -104,8 +104,8 @@ def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, LocalProvide
     whole = providers["wordllama"].embed_documents(texts)[:, :dimensions]
     whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
     np.testing.assert_allclose(cut.embed_documents(texts), whole, atol=1e-6)
-    assert identity_of(cut) == MODELS["wordllama"].identity(choice)._replace(input_bytes=None)
-    same = cut.fingerprint == providers["wordllama"].fingerprint
+    assert cut.identity == MODELS["wordllama"].identity(choice)
+    same = cut.identity == providers["wordllama"].identity
     assert same is (dimensions == 256)
 
 

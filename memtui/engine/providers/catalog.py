@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from memtui.embedding.provider import PROBE_TEXT, IsCancelled, ProviderIdentity, estimated_tokens
+from memtui.embedding.provider import PROBE_TEXT, IsCancelled, estimated_tokens
 from memtui.embedding.registry import (
     AUTO,
     NONE,
@@ -19,13 +19,8 @@ from memtui.embedding.registry import (
     resolve,
 )
 from memtui.engine.ports import Index, RebuildCost
-from memtui.engine.providers.failover import (
-    KEYWORD_ONLY,
-    ProviderFailover,
-    WatchedProvider,
-    as_provider_error,
-)
-from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
+from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
+from memtui.errors import Cancelled, MemtuiError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
@@ -64,7 +59,7 @@ class ProviderService:
         if self._providers is None:
             return RebuildCost(0, 0, 0, 0, False)
         weighed = self._providers.acting if choice is None else self._providers.watch(choice)
-        identity = weighed.identity
+        identity = weighed.identity if weighed.registration is not None else None
         files, chunks, cached = self._memory.measure(identity)
         missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
         count = sum(text_hash in cached for text_hash, _ in chunks)
@@ -96,36 +91,38 @@ def provider_listings(
     """
     requested, fallback, acting = requested_name(embedding), embedding.fallback, None
     if providers is not None:
-        requested, acting = providers.primary.name, providers.acting
-        fallback = providers.fallback.name if providers.fallback is not None else NONE
+        requested, acting = providers.primary.identity.name, providers.acting
+        fallback = providers.fallback.identity.name if providers.fallback is not None else NONE
     listings = []
     for name in provider_names():
         if name in (AUTO, NONE):
             continue
         registration, choice = registration_of(name), choice_for(embedding, name)
-        detail = ""
-        outage: ProviderError | None = None
-        made: ProviderIdentity | WatchedProvider | None = None
+        detail = hint = ""
+        failure = model = dimensions = None
         try:
-            detail = safe_line(registration.check(choice))
+            detail = registration.check(choice)
         except MemtuiError as error:
             outage = as_provider_error(error)
+            detail, hint, failure = outage.message, outage.hint, Failure(outage.failure)
         # A name, model or file may be wrong of which the check speaks.
         with suppress(MemtuiError):
-            made = registration.identity(choice)
-        is_actual = acting is not None and acting.name == name and not acting.outage
-        made = acting if is_actual else made
+            identity = registration.identity(choice)
+            model, dimensions = identity.model, identity.dimensions
+        is_actual = False
+        if acting is not None and acting.identity.name == name and not acting.outage:
+            is_actual, model, dimensions = True, acting.identity.model, acting.dimensions
         address, remote = registration.destination(choice)
         listing = ProviderListing(
             name=name,
             summary=registration.summary,
             remote=remote,
-            works=outage is None,
-            detail=outage.message if outage else detail,
-            hint=outage.hint if outage else "",
-            failure=Failure(outage.failure) if outage else None,
-            model=made.model if made else None,
-            dimensions=made.dimensions if made else None,
+            works=failure is None,
+            detail=safe_line(detail),
+            hint=hint,
+            failure=failure,
+            model=model,
+            dimensions=dimensions,
             address=address,
             is_requested=name == requested,
             is_actual=is_actual,
@@ -143,36 +140,33 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
     registration = resolve(choice)
     if registration is None:
         return ProbeResult(choice.provider, True, KEYWORD_ONLY)
-    provider = None
+    provider, result = None, ProbeResult(choice.provider, False, "stopped")
     try:
         provider = registration.create(choice)
+        name, model = provider.identity.name, provider.identity.model
+        result = replace(result, name=name, address=provider.address, model=model)
         began = perf_counter()
         dimensions = len(provider.embed_query(PROBE_TEXT, cancelled=cancelled))
-        return ProbeResult(
-            provider.name,
-            True,
-            f"answers with {dimensions} numbers",
+        return replace(
+            result,
+            works=True,
+            detail=f"answers with {dimensions} numbers",
             milliseconds=(perf_counter() - began) * 1000.0,
             dimensions=dimensions,
-            address=provider.address,
-            model=provider.model,
         )
     except SettingsError:
         raise
     except Cancelled:
-        model = provider.model if provider is not None else None
-        return ProbeResult(registration.name, False, "stopped", model=model)
+        return result
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
         outage = as_provider_error(error)
-        return ProbeResult(
-            provider.name if provider is not None else choice.provider,
-            False,
-            outage.message,
-            outage.hint,
-            Failure(outage.failure),
-            address=provider.address if provider is not None else "",
-            model=(provider or registration.identity(choice)).model,
+        return replace(
+            result,
+            detail=outage.message,
+            hint=outage.hint,
+            failure=Failure(outage.failure),
+            model=result.model or registration.identity(choice).model,
         )
     finally:
         if provider is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
     IsCancelled,
-    Maker,
     Provider,
     ProviderIdentity,
     TextsRefused,
@@ -26,7 +25,6 @@ from memtui.embedding.provider import (
     bisect_rejected,
     is_for_good,
     is_refusal,
-    maker_of,
     one_line,
 )
 from memtui.embedding.registry import AUTO, NONE, provider_names, registration_of, resolve
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
 KEYWORD_ONLY: Final = "keyword search only, as configured"
 FIRST_PROBE_SECONDS: Final = 60.0
 LAST_PROBE_SECONDS: Final = 900.0
+
+T = TypeVar("T", Vector, Vectors)
 
 
 class WatchedProvider(Provider):
@@ -60,28 +60,22 @@ class WatchedProvider(Provider):
     ) -> None:
         self.choice = choice
         self.registration = registration = resolve(choice)
-        self.name = registration.name if registration else choice.provider
-        """The provider's name, `auto` worked out; `none` for keyword search alone."""
+        """`None` for keyword search alone."""
         self.outage: ProviderError | None = None
         """How it failed, for good or too often; `None` while it may be asked."""
         self.misses = 0
         """Calls that failed one after the other."""
         self.inner: Provider | None = None
         """The provider that was loaded."""
-        self.identity: ProviderIdentity | None = None
-        """What it makes; `None` for keyword search alone."""
-        self.maker: Maker | None = None
-        """Whose vectors these are."""
-        self.model = ""
+        self.identity = ProviderIdentity(choice.provider, "", None, "")
         self._failed = failed
         self._closing = closing
         self._lock = threading.Lock()
-        # Worked out once: what `auto` means must not change while its index is made.
-        self._concrete = replace(choice, provider=self.name)
         if registration is not None:
-            self.identity = identity = registration.identity(self._concrete)
-            self.maker = maker_of(identity)
-            self.model, self.dimensions = identity.model, identity.dimensions
+            # Worked out once: what `auto` means must not change while its index is made.
+            self._concrete = replace(choice, provider=registration.name)
+            self.identity = registration.identity(self._concrete)
+            self.dimensions = self.identity.dimensions
             self.address, self.remote = registration.destination(self._concrete)
 
     def load(self, *, again: bool = False) -> Provider | None:
@@ -104,24 +98,16 @@ class WatchedProvider(Provider):
                 if self._closing.is_set():
                     inner.close()
                 # A model's file may tell more than the settings did.
-                self.dimensions = inner.dimensions or self.dimensions
-                self.model, self.fingerprint = inner.model, inner.fingerprint
+                self.identity, self.dimensions = inner.identity, inner.dimensions
                 self.address, self.remote = inner.address, inner.remote
                 self.batch_size = inner.batch_size
-                limit = self.identity.input_bytes if self.identity else None
-                self.maker = maker_of(inner)
-                self.identity = ProviderIdentity(
-                    inner.name, inner.model, self.dimensions, inner.fingerprint, limit
-                )
                 self.inner = inner
             return self
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         assert self.inner is not None
-        with self._watched():
-            vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
-        self.dimensions = len(vector)
-        return vector
+        embed = self.inner.embed_query
+        return self._call(lambda stopped: embed(text, cancelled=stopped), cancelled)
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
@@ -131,19 +117,35 @@ class WatchedProvider(Provider):
         `TextsRefused` where the service refuses some of them and answers all the same.
         """
         assert self.inner is not None
-        embed = partial(self.inner.embed_documents, cancelled=self._stopped(cancelled))
-        refused: TextsRefused | None = None
-        with self._watched():
+        embed = self.inner.embed_documents
+
+        def embed_or_split(stopped: IsCancelled) -> Vectors:
             try:
-                vectors = embed(texts)
+                return embed(texts, cancelled=stopped)
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
-                refused = bisect_rejected(embed, texts, error, PROBE_TEXT)
-        if refused is not None:
-            raise refused
-        self.dimensions = vectors.shape[-1]
-        return vectors
+                some = partial(embed, cancelled=stopped)
+                raise bisect_rejected(some, texts, error, PROBE_TEXT) from None
+
+        return self._call(embed_or_split, cancelled)
+
+    def _call(self, embed: Callable[[IsCancelled], T], cancelled: IsCancelled | None) -> T:
+        """Ask the provider, and note whether it fails."""
+        closing = self._closing.is_set
+        try:
+            answer = embed(lambda: closing() or (cancelled is not None and cancelled()))
+        except TextsRefused:
+            self.misses = 0
+            raise
+        except Exception as error:
+            if isinstance(error, Cancelled) or closing():
+                raise Cancelled from error
+            failure = error if isinstance(error, ProviderError) else as_provider_error(error)
+            self._failed(self, failure)
+            raise failure from error
+        self.misses, self.dimensions = 0, answer.shape[-1]
+        return answer
 
     def reads(self, text: str) -> bool:
         return self.inner is None or self.inner.reads(text)
@@ -158,29 +160,12 @@ class WatchedProvider(Provider):
         if self.inner is not None:
             self.inner.close()
 
-    def _stopped(self, cancelled: IsCancelled | None) -> IsCancelled:
-        closing = self._closing.is_set
-        return lambda: closing() or (cancelled is not None and cancelled())
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Note whether the call in the block fails."""
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, Cancelled) or self._closing.is_set():
-                raise Cancelled from error
-            failure = error if isinstance(error, ProviderError) else as_provider_error(error)
-            self._failed(self, failure)
-            raise failure from error
-        self.misses = 0
-
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
-        requested, outage = self.choice.provider, self.outage
-        if self.identity is None:
+        requested, outage, identity = self.choice.provider, self.outage, self.identity
+        if self.registration is None:
             return ProviderState(requested, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
-        makes = self.name, self.model, self.dimensions
+        makes = identity.name, identity.model, self.dimensions
         state = ProviderState(requested, *makes, remote=self.remote, address=self.address)
         if outage is None:
             return state
@@ -196,9 +181,8 @@ class WatchedProvider(Provider):
 
     def failure_line(self) -> str:
         """Return one line that says who failed, and how."""
-        message = self.outage.message if self.outage is not None else ""
-        named = message.lower().startswith(self.name.lower())
-        return message if named else f"{self.name}: {message}"
+        name, message = self.identity.name, self.outage.message if self.outage is not None else ""
+        return message if message.lower().startswith(name.lower()) else f"{name}: {message}"
 
 
 def as_provider_error(error: Exception) -> ProviderError:
@@ -238,7 +222,7 @@ class ProviderFailover:
         self._choose(choice)
         self._clock = clock
         self._lock = threading.RLock()
-        self._others: dict[Maker, WatchedProvider | None] = {}
+        self._others: dict[ProviderIdentity, WatchedProvider | None] = {}
         """Who answers for vectors of earlier choices, and of packaged models; `None`: nobody."""
         self._delay = FIRST_PROBE_SECONDS
         self._timer: threading.Timer | None = None
@@ -250,7 +234,7 @@ class ProviderFailover:
     @property
     def identity(self) -> ProviderIdentity | None:
         """Whose vectors an index is to hold now; `None` for keyword search alone."""
-        return self.acting.identity
+        return self.acting.identity if self.acting.registration is not None else None
 
     @property
     def spared(self) -> ProviderIdentity | None:
@@ -266,16 +250,16 @@ class ProviderFailover:
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load the provider that answers or return the loaded one; blocks while it loads."""
         slot = self.acting
-        before, maker = slot.outage, slot.maker
+        before = slot.outage, slot.identity
         provider = slot.load()
-        if slot.outage is not before:
+        if slot.outage is not before[0]:
             self._fall_back(slot)
-        elif slot.maker != maker and slot is self.acting:
+        elif slot.identity != before[1] and slot is self.acting:
             self.changed()
         return (provider, self.state()) if slot is self.acting else self.get()
 
     def made_by(
-        self, maker: Maker | None, dimensions: int | None
+        self, maker: ProviderIdentity | None
     ) -> tuple[Provider | None, ProviderState | None]:
         """Return the provider whose queries may be compared with vectors of `maker`.
 
@@ -284,7 +268,7 @@ class ProviderFailover:
         Without a maker, and for keyword search alone, it is who answers now.
         """
         acting, primary = self.acting, self.primary
-        if maker in (None, acting.maker) or acting.registration is None:
+        if maker in (None, acting.identity) or acting.registration is None:
             if self._others and acting.inner is not None:
                 with self._lock:
                     idle, self._others = self._others, {}
@@ -292,10 +276,11 @@ class ProviderFailover:
                     other.close()
             is_ready = acting.inner is not None and acting.outage is None
             return (acting, None) if is_ready else self.get()
-        slot = next((one for one in (primary, self.fallback) if one and one.maker == maker), None)
+        slots = filter(None, (primary, self.fallback))
+        slot = next((one for one in slots if one.identity == maker), None)
         if slot is None and maker is not None:
             if maker not in self._others:
-                choice = local_choice(maker, dimensions, primary.choice)
+                choice = local_choice(maker, primary.choice)
                 self._others[maker] = self.watch(choice) if choice else None
             slot = self._others[maker]
         if slot is None:
@@ -322,7 +307,7 @@ class ProviderFailover:
             return primary.state(again)
         if acting.outage is not None:
             return primary.state(f"; {acting.failure_line()}{again}")
-        failed = primary.state(f"; {acting.name} answers instead{again}")
+        failed = primary.state(f"; {acting.identity.name} answers instead{again}")
         return replace(
             acting.state(),
             requested=failed.requested,
@@ -348,8 +333,8 @@ class ProviderFailover:
             before = self.primary, self.fallback
             self._choose(choice)
             for slot in before:
-                if slot is not None and slot.inner is not None and slot.maker is not None:
-                    self._others[slot.maker] = slot
+                if slot is not None and slot.inner is not None:
+                    self._others[slot.identity] = slot
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, float("-inf")
             self._probe_in(None)
         self.changed()
@@ -401,9 +386,8 @@ class ProviderFailover:
     def close(self) -> None:
         """Let go of the providers."""
         self.stop()
-        for slot in (self.primary, self.fallback, *self._others.values()):
-            if slot is not None:
-                slot.close()
+        for slot in filter(None, (self.primary, self.fallback, *self._others.values())):
+            slot.close()
 
     def _choose(self, choice: EmbeddingSettings) -> None:
         """Make a choice the primary, with the fallback beside it."""
@@ -411,7 +395,7 @@ class ProviderFailover:
         if self._fallback_choice is not None and primary.registration is not None:
             fallback = self.watch(self._fallback_choice)
             # Of two providers of one name the second would fail as the first did.
-            if fallback.registration is None or fallback.name == primary.name:
+            if fallback.registration is None or fallback.identity.name == primary.identity.name:
                 fallback = None
         self.primary, self.fallback, self.acting = primary, fallback, primary
 
@@ -459,7 +443,7 @@ class ProviderFailover:
 
 
 def local_choice(
-    maker: Maker, dimensions: int | None, configured: EmbeddingSettings
+    maker: ProviderIdentity, configured: EmbeddingSettings
 ) -> EmbeddingSettings | None:
     """Return the choice that gives the local provider `maker`; `None` when none here does.
 
@@ -470,12 +454,15 @@ def local_choice(
         return None
     registration = registration_of(maker.name)
     plain = EmbeddingSettings(
-        provider=maker.name, model=maker.model, dimensions=dimensions, threads=configured.threads
+        provider=maker.name,
+        model=maker.model,
+        dimensions=maker.dimensions,
+        threads=configured.threads,
     )
     for choice in (plain, replace(configured, provider=maker.name)):
         # These settings may mean no model that there is.
         with suppress(MemtuiError):
-            is_maker = maker_of(registration.identity(choice)) == maker
+            is_maker = registration.identity(choice) == maker
             if is_maker and not registration.remote and registration.works(choice):
                 return choice
     return None
@@ -487,45 +474,23 @@ FILE_NAME: Final = "provider.json"
 """The file in the index folder; there only while the chosen provider does not answer."""
 
 
-class ProviderMarker:
-    """A small file that says which provider answers instead of the chosen one, and why.
+def write_marker(folder: Path, state: ProviderState) -> None:
+    """Write down a state that has to be explained; remove the file for any other.
 
-    It holds no key and no text of a note. Who writes the index writes it.
+    It holds no key and no text of a note. Raises `OSError` when it cannot be written.
     """
+    if state.state in (Reason.FALLBACK, Reason.PROVIDER_FAILED):
+        StateFolder(folder).write_json(FILE_NAME, msgspec.to_builtins(state))
+    else:
+        (folder / FILE_NAME).unlink(missing_ok=True)
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = StateFolder(folder)
-        self.recorded: ProviderState | None = None
-        """What the last index run said; `None` where there was nothing to explain."""
-        self.read()
 
-    def note(self, state: ProviderState) -> None:
-        """Write down a state that has to be explained; remove the file for any other.
-
-        Raises `OSError` when it cannot be written.
-        """
-        if state.state in (Reason.FALLBACK, Reason.PROVIDER_FAILED):
-            self._folder.write_json(FILE_NAME, msgspec.to_builtins(state))
-        else:
-            (self._folder.path / FILE_NAME).unlink(missing_ok=True)
-
-    def read(self) -> None:
-        """Read what the last index run said; nothing where there was nothing to explain."""
-        recorded = self._folder.read_json(FILE_NAME)
-        values = recorded.items() if isinstance(recorded, dict) else ()
-        clean = {name: safe_line(v) if isinstance(v, str) else v for name, v in values}
-        try:
-            self.recorded = msgspec.convert(clean, ProviderState)
-        except msgspec.ValidationError:
-            self.recorded = None
-
-    def explain(self, state: ProviderState, *, is_untried: bool, followed: str) -> ProviderState:
-        """Return how the provider is; where nothing was tried yet, what the last index run found.
-
-        `followed` is provider and model of an index that another program writes, else empty.
-        """
-        recorded = self.recorded
-        if recorded is None or recorded.requested != state.requested:
-            return state
-        is_followed = followed == f"{recorded.actual}/{recorded.model}"
-        return recorded if is_untried or (state.state is Reason.OK and is_followed) else state
+def read_marker(folder: Path) -> ProviderState | None:
+    """Return what the last index run said; `None` where there was nothing to explain."""
+    recorded = StateFolder(folder).read_json(FILE_NAME)
+    values = recorded.items() if isinstance(recorded, dict) else ()
+    clean = {name: safe_line(v) if isinstance(v, str) else v for name, v in values}
+    try:
+        return msgspec.convert(clean, ProviderState)
+    except msgspec.ValidationError:
+        return None
