@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
-from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import (
     PROJECT_FILE,
     PROJECT_TABLE_FILE,
@@ -76,8 +75,8 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
         chosen.update(inside)
     origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
-    base = values_of(loaded.settings.base_ranking(PROFILES))
-    applied = values_of(loaded.settings.configured_ranking(PROFILES))
+    base = values_of(loaded.settings.base_ranking())
+    applied = values_of(loaded.settings.configured_ranking())
     in_force = {f"{RANKING}.{key}": value for key, value in applied.items()}
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []

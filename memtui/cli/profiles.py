@@ -41,7 +41,7 @@ def profiles(invocation: Invocation) -> int | None:
     settings = loaded.settings
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
-    names = settings.named_rankings(BUILT_IN)
+    names = settings.named_rankings()
     width = max(map(len, names))
     for name in names:
         own = settings.profiles.get(name)
@@ -107,8 +107,8 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = SettingsFiles(invocation.env, invocation.root_if_any())
-    ranking = loaded.settings.configured_ranking(BUILT_IN)
-    plan = plan_profile(files, name, ranking, BUILT_IN, force=force)
+    ranking = loaded.settings.configured_ranking()
+    plan = plan_profile(files, name, ranking, force=force)
     return _write(invocation, "saved", [name], plan, files, loaded.warnings)
 
 
@@ -170,7 +170,7 @@ def _write(
 
 def _ranking_named(name: str, settings: Settings) -> Ranking:
     """Return the ranking of a name; raises `SettingsError` that names the nearest."""
-    rankings = settings.named_rankings(BUILT_IN)
+    rankings = settings.named_rankings()
     if name not in rankings:
         raise SettingsError(
             f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)

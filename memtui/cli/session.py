@@ -12,7 +12,6 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, SettingsError
 from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking
-from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import demo_data_dir
 from memtui.settings.keys import nested
 from memtui.settings.load import Loaded, Source, values_in
@@ -87,7 +86,7 @@ def open_session(
 
         options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
         options["now"] = demo_clock() if moment is None else lambda: moment
-    ranking = settings.configured_ranking(PROFILES)
+    ranking = settings.configured_ranking()
     engine = Engine.open(
         workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, **options
     )
@@ -175,7 +174,7 @@ def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
         own = loaded.settings.profiles.get(name)
         start = name if own is None else own.profile
         release = start if start in RELEASES else None
-        base = None if name in RELEASES else loaded.settings.base_ranking(PROFILES)
+        base = None if name in RELEASES else loaded.settings.base_ranking()
     moment = invocation.now
     engine = Engine.open_agent(
         target,

@@ -57,7 +57,6 @@ from memtui.model import (
     Reason,
     WatcherState,
 )
-from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
 from memtui.retrieval.query import allowed_rows, parse_query
@@ -116,7 +115,7 @@ class OwnIndex(Index):
         self.root = root
         self.settings = settings
         self.folder = folder
-        self.ranking: Ranking = settings.configured_ranking(PROFILES)
+        self.ranking: Ranking = settings.configured_ranking()
         self.chunk_tokens = settings.chunking.tokens
         self.scope = Scope.of(root, settings.memory)
         self.providers: ProviderFailover = ProviderFailover(

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from memtui.data import read_table
 from memtui.model import Ranking
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.schema import (
-    BUILT_IN,
     KEYMAP,
     NO_MINIMUM,
     PROFILES,
@@ -219,11 +219,11 @@ def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
     return with_values(base, {"profile": ranking.profile, **values_of(ranking)}) == ranking
 
 
-def base_of(ranking: Ranking, built_in: Mapping[str, Ranking]) -> str:
+def base_of(ranking: Ranking) -> str:
     """Return the built-in profile whose rules a ranking has: its own, else the first that fits.
 
     A ranking with rules of its own belongs to the first profile of all, memtui's.
     """
-    names = [name for name in dict.fromkeys((ranking.profile, *built_in)) if name in built_in]
-    fitting = (name for name in names if has_rules_of(ranking, built_in[name]))
-    return next(fitting, next(iter(built_in)))
+    names = [name for name in dict.fromkeys((ranking.profile, *BUILT_IN)) if name in BUILT_IN]
+    fitting = (name for name in names if has_rules_of(ranking, BUILT_IN[name]))
+    return next(fitting, next(iter(BUILT_IN)))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec import Struct, ValidationError, convert, field
 
 from memtui.errors import SettingsError
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import (
     CONFIG_VARIABLE,
     PROJECT_FILE,
@@ -40,7 +41,6 @@ from memtui.settings.keys import (
     tables,
 )
 from memtui.settings.schema import (
-    BUILT_IN,
     KEYMAP,
     PROFILES,
     RANKING,
@@ -63,7 +63,7 @@ NO_KEY_HERE: Final = (
 )
 TRUST_FILE: Final = "trusted.json"
 
-_PROFILE_START: Final = Leaf("profile", "profile", ProfileName, BUILT_IN[0])
+_PROFILE_START: Final = Leaf("profile", "profile", ProfileName, "memtui")
 """The built-in profile that an own one starts from; its other keys are those of `[ranking]`."""
 _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
 _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
@@ -286,22 +286,23 @@ class Loaded(Struct, frozen=True, dict=True):
     """The user's file, if it is there and can be read."""
     project: ConfigFile | None = None
     """The project's file, if there is one, trusted or not."""
+    root: Path | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The problems, one line each."""
         return tuple(map(str, self.problems))
 
-    def file(self, source: Source, root: Path | None) -> ConfigFile:
+    def file(self, source: Source) -> ConfigFile:
         """Return the file of a source to write in: `.memtui.toml` of a folder without another.
 
         Raises `SettingsError` where there is no folder.
         """
         if source is Source.USER:
             return self.user or ConfigFile(self.user_file)
-        if root is None:
+        if self.root is None:
             raise SettingsError("there is no workspace to write settings in")
-        return self.project or ConfigFile(root / PROJECT_FILE)
+        return self.project or ConfigFile(self.root / PROJECT_FILE)
 
     @cached_property
     def origins(self) -> Mapping[str, tuple[Given, ...]]:
@@ -373,7 +374,9 @@ class SettingsFiles(Struct, frozen=True):
                 problems.append(Problem(code, layer[key].place, key, message, hint))
             layers[source] = {key: one for key, one in layer.items() if key not in withheld}
         settings, contradictions = merge(layers)
-        return Loaded(settings, layers, (*problems, *contradictions), user_file, user, project)
+        return Loaded(
+            settings, layers, (*problems, *contradictions), user_file, user, project, self.root
+        )
 
 
 def load_settings(

@@ -12,12 +12,11 @@ from msgspec.structs import fields, replace
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.model.chunks import DEFAULT_IGNORE
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
 ]
-BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
-"""The names of the profiles that come with memtui."""
 DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
 WEIGHTS: Final = ("vector_weight", "keyword_weight")
 NO_MINIMUM: Final = "off"
@@ -259,30 +258,30 @@ class Settings(Table, frozen=True):
     ui: UiSettings = UiSettings()
     keymap: KeymapSettings = KeymapSettings()
 
-    def named_rankings(self, built_in: Mapping[str, Ranking]) -> dict[str, Ranking]:
+    def named_rankings(self) -> dict[str, Ranking]:
         """Every named ranking: those that are built in, then the own ones in the files' order.
 
         `Ranking.profile` of each is its name.
         """
         own = {
-            name: replace(profile.apply(built_in[profile.profile]), profile=name)
+            name: replace(profile.apply(BUILT_IN[profile.profile]), profile=name)
             for name, profile in self.profiles.items()
         }
-        return {**built_in, **own}
+        return {**BUILT_IN, **own}
 
-    def base_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
+    def base_ranking(self) -> Ranking:
         """The ranking of `ranking.profile`, which the other keys of `[ranking]` change.
 
         Raises `SettingsError` for a name that is not known; loading has refused those.
         """
-        rankings = self.named_rankings(built_in)
+        rankings = self.named_rankings()
         if self.ranking.profile not in rankings:
             raise SettingsError(f"no such profile: {self.ranking.profile}")
         return rankings[self.ranking.profile]
 
-    def configured_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
+    def configured_ranking(self) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""
-        return self.ranking.apply(self.base_ranking(built_in))
+        return self.ranking.apply(self.base_ranking())
 
 
 _KINDS: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

@@ -1,21 +1,21 @@
-"""Writing settings: a text with other values, and what to write so that the settings say it."""
+"""Editing settings files: a plan says what would change, and is written after it was shown."""
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, Final
 
 import tomlkit
 from msgspec import Struct
 from msgspec.structs import replace
-from tomlkit.items import Table
+from tomlkit.items import InlineTable, Table
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
 from memtui.settings.keys import (
     base_of,
@@ -41,7 +41,7 @@ from memtui.settings.load import (
     trust,
     values_in,
 )
-from memtui.settings.schema import BUILT_IN, PROFILES, RANKING, WEIGHTS
+from memtui.settings.schema import PROFILES, RANKING, WEIGHTS
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
@@ -65,27 +65,23 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
     """Return the text with other values for these keys; `REMOVED` takes a key or a table out.
 
     Everything else stays as it is, comments, order and layout among it. Tables that are missing
-    are made; a key to remove that is not there is no mistake. Raises `CannotEdit` when a key is a
-    table or lies below a value, and when more of the text, or a comment inside a value, would
-    change; `ValueError` for a text that is not TOML.
+    are made; a key to remove that is not there is no mistake. Raises `CannotEdit` when the text is
+    not TOML, when a key is a table or lies below a value, and when more of the text, or a comment
+    inside a value, would change.
     """
-    document, after = tomllib.loads(text), text.replace("\r\n", "\n")
+    after = text.replace("\r\n", "\n")
     try:
-        real = {path: value for path, value in changes.items() if _change(document, path, value)}
+        goal = tomllib.loads(text)
+        real = {path: value for path, value in changes.items() if _change(goal, path, value)}
         for path in [path for path, value in real.items() if value is REMOVED]:
             after = _without(after, path)
-        for table, rows in _new_profiles(tomllib.loads(after), real).items():
-            above = after.rstrip("\n")
-            after = "\n".join([above, f"\n[{toml_key(table)}]", *rows, ""]).lstrip("\n")
-        layout, before, there = tomlkit.parse(after), after, tomllib.loads(after)
-        for path, value in real.items():
-            if _change(there, path, value):
-                _rewrite(layout, path, value)
-        after = tomlkit.dumps(layout)
+        before = after
+        for path in [path for path, value in real.items() if value is not REMOVED]:
+            after = _with(after, path, real[path])
         # Parts of `[[an.array]]` with another table between them would be put side by side.
         headers = iter([one.path for one in statements(after) if one.is_header])
         in_order = all(one.path in headers for one in statements(before) if one.is_header)
-        if not in_order or _content(tomllib.loads(after)) != _content(document):
+        if not in_order or _content(tomllib.loads(after)) != _content(goal):
             raise CannotEdit("more of it would change")
         if Counter(comments(before)) - Counter(comments(after)):
             raise CannotEdit("comments inside a value would be lost")
@@ -98,65 +94,6 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
         why = " ".join(str(error).split()) or type(error).__name__
         raise CannotEdit(f"{why}; by hand: {', '.join(lines)}") from error
     return after.replace("\n", "\r\n") if "\r\n" in text else after
-
-
-def _new_profiles(document: Any, changes: Mapping[KeyPath, Any]) -> dict[KeyPath, list[str]]:
-    """Return the rows of each profile that is not there yet: tables for the end of the text."""
-    tables: dict[KeyPath, list[str]] = {}
-    for path, value in changes.items():
-        if value is REMOVED or PROFILES not in path[:-2]:
-            continue
-        depth = path.index(PROFILES) + 2
-        there = document
-        for part in path[:depth]:
-            there = there.get(part) if isinstance(there, dict) else None
-        if there is None:
-            row = f"{toml_key(path[depth:])} = {toml_value(value)}"
-            tables.setdefault(path[:depth], []).append(row)
-    return tables
-
-
-def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
-    """Make a change in a document with its layout."""
-    depth = 0
-    while depth < len(path) - 1 and path[depth] in table:
-        table, depth = table[path[depth]], depth + 1
-    key, parts = path[-1], path[depth:]
-    if value is REMOVED:
-        # All but what is left in an inline table is gone by now.
-        if depth == len(path) - 1:
-            table.pop(key, None)
-        return
-    item = tomlkit.value(toml_value(value))
-    is_open = isinstance(table, Table) and not table.is_super_table()
-    if len(parts) > 1 and is_open:
-        table.add(tomlkit.key(list(parts)), item)
-        return
-    for part in parts[:-1]:
-        table[part] = tomlkit.table(is_super_table=part != parts[-2])
-        table = table[part]
-    table[key] = item
-
-
-def _without(text: str, path: KeyPath) -> str:
-    """Take a key, or a table with the comments in it, out of a text with line feeds."""
-    every = list(statements(text))
-    for one in reversed([one for one in every if one.path[: len(path)] == path]):
-        above, row, below = text[: one.start], text[one.start : one.line_end], text[one.line_end :]
-        if one.is_header:
-            last = max(other.line_end for other in every if other.table == one.table)
-            below = text[last:].lstrip("\n")
-            above = above if below or not above.strip() else above.rstrip("\n") + "\n"
-        elif one.table[: len(path)] == path:
-            # It goes with its header.
-            continue
-        elif comments(row):
-            # A remark stays, and what it was about.
-            above += "# " + row.rstrip("\n").replace("\n", "\n# ") + "\n"
-        else:
-            above = above.rstrip(" \t")
-        text = above + below
-    return text
 
 
 def _change(table: dict[str, Any], path: KeyPath, value: Any) -> bool:
@@ -183,6 +120,53 @@ def _content(value: Any) -> Any:
     return [_content(one) for one in value] if isinstance(value, list) else repr(value)
 
 
+def _with(text: str, path: KeyPath, value: Any) -> str:
+    """Return a text with line feeds with another value for a key."""
+    layout = tomlkit.parse(text)
+    table: Any = layout
+    depth = 0
+    while depth < len(path) - 1 and path[depth] in table:
+        table, depth = table[path[depth]], depth + 1
+    item = tomlkit.value(toml_value(value))
+    if depth == len(path) - 1:
+        table[path[-1]] = item
+    elif isinstance(table, InlineTable) or (
+        isinstance(table, Table) and not table.is_super_table()
+    ):
+        table.add(tomlkit.key(list(path[depth:])), item)
+    else:
+        row = f"{toml_key(path[-1:])} = {toml_value(value)}"
+        return f"{text.rstrip()}\n\n[{toml_key(path[:-1])}]\n{row}\n".lstrip("\n")
+    return tomlkit.dumps(layout)
+
+
+def _without(text: str, path: KeyPath) -> str:
+    """Take a key, or a table with the comments in it, out of a text with line feeds."""
+    every = list(statements(text))
+    for one in reversed([one for one in every if one.path[: len(path)] == path]):
+        above, row, below = text[: one.start], text[one.start : one.line_end], text[one.line_end :]
+        if one.is_header:
+            last = max(other.line_end for other in every if other.table == one.table)
+            below = text[last:].lstrip("\n")
+            above = above if below or not above.strip() else above.rstrip("\n") + "\n"
+        elif one.table[: len(path)] == path:
+            # It goes with its header.
+            continue
+        elif comments(row):
+            # A remark stays, and what it was about.
+            above += "# " + row.rstrip("\n").replace("\n", "\n# ") + "\n"
+        else:
+            above = above.rstrip(" \t")
+        text = above + below
+    layout = tomlkit.parse(text)
+    table: Any = layout
+    for part in path[:-1]:
+        table = table.get(part, {})
+    # What is still there is in an inline table.
+    table.pop(path[-1], None)
+    return tomlkit.dumps(layout)
+
+
 # --- plans ----------------------------------------------------------------------------------------
 
 
@@ -205,9 +189,7 @@ class Plan(Struct, frozen=True):
         return self.after != self.file.text
 
 
-def plan_ranking(
-    files: SettingsFiles, source: Source, ranking: Ranking, built_in: Mapping[str, Ranking]
-) -> Plan:
+def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan:
     """Plan what to write so that the settings give a ranking: the fewest changes that do.
 
     A key that gives the value already stays as it is; one whose value the profile gives too is
@@ -217,33 +199,32 @@ def plan_ranking(
     both. Raises `SettingsError`.
     """
     loaded = files.load()
-    layers = dict(loaded.layers)
+    layers = {one: dict(layer) for one, layer in loaded.layers.items()}
     notes: list[str] = []
     name = ranking.profile
     owner = next((one for one, layer in layers.items() if profile_key(name) in layer), None)
-    if name not in built_in and owner is not source:
-        ranking = replace(ranking, profile=base_of(ranking, built_in))
+    if name not in BUILT_IN and owner is not source:
+        ranking = replace(ranking, profile=base_of(ranking))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
-    goal = _ranking_keys(ranking)
-    refused = {one.key: one.message for one in option_layer(goal)[1]}
-    before = {
-        key: given.value for key, given in layers[source].items() if key.startswith(f"{RANKING}.")
-    }
 
-    def first_that_gives(
-        values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
-    ) -> dict[str, Any] | None:
-        for one in candidates:
-            if values.items() <= _ranking_keys(made_with(one)).items():
-                return one
-        return None
+    def keys_of(made: Ranking) -> dict[str, Any]:
+        keys = {"profile": made.profile, **values_of(made)}
+        return {f"{RANKING}.{key}": value for key, value in keys.items()}
 
     def made_with(keys: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with other keys of `[ranking]` in the file."""
         rest = {key: given for key, given in layers[source].items() if key not in before}
         mine = {key: Given(source, "", value) for key, value in keys.items()}
-        return merge({**layers, source: {**rest, **mine}})[0].configured_ranking(built_in)
+        return merge({**layers, source: {**rest, **mine}})[0].configured_ranking()
 
+    goal = keys_of(ranking)
+    refused = {one.key: one.message for one in option_layer(goal)[1]}
+    for key, given in _stronger(loaded, source, goal):
+        notes.append(_wins(key, given))
+        del layers[given.source][key]
+    before = {
+        key: given.value for key, given in layers[source].items() if key.startswith(f"{RANKING}.")
+    }
     # Keys of a group only together say something; the profile is first, the others change it.
     weights = [f"{RANKING}.{key}" for key in WEIGHTS]
     floor = [f"{RANKING}.decay.floor", f"{RANKING}.decay.preset"]
@@ -253,39 +234,22 @@ def plan_ranking(
     for group in groups:
         values = {key: goal[key] for key in group if key in goal}
         others = {key: value for key, value in after.items() if key not in group}
-        unwritable = [key for key in group if key in refused]
         # What a person would like best comes first.
         candidates = [after, others]
-        if not unwritable:
+        if not refused.keys() & values:
             candidates += [others | {weights[0]: goal[weights[0]]}] if group is weights else []
             candidates.append(after | values)
-        chosen = first_that_gives(values, candidates)
-        if chosen is None and unwritable:
-            notes += [f"{key}: {refused[key]}: not written" for key in unwritable]
-        elif chosen is None:
-            for one in _stronger(source):
-                notes += [_beaten(key, layers[one][key]) for key in group if key in layers[one]]
-                layers[one] = {key: given for key, given in layers[one].items() if key not in group}
-            chosen = first_that_gives(values, candidates)
-        after = after if chosen is None else chosen
-    plan = _plan(loaded, source, files.root, dict.fromkeys(before, REMOVED) | after)
+        for candidate in candidates:
+            if values.items() <= keys_of(made_with(candidate)).items():
+                after = candidate
+                break
+        else:
+            notes += [f"{key}: {refused[key]}: not written" for key in group if key in refused]
+    plan = _plan(loaded, source, dict.fromkeys(before, REMOVED) | after)
     return replace(plan, ranking=made_with(after), notes=tuple(notes))
 
 
-def _ranking_keys(ranking: Ranking) -> dict[str, Any]:
-    """Return every key that a ranking can be made of, with its value."""
-    values = {"profile": ranking.profile, **values_of(ranking)}
-    return {f"{RANKING}.{key}": value for key, value in values.items()}
-
-
-def plan_profile(
-    files: SettingsFiles,
-    name: str,
-    ranking: Ranking,
-    built_in: Mapping[str, Ranking],
-    *,
-    force: bool = True,
-) -> Plan:
+def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bool = True) -> Plan:
     """Plan what to write so that a ranking has a name; one of that name in the file is replaced.
 
     Raises `SettingsError`, for a name that cannot be given and for values out of range, too;
@@ -293,20 +257,14 @@ def plan_profile(
     """
     if wrong := name_problem(name):
         raise SettingsError(f"{shown_name(name)}: {wrong}")
-    base = built_in[base_of(ranking, built_in)]
+    base = BUILT_IN[base_of(ranking)]
     if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
     keys = {"profile": base.profile, **keys_for(ranking, base)}
     if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
         raise SettingsProblems(problems)
     plan = plan_profiles(files, {name: keys}, force=force)
-    words = {
-        Source.USER: "replaces {0} at {1}",
-        Source.PROJECT: "in this workspace {0} at {1} takes its place",
-    }
-    given = [layer.get(profile_key(name)) for layer in files.load().layers.values()]
-    notes = tuple(words[one.source].format(name, one.place) for one in given if one is not None)
-    return replace(plan, ranking=replace(ranking, profile=name), notes=notes)
+    return replace(plan, ranking=replace(ranking, profile=name))
 
 
 def plan_profiles(
@@ -317,15 +275,23 @@ def plan_profiles(
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
     loaded = files.load()
-    layer = loaded.layers[Source.USER]
     values: dict[str, Any] = {}
+    notes: list[str] = []
     for name, keys in profiles.items():
-        if profile_key(name) in layer and not force:
-            place = layer[profile_key(name)].place
-            raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
-        values |= {key: REMOVED for key in layer if key.startswith(profile_key(name, ""))}
+        start = profile_key(name)
+        for given in [layer[start] for layer in loaded.layers.values() if start in layer]:
+            if given.source is not Source.USER:
+                notes.append(f"in this workspace {name} at {given.place} takes its place")
+            elif force:
+                notes.append(f"replaces {name} at {given.place}")
+            else:
+                raise SettingsError(
+                    f"{name} is there already: {given.place}", hint="--force replaces it"
+                )
+        mine = (key for key in loaded.layers[Source.USER] if key.startswith(profile_key(name, "")))
+        values |= dict.fromkeys(mine, REMOVED)
         values |= {profile_key(name, key): value for key, value in keys.items()}
-    return _plan(loaded, Source.USER, None, values)
+    return replace(_plan(loaded, Source.USER, values), notes=tuple(notes))
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -336,23 +302,19 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
     loaded = files.load()
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
-    definitions = {
-        source: layer[profile_key(name)].place
-        for source, layer in loaded.layers.items()
-        if profile_key(name) in layer
-    }
-    if Source.USER not in definitions:
-        place = next(iter(definitions.values()), "")
-        hint = f"it is in {place}, which is not changed here" if place else ""
+    start, chosen = profile_key(name), f"{RANKING}.profile"
+    if start not in loaded.layers[Source.USER]:
+        places = [layer[start].place for layer in loaded.layers.values() if start in layer]
+        hint = f"it is in {places[0]}, which is not changed here" if places else ""
         raise SettingsError(f"no profile {name} in {loaded.user_file}", hint=hint)
-    key = f"{RANKING}.profile"
     for source, layer in loaded.layers.items():
-        has_its_own = source is not Source.USER and source in definitions
-        if key in layer and layer[key].value == name and not has_its_own:
+        has_its_own = source is not Source.USER and start in layer
+        if chosen in layer and layer[chosen].value == name and not has_its_own:
             raise SettingsError(
-                f"{name} is in use: {key} at {layer[key].place}", hint="choose another one first"
+                f"{name} is in use: {chosen} at {layer[chosen].place}",
+                hint="choose another one first",
             )
-    return _plan(loaded, Source.USER, None, {key_of((PROFILES, name)): REMOVED})
+    return _plan(loaded, Source.USER, {key_of((PROFILES, name)): REMOVED})
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
@@ -361,17 +323,15 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
     writes a key. Raises `SettingsError`.
     """
-    of_one = tuple(f"embedding.{key}" for key in OF_ONE_PROVIDER) if is_other else ()
-    loaded = files.load()
-    plan = _plan_user_keys(loaded, {"embedding.provider": name, **dict.fromkeys(of_one, REMOVED)})
+    loaded, values = files.load(), {"embedding.provider": name}
+    removed = {f"embedding.{key}": REMOVED for key in OF_ONE_PROVIDER if is_other}
+    notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
     # The value may be secret: it is not told.
-    notes = tuple(
-        f"{key}: {layer[key].place or source} gives it, and this provider gets it too"
-        for source, layer in ((one, loaded.layers[one]) for one in _stronger(Source.USER))
-        for key in of_one
-        if key in layer
-    )
-    return replace(plan, notes=plan.notes + notes)
+    notes += [
+        f"{key}: {given.place or given.source} gives it, and this provider gets it too"
+        for key, given in _stronger(loaded, Source.USER, removed)
+    ]
+    return replace(_plan(loaded, Source.USER, values | removed), notes=tuple(notes))
 
 
 def plan_transcripts(
@@ -381,10 +341,11 @@ def plan_transcripts(
 
     `paths` are files, folders and globs; `None` leaves those of the file. Raises `SettingsError`.
     """
-    values = {"transcripts.sources": tuple(dict.fromkeys(sources))}
+    loaded, values = files.load(), {"transcripts.sources": tuple(dict.fromkeys(sources))}
     if paths is not None:
         values["transcripts.paths"] = tuple(dict.fromkeys(paths))
-    return _plan_user_keys(files.load(), values)
+    notes = tuple(_wins(*one) for one in _stronger(loaded, Source.USER, values))
+    return replace(_plan(loaded, Source.USER, values), notes=notes)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -393,32 +354,27 @@ def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return there.get("transcripts.sources", ()), there.get("transcripts.paths", ())
 
 
-def _plan_user_keys(loaded: Loaded, values: Mapping[str, Any]) -> Plan:
-    """Plan what to write so that the user's file has these values, by dotted key, or none."""
-    notes = tuple(
-        _beaten(key, loaded.layers[source][key])
-        for source in _stronger(Source.USER)
-        for key, value in values.items()
-        if value is not REMOVED and values_in(loaded.layers[source]).get(key, value) != value
-    )
-    return replace(_plan(loaded, Source.USER, None, values), notes=notes)
+def _stronger(
+    loaded: Loaded, source: Source, values: Mapping[str, Any]
+) -> Iterator[tuple[str, Given]]:
+    """Yield what sources that win over one say otherwise about the keys of values."""
+    for layer in (loaded.layers[one] for one in STRENGTH[: STRENGTH.index(source)]):
+        for key, value in values.items():
+            if key in layer and layer[key].value != value:
+                yield key, layer[key]
 
 
-def _stronger(source: Source) -> Sequence[Source]:
-    return STRENGTH[: STRENGTH.index(source)]
-
-
-def _beaten(key: str, given: Given) -> str:
+def _wins(key: str, given: Given) -> str:
     place = given.place or given.source
     return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
 
 
-def _plan(loaded: Loaded, source: Source, root: Path | None, values: Mapping[str, Any]) -> Plan:
+def _plan(loaded: Loaded, source: Source, values: Mapping[str, Any]) -> Plan:
     """Plan what to write so that a file has these values, by dotted key, or none.
 
     Raises `SettingsError` when the text cannot be changed, or could not be read afterwards.
     """
-    file, there = loaded.file(source, root), values_in(loaded.layers[source])
+    file, there = loaded.file(source), values_in(loaded.layers[source])
     changes: dict[KeyPath, Any] = {}
     for key, value in values.items():
         is_there = any(f"{one}.".startswith(f"{key}.") for one in there)
@@ -429,10 +385,9 @@ def _plan(loaded: Loaded, source: Source, root: Path | None, values: Mapping[str
             changes[*file.prefix, *path_of(key)] = value
     try:
         after = edited(file.text, changes)
-    except (CannotEdit, RecursionError) as error:
-        why = error if isinstance(error, CannotEdit) else "nested too deeply"
+    except CannotEdit as error:
         raise SettingsError(
-            f"{file.path} cannot be changed: {why}", hint="change it by hand"
+            f"{file.path} cannot be changed: {error}", hint="change it by hand"
         ) from error
     parsed = parse_config(file.path, after.encode(), file.prefix) or ConfigFile(file.path)
     layer, problems = file_layer(source, parsed)

@@ -66,8 +66,8 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
     has_folder = root != Path() and not demo and not foreign
     flags = loaded.layers[Source.FLAG]
     return UiOptions(
-        ranking=settings.configured_ranking(PROFILES),
-        profiles=settings.named_rankings(PROFILES),
+        ranking=settings.configured_ranking(),
+        profiles=settings.named_rankings(),
         files=SettingsFiles(dict(os.environ), root if has_folder else None, flags),
         root=root,
         theme=ui.theme,

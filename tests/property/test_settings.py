@@ -248,7 +248,7 @@ def rankings(draw: st.DrawFn) -> Ranking:
 
 @given(rankings(), st.sampled_from(sorted(PROFILES)))
 def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
-    for base in (PROFILES[base_of(wanted, PROFILES)], PROFILES[name]):
+    for base in (PROFILES[base_of(wanted)], PROFILES[name]):
         keys = keys_for(wanted, base)
         made_of = ProfileSettings.parse(nested(keys))
         made = made_of.apply(base)
@@ -262,9 +262,9 @@ def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
 
 def test_built_in_profiles_are_told_apart_by_their_rules() -> None:
     for name, ranking in PROFILES.items():
-        assert base_of(replace(ranking, profile="mine", k=3, min_score=0.1), PROFILES) == name
+        assert base_of(replace(ranking, profile="mine", k=3, min_score=0.1)) == name
     strange = replace(PROFILES["memini"], profile="x", tie_rule=TieRule.LOCATION)
-    assert base_of(strange, PROFILES) == "memtui"
+    assert base_of(strange) == "memtui"
 
 
 # --- the settings that are read afterwards --------------------------------------------------------
@@ -309,7 +309,7 @@ def test_the_settings_give_what_was_written(
         shared.write_text("# nothing here\n")
     files = SettingsFiles({"MEMTUI_CONFIG": str(mine)}, folder / "root", state=StateFolder(folder))
     try:
-        plan = plan_ranking(files, Source(to), wanted, PROFILES)
+        plan = plan_ranking(files, Source(to), wanted)
     except SettingsError as error:
         # A document that cannot be changed is left alone, and the lines are told.
         assume("by hand: " not in error.message)
@@ -317,9 +317,9 @@ def test_the_settings_give_what_was_written(
     assert plan.notes == ()
     write(plan, files)
     loaded = files.load().settings
-    assert loaded.configured_ranking(PROFILES) == wanted == plan.ranking
+    assert loaded.configured_ranking() == wanted == plan.ranking
     assert loaded.ui.mouse is False
-    assert not plan_ranking(files, Source(to), wanted, PROFILES).changes
+    assert not plan_ranking(files, Source(to), wanted).changes
     before, after = plan.file.text, plan.file.path.read_text()
     for comment in ("# all of it", "# no", *(f"# {key}" for key in values_of(wanted))):
         assert after.count(comment) >= before.count(comment)

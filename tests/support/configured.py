@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from memtui.model import Ranking
-from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import ConfigFile, Problem, SettingsProblems, read_config
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.storage import StateFolder
@@ -58,11 +57,11 @@ class Configured:
 
     def ranking(self) -> Ranking:
         """The ranking in force."""
-        return self.load().settings.configured_ranking(PROFILES)
+        return self.load().settings.configured_ranking()
 
     def plan(self, wanted: Ranking, source: Source = Source.USER) -> Plan:
         """What to write so that the settings give a ranking."""
-        return plan_ranking(self.files(), source, wanted, PROFILES)
+        return plan_ranking(self.files(), source, wanted)
 
     def write(self, wanted: Ranking, source: Source = Source.USER) -> Plan:
         """Write it."""

@@ -39,8 +39,8 @@ def options(user_file: Path, tmp_path: Path) -> MakeOptions:
         settings = files.load().settings
         return UiOptions(
             theme="memtui-dark",
-            ranking=settings.configured_ranking(PROFILES),
-            profiles=settings.named_rankings(PROFILES),
+            ranking=settings.configured_ranking(),
+            profiles=settings.named_rankings(),
             files=files,
             root=root,
             glyphs=glyphs,

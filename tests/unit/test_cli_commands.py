@@ -255,4 +255,4 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
                 assert found is not None
                 given = ranking_flags(found.make_context(command, ["query", *flags]))
                 settings = load_settings(flags=given, env={}).settings
-                assert settings.configured_ranking(PROFILES) == apply(ranking, parameter, value)
+                assert settings.configured_ranking() == apply(ranking, parameter, value)

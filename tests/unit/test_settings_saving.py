@@ -54,7 +54,7 @@ def test_the_fewest_changes_are_written(
 
 def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
     place.project.write_text("[profiles.team]\nk = 3\n")
-    team = place.load().settings.named_rankings(PROFILES)["team"]
+    team = place.load().settings.named_rankings()["team"]
     plan = place.write(team)
     assert place.user.read_text() == "[ranking]\nk = 3\n"
     assert plan.notes == ("profile team is not this file's: its values, on memtui",)
@@ -147,7 +147,7 @@ def test_a_trusted_file_stays_trusted(place: Configured) -> None:
 def test_without_a_workspace_there_is_the_users_file_alone(place: Configured) -> None:
     files = replace(place.files(), root=None)
     with pytest.raises(SettingsError, match="no workspace"):
-        plan_ranking(files, Source.PROJECT, Ranking(k=3), PROFILES)
+        plan_ranking(files, Source.PROJECT, Ranking(k=3))
 
 
 def test_a_broken_file_is_left_alone(place: Configured) -> None:
@@ -182,23 +182,23 @@ def test_lists_that_are_empty_without_their_keys_are_not_written(place: Configur
 
 def test_a_profile_is_saved_with_the_fewest_keys_and_replaced_in_place(place: Configured) -> None:
     wanted = replace(PROFILES["openclaw-2026.7"], profile="old", k=9)
-    write(plan_profile(place.files(), "new.1", wanted, PROFILES), place.files())
+    write(plan_profile(place.files(), "new.1", wanted), place.files())
     saved = '[profiles."new.1"]\nprofile = "openclaw-2026.7"\nk = 9\n'
     assert place.user.read_text() == saved
     place.user.write_text(saved.replace("k = 9", "# best\nk = 9  # nine\ndedup = false"))
     wanted = replace(wanted, k=10, dedup=True)
-    plan = plan_profile(place.files(), "new.1", wanted, PROFILES)
+    plan = plan_profile(place.files(), "new.1", wanted)
     write(plan, place.files())
     assert place.user.read_text() == saved.replace("k = 9", "# best\nk = 10  # nine\ndedup = true")
     assert plan.notes == (f"replaces new.1 at {place.user}:2",)
-    named = place.load().settings.named_rankings(PROFILES)
+    named = place.load().settings.named_rankings()
     assert named["new.1"] == plan.ranking == replace(wanted, profile="new.1")
 
 
 @pytest.mark.parametrize("name", ["", "memini", "Fast", "a b", "../x", "x" * 65, "-a", "a\n"])
 def test_names_that_cannot_be_given(place: Configured, name: str) -> None:
     with pytest.raises(SettingsError):
-        plan_profile(place.files(), name, Ranking(), PROFILES)
+        plan_profile(place.files(), name, Ranking())
     assert place.user.read_text() == ""
 
 
@@ -224,7 +224,7 @@ def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
 ) -> None:
     place.user.write_text("[profiles.b]\nk = 5\n")
     place.project.write_text("[profiles.b]\nk = 9\n")
-    shown = place.load().settings.named_rankings(PROFILES)["b"]
+    shown = place.load().settings.named_rankings()["b"]
     plan = place.write(shown)
     assert place.user.read_text() == "[profiles.b]\nk = 5\n\n[ranking]\nk = 9\n"
     assert plan.notes == ("profile b is not this file's: its values, on memtui",)

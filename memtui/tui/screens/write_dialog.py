@@ -18,7 +18,6 @@ from textual.widgets import Input, Static
 
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource, is_source
-from memtui.ranking.profiles import PROFILES
 from memtui.report.words import cells_of, ending
 from memtui.settings.keys import NAME_RULE, name_problem
 from memtui.settings.load import SettingsFiles, Source
@@ -114,9 +113,9 @@ def write_parameters(
 
     def plan(where: Where, name: str) -> Plan:
         if where is Where.PROFILE:
-            return plan_profile(files, name, ranking, PROFILES)
+            return plan_profile(files, name, ranking)
         source = Source.PROJECT if where is Where.PROJECT else Source.USER
-        return plan_ranking(files, source, ranking, PROFILES)
+        return plan_ranking(files, source, ranking)
 
     return Writing(
         "Write the parameters",
@@ -191,7 +190,7 @@ class WriteDialog(Dialog[Written]):
             loaded = files.load()
             for place in self._writing.places:
                 source = Source.PROJECT if place is Where.PROJECT else Source.USER
-                self._paths[place] = loaded.file(source, files.root).path
+                self._paths[place] = loaded.file(source).path
             return self._writing.plan(where, name)
 
         failed = partial(self._show, None)

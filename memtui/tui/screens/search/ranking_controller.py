@@ -211,7 +211,7 @@ class RankingController:
             if written is None:
                 return
             plan, is_profile = written.plan, written.where is Where.PROFILE
-            app, profiles = app_of(view), written.settings.named_rankings(PROFILES)
+            app, profiles = app_of(view), written.settings.named_rankings()
             saved = app.configured.ranking if is_profile else plan.ranking
             app.configured = replace(app.configured, profiles=profiles, ranking=saved)
             # Of an agent's index the ranking stays the agent's; the notes get the new one.
@@ -243,9 +243,9 @@ class RankingController:
         view = self.view
         foreign = view.status.foreign if view.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()
-        bases = (base_of(one, PROFILES) for one in (view.state.ranking, view.options.ranking))
+        bases = (base_of(one) for one in (view.state.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
-        ranking = replace(view.state.ranking, profile=base_of(view.state.ranking, PROFILES))
+        ranking = replace(view.state.ranking, profile=base_of(view.state.ranking))
         view.app.push_screen(ConfigurationScreen(ranking, (*own, *bases)))
 
     # --- what if --------------------------------------------------------------------------------
