@@ -9,8 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -70,7 +73,7 @@ class Discovery(Struct, frozen=True):
 def discover(
     scope: Scope,
     *,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
     only: str | None = None,
 ) -> Discovery:
     """Find the Markdown files of a workspace.
@@ -78,13 +81,10 @@ def discover(
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
     `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
     twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
-    Raises `Cancelled` when `cancelled()` turns true. With `only`, an absolute path, folders and
-    files that do not lead to it are passed over.
+    Raises `Cancelled` when `cancelled()` turns true. With `only`, an absolute path, folders that
+    do not lead to it are passed over.
     """
-    search = _Search(scope, cancelled, only)
-    search.look_at_root()
-    for extra in filter(None, map(str.strip, scope.extra_paths)):
-        search.look_at_extra(extra)
+    search = _NoteSearch(scope, cancelled, only)
     files = sorted(search.files.values(), key=lambda file: file.path)
     skipped = sorted(search.skipped.values(), key=lambda file: (file.path, file.reason))
     return Discovery(tuple(files), tuple(skipped))
@@ -109,178 +109,189 @@ def absolute_extra(extra: str, root: str) -> str:
     return os.path.normpath(os.path.join(root, os.path.expanduser(extra.strip())))
 
 
-class _Folder(Struct, frozen=True):
-    path: str
-    real: str
-    stored: str
-    """Prefix of the stored paths of what it holds."""
-    at: frozenset[int] = frozenset()
-    """How far a glob has matched."""
-
-
 _INT64_MAX = 2**63 - 1
 
 
-class _Search:
-    """One run of discovery, with what it has found so far."""
+class FileSearch(ABC):
+    """One run of discovery, with what it has found and left out so far."""
 
-    def __init__(
-        self, scope: Scope, cancelled: Callable[[], bool] | None, only: str | None
-    ) -> None:
+    path_words: ClassVar[str]
+    """How a path of the settings is called in details."""
+
+    def __init__(self, root: Path, cancelled: Callable[[], bool]) -> None:
         self.files: dict[str, SourceFile] = {}
-        """By their real paths."""
         self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
-        self._scope = scope
+        self.unread: list[str] = []
+        """Beginnings of stored paths below which nothing could be listed."""
+        self.root = os.path.abspath(root)
         self._cancelled = cancelled
-        self._only = () if only is None else (only, os.path.realpath(only))
-        self._root = os.path.abspath(scope.root)
-        self._ignored = name_filter(scope.ignore)
-        self._memory_layout = False
 
-    def look_at_root(self) -> None:
-        """Look at the root itself, and below it or below `memory/` as its layout asks."""
-        top = _Folder(self._root, os.path.realpath(self._root), "")
-        entries = self._list(top)
-        self._memory_layout = any(map(_marks_memory, entries))
-        if not self._memory_layout:
-            self._walk([top], entries=entries)
-            return
-        for entry in entries:
-            stored = written(entry.name)
-            if entry.name in ROOT_FILES:
-                self._take(entry.path, stored, os.path.join(top.real, entry.name))
-            elif entry.name == MEMORY_FOLDER:
-                self._walk([top], entries=[entry])
-            elif entry.name.lower() == ROOT_FILES[0].lower():
-                self._skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
+    @abstractmethod
+    def is_wanted(self, name: str) -> bool:
+        """Tell by its name whether a file is looked for."""
+
+    @abstractmethod
+    def why_ignored(self, name: str) -> str | None:
+        """Return why a file or folder of that name is passed over."""
+
+    def leads_on(self, folder: str) -> bool:
+        """Tell whether a folder is to be listed."""
+        return True
+
+    @abstractmethod
+    def take(self, path: str, stored: str, state: os.stat_result) -> None:
+        """Take a regular file in, or list it as skipped."""
 
     def look_at_extra(self, extra: str) -> None:
-        """Look at one extra path: a file, a folder or a glob."""
-        path = absolute_extra(extra, self._root)
-        glob = None
+        """Look at a path of the settings: a file, a folder or a glob."""
+        path, glob = absolute_extra(extra, self.root), None
         try:
-            state = os.lstat(path)
+            is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
         except (OSError, ValueError) as error:
             if not (has_magic(extra) and isinstance(error, FileNotFoundError)):
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self._skip(written(extra), reason, f"extra path: {said(error)}")
+                self.skip(written(extra), reason, f"{self.path_words}: {said(error)}")
+                # If it was a folder, it may be one that is not mounted.
+                self.unread.append(f"{stored_path(path, self.root)}/")
                 return
             glob = Glob.parse(path)
-            path = glob.base
-        name = stored_path(path, self._root)
-        prefix = "" if name == "." else name.removesuffix("/") + "/"
-        folder = _Folder(path, os.path.realpath(path), prefix, glob.start if glob else frozenset())
-        if (link := first_link(path, self._root)) is not None:
-            self._skip(name, Reason.SYMLINK, link_target(link))
-        elif glob is not None:
-            before = len(self.files) + len(self.skipped)
-            is_reached = os.path.isdir(path) and self._walk([folder], glob)
-            if not is_reached and len(self.files) + len(self.skipped) == before:
-                self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
-        elif stat.S_ISDIR(state.st_mode):
-            self._walk([folder])
-        elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
-            self._skip(name, Reason.IGNORED, "extra path: not a Markdown file")
+            path, is_folder = glob.base, True
+        name = stored_path(path, self.root)
+        prefix = "" if name == "." else f"{name.removesuffix('/')}/"
+        if (link := first_link(path, self.root)) is not None:
+            self.skip(name, Reason.SYMLINK, link_target(link))
+        elif glob is not None and not os.path.isdir(path):
+            self.skip(written(extra), Reason.VANISHED, f"{self.path_words}: no file matches")
+            self.unread.append(prefix)
+        elif is_folder:
+            is_met = self.walk(self.list_folder(path, prefix), prefix, glob)
+            if glob is not None and not is_met:
+                self.skip(written(extra), Reason.VANISHED, f"{self.path_words}: no file matches")
         else:
-            parent, own = os.path.split(path)
-            self._take(path, name, os.path.join(os.path.realpath(parent), own))
+            self.look_at_file(path, name)
 
-    def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
-        """List a folder by name; where one path is asked for, what leads to it alone."""
-        if self._cancelled is not None and self._cancelled():
+    def list_folder(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
+        """List a folder by name; `prefix` begins the stored paths of what it holds."""
+        if self._cancelled():
             raise Cancelled
         try:
-            with os.scandir(folder.path) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
+            self.skip(prefix.rstrip("/") or ".", reason_of(error), said(error))
+            if prefix:
+                self.unread.append(prefix)
             return []
-        if not self._only:
-            return listed
-        # These decide what the root is.
-        always = (*ROOT_FILES, MEMORY_FOLDER) if folder.path == self._root else ()
-        return [
-            entry
-            for entry in listed
-            if entry.name in always
-            or any(
-                parts_below(only, place) is not None
-                for only in self._only
-                for place in (entry.path, os.path.join(folder.real, entry.name))
-            )
-        ]
 
-    def _walk(
-        self,
-        folders: list[_Folder],
-        glob: Glob | None = None,
-        entries: list[os.DirEntry[str]] | None = None,
+    def walk(
+        self, entries: Iterable[os.DirEntry[str]], prefix: str, glob: Glob | None = None
     ) -> bool:
-        """Take in or skip what the folders hold, `entries` of the first, and the glob leaves.
+        """Take in or skip what is among these or below them, if the glob leads there.
 
-        Return whether there was something that the glob looks for.
+        Return whether there was a file of a name that is looked for.
         """
-        is_reached = False
-        while folders:
-            folder = folders.pop()
-            listed, entries = self._list(folder) if entries is None else entries, None
-            for entry in listed:
-                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
-                if glob is not None and not at:
-                    continue
-                is_asked = glob is None or glob.done(at)
-                name, stored = entry.name, folder.stored + written(entry.name)
-                real, is_note = os.path.join(folder.real, name), is_markdown(name)
-                try:
-                    is_link = entry.is_symlink()
-                    is_folder = not is_link and entry.is_dir(follow_symlinks=False)
-                except OSError as error:
-                    self._skip(stored, reason_of(error), said(error))
-                    is_reached = True
-                    continue
-                if self._ignored.match(name):
-                    if is_asked and (is_folder or is_note):
-                        self._skip(stored, Reason.IGNORED, "name in the ignore list")
-                        is_reached = True
-                elif is_link:
-                    if is_asked and (is_note or leads_to_folder(entry)):
-                        self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-                        is_reached = True
-                elif is_folder:
-                    folders.append(_Folder(entry.path, real, f"{stored}/", at))
-                elif is_asked and is_note:
-                    self._take(entry.path, stored, real)
-                    is_reached = True
-        return is_reached
+        is_met = False
+        at = glob.start if glob is not None else frozenset[int]()
+        waiting = [(entry, prefix, at) for entry in entries]
+        while waiting:
+            entry, above, at = waiting.pop()
+            if glob is not None and not (at := glob.step(at, entry.name)):
+                continue
+            is_asked = glob is None or glob.done(at)
+            stored, is_wanted = above + written(entry.name), self.is_wanted(entry.name)
+            is_met |= is_asked and is_wanted
+            is_link = entry.is_symlink()
+            is_folder = not is_link and entry.is_dir(follow_symlinks=False)
+            if (why := self.why_ignored(entry.name)) is not None:
+                if is_asked and (is_folder or is_wanted):
+                    self.skip(stored, Reason.IGNORED, why)
+            elif is_link:
+                if is_asked and (is_wanted or leads_to_folder(entry)):
+                    self.skip(stored, Reason.SYMLINK, link_target(entry.path))
+            elif is_folder:
+                if self.leads_on(entry.path):
+                    below = f"{stored}/"
+                    listed = self.list_folder(entry.path, below)
+                    waiting += [(inner, below, at) for inner in listed]
+            elif is_asked and is_wanted:
+                self.look_at_file(entry.path, stored)
+        return is_met
 
-    def _take(self, path: str, stored: str, real: str) -> None:
+    def look_at_file(self, path: str, stored: str) -> None:
         """Take a file in, or list it as skipped."""
-        limit = self._scope.max_file_bytes
-        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
         try:
             state = os.lstat(path)
         except OSError as error:
-            self._skip(stored, reason_of(error), said(error))
+            self.skip(stored, reason_of(error), said(error))
             return
         if stat.S_ISLNK(state.st_mode):
-            self._skip(stored, Reason.SYMLINK, link_target(path))
+            self.skip(stored, Reason.SYMLINK, link_target(path))
         elif not stat.S_ISREG(state.st_mode):
-            self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
-        elif state.st_size > limit:
-            detail = f"{state.st_size:,} bytes, the limit is {limit:,}"
-            self._skip(stored, Reason.TOO_LARGE, detail)
-        elif self._memory_layout and is_lowercase:
-            self._skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
+            self.skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
         elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
-            self._skip(stored, Reason.UNREADABLE, "permission denied")
+            self.skip(stored, Reason.UNREADABLE, "permission denied")
+        else:
+            self.take(path, stored, state)
+
+    def skip(self, path: str, reason: Reason, detail: str) -> None:
+        """List a file or folder as left out."""
+        self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
+
+
+class _NoteSearch(FileSearch):
+    """The notes of a workspace, by their real paths."""
+
+    path_words = "extra path"
+
+    def __init__(self, scope: Scope, cancelled: Callable[[], bool], only: str | None) -> None:
+        super().__init__(scope.root, cancelled)
+        self._limit = scope.max_file_bytes
+        self._only = None if only is None else os.path.realpath(only)
+        self._ignored = name_filter(scope.ignore)
+        self._real_folder = cache(os.path.realpath)
+        entries = self.list_folder(self.root, "")
+        self._memory_layout = any(map(_marks_memory, entries))
+        if not self._memory_layout:
+            self.walk(entries, "")
+        for entry in entries if self._memory_layout else ():
+            if entry.name in ROOT_FILES:
+                self.look_at_file(entry.path, entry.name)
+            elif entry.name == MEMORY_FOLDER:
+                self.walk([entry], "")
+            elif entry.name.lower() == ROOT_FILES[0].lower():
+                self.skip(written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
+        for extra in filter(None, map(str.strip, scope.extra_paths)):
+            self.look_at_extra(extra)
+
+    def is_wanted(self, name: str) -> bool:
+        return is_markdown(name)
+
+    def why_ignored(self, name: str) -> str | None:
+        return "name in the ignore list" if self._ignored.match(name) else None
+
+    def leads_on(self, folder: str) -> bool:
+        return self._only is None or parts_below(self._only, self._real(folder)) is not None
+
+    def _real(self, path: str) -> str:
+        """Return the real path of what is no link."""
+        folder, name = os.path.split(path)
+        return os.path.join(self._real_folder(folder), name)
+
+    def take(self, path: str, stored: str, state: os.stat_result) -> None:
+        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
+        real = self._real(path)
+        if not is_markdown(path):
+            self.skip(stored, Reason.IGNORED, f"{self.path_words}: not a Markdown file")
+        elif state.st_size > self._limit:
+            detail = f"{state.st_size:,} bytes, the limit is {self._limit:,}"
+            self.skip(stored, Reason.TOO_LARGE, detail)
+        elif self._memory_layout and is_lowercase:
+            self.skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
         elif real in self.files:
             first = self.files[real].path
-            self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
+            self.skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
             self.files[real] = source_file(stored, path, state, SOURCE)
-
-    def _skip(self, path: str, reason: Reason, detail: str) -> None:
-        self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
 
 
 def source_file(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import filterfalse
@@ -16,22 +15,17 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable
+from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.streams import EventSession, sessions_in
-from memtui.memory.discover import Discovery, absolute_extra, source_file
+from memtui.memory.discover import Discovery, FileSearch, absolute_extra, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
-    Glob,
-    first_link,
-    has_magic,
-    kind,
-    leads_to_folder,
     link_target,
     said,
-    stored_path,
+    unwritten,
     written,
 )
 from memtui.memory.transcripts.openclaw_files import (
@@ -339,8 +333,10 @@ def _prefix(scope: TranscriptScope, agent: str) -> str:
 # --- one place ----------------------------------------------------------------------------
 
 
-class _Search:
-    """One look into one place."""
+class _Search(FileSearch):
+    """One look into one place, with the transcripts by their stored paths."""
+
+    path_words = "path of transcripts"
 
     def __init__(
         self,
@@ -350,141 +346,70 @@ class _Search:
         *,
         everything: bool,
     ) -> None:
-        self.files: dict[str, SourceFile] = {}
-        self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
-        self.unread: list[str] = []
+        super().__init__(scope.root, cancelled)
         self._scope = scope
         self._place = place
-        self._cancelled = cancelled
-        kind, folder = place.kind, place.folder
-        match kind:
+        program, folder = place.kind, place.folder
+        match program:
             case TranscriptKind.OPENCLAW:
                 self._look_into_agent()
             case TranscriptKind.CLAUDE_CODE:
                 projects = [
                     entry
-                    for entry in self._list(os.path.join(folder, PROJECTS), f"{kind}/")
-                    if everything or scope.source_of(kind, written(entry.name))
+                    for entry in self._listed(os.path.join(folder, PROJECTS), f"{program}/")
+                    if everything or scope.source_of(program, written(entry.name))
                 ]
-                self._walk(projects, f"{kind}/")
+                self.walk(projects, f"{program}/")
             case TranscriptKind.CODEX:
-                for name, prefix in ((SESSIONS, f"{kind}/"), (ARCHIVED, f"{kind}/{ARCHIVED}/")):
-                    self._walk(self._list(os.path.join(folder, name), prefix), prefix)
+                archived = f"{program}/{ARCHIVED}/"
+                for name, prefix in ((SESSIONS, f"{program}/"), (ARCHIVED, archived)):
+                    self.walk(self._listed(os.path.join(folder, name), prefix), prefix)
             case None:
-                self._look_at_path()
+                self.look_at_extra(unwritten(place.name))
+
+    def _listed(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
+        """List a folder that need not be there."""
+        return self.list_folder(folder, prefix) if os.path.lexists(folder) else []
 
     def _look_into_agent(self) -> None:
         place, rules, in_rows = self._place, self._scope.rules, False
         prefix = _prefix(self._scope, place.agent)
         for folder in (os.path.dirname(place.folder), place.folder):
             if os.path.islink(folder):
-                self._skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(folder))
+                self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(folder))
                 return
         if place.database and rules.stores_agent:
             stored = prefix + EVENTS_DATABASE.name
             try:
                 if os.path.islink(place.database):
-                    self._skip(stored, Reason.SYMLINK, link_target(place.database))
+                    self.skip(stored, Reason.SYMLINK, link_target(place.database))
                 else:
                     files = event_files(Path(place.database), prefix)
                     self.files.update({file.path: file for file in files})
                     in_rows = bool(files)
             except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
-                self._skip(stored, Reason.UNREADABLE, safe_line(str(error)))
+                self.skip(stored, Reason.UNREADABLE, safe_line(str(error)))
                 self.unread.append(prefix)
                 in_rows = True
-        for entry in self._list(place.folder, prefix):
+        for entry in self._listed(place.folder, prefix):
             form, stored = file_kind(entry.name), prefix + written(entry.name)
-            if form in _PASSED_OVER:
-                self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
+            if (why := self.why_ignored(entry.name)) is not None:
+                self.skip(stored, Reason.IGNORED, why)
             elif not is_listed(entry.name, rules):
                 continue
             elif in_rows and form not in ARCHIVES:
-                self._skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
+                self.skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
-                self._take(entry.path, stored)
+                self.look_at_file(entry.path, stored)
 
-    def _look_at_path(self) -> None:
-        """Look at a path of the settings: a file, a folder or a glob."""
-        path, root, glob = self._place.folder, os.path.abspath(self._scope.root), None
-        try:
-            is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
-        except (OSError, ValueError) as error:
-            if not (has_magic(path) and isinstance(error, FileNotFoundError)):
-                reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self._skip(self._place.name, reason, f"path of transcripts: {said(error)}")
-                # If it was a folder, it may be one that is not mounted.
-                self.unread.append(f"{stored_path(path, root)}/")
-                return
-            glob = Glob.parse(path)
-            path, is_folder = glob.base, True
-        name = stored_path(path, root)
-        prefix = "" if name == "." else f"{name}/"
-        if (link := first_link(path, root)) is not None:
-            self._skip(name, Reason.SYMLINK, link_target(link))
-        elif glob is not None and not os.path.isdir(path):
-            self._skip(name, Reason.VANISHED, "path of transcripts: no such folder")
-            self.unread.append(f"{name}/")
-        elif is_folder:
-            self._walk(self._list(path, prefix), prefix, glob)
-        else:
-            self._take(path, name)
+    def is_wanted(self, name: str) -> bool:
+        return _MARK in name
 
-    def _walk(
-        self, entries: Sequence[os.DirEntry[str]], prefix: str, glob: Glob | None = None
-    ) -> None:
-        """Take in every transcript that is among these or below them, if the glob leads there."""
-        at = glob.start if glob is not None else frozenset[int]()
-        waiting = [(entry, prefix, at) for entry in entries]
-        while waiting:
-            entry, above, at = waiting.pop()
-            if glob is not None and not (at := glob.step(at, entry.name)):
-                continue
-            is_asked = glob is None or glob.done(at)
-            stored, form = above + written(entry.name), file_kind(entry.name)
-            if entry.is_symlink():
-                if is_asked and (_MARK in entry.name or leads_to_folder(entry)):
-                    self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-            elif entry.is_dir(follow_symlinks=False):
-                below = f"{stored}/"
-                waiting += [(inner, below, at) for inner in self._list(entry.path, below)]
-            elif is_asked and _MARK in entry.name:
-                if form in _PASSED_OVER:
-                    self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
-                else:
-                    self._take(entry.path, stored)
+    def why_ignored(self, name: str) -> str | None:
+        return _PASSED_OVER.get(file_kind(name))
 
-    def _take(self, path: str, stored: str) -> None:
-        try:
-            state = os.lstat(path)
-        except OSError as error:
-            self._skip(stored, reason_of(error), said(error))
-            return
-        if stat.S_ISLNK(state.st_mode):
-            self._skip(stored, Reason.SYMLINK, link_target(path))
-        elif not stat.S_ISREG(state.st_mode):
-            self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
-        elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
-            self._skip(stored, Reason.UNREADABLE, "permission denied")
-        else:
-            self.files[stored] = source_file(stored, path, state, SOURCE, self._place.kind or "")
-
-    def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
-        if self._cancelled():
-            raise Cancelled
-        try:
-            with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            self._skip(prefix.rstrip("/") or ".", reason_of(error), said(error))
-            if prefix:
-                self.unread.append(prefix)
-            return []
-
-    def _skip(self, path: str, reason: Reason, detail: str) -> None:
-        self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
+    def take(self, path: str, stored: str, state: os.stat_result) -> None:
+        self.files[stored] = source_file(stored, path, state, SOURCE, self._place.kind or "")
 
 
 def event_files(database: Path, prefix: str) -> tuple[SourceFile, ...]:
