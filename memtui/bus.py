@@ -16,12 +16,6 @@ class Event(Struct, frozen=True):
     """Something that has happened."""
 
 
-class FilesChanged(Event, frozen=True):
-    """The watcher saw changes; an empty tuple means "anything may have changed"."""
-
-    paths: tuple[str, ...]
-
-
 class SyncStarted(Event, frozen=True):
     """A sync or a rebuild began."""
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -39,7 +38,7 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.index.generations import IndexFolder
-from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
+from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
@@ -312,11 +311,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         )
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
-    taken = ""
-    if limit is not None:
-        whole = (folder.real for folder in folders if folder.recursive)
-        below = (None for folder in whole for _ in os.walk(folder))
-        taken = f", {sum(1 for _ in islice(below, limit))} of {limit} watches"
+    taken = f", {count_watches(folders, limit)} of {limit} watches" if limit is not None else ""
     yield fine("watcher", f"events{taken}")
 
 

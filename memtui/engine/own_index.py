@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from memtui.bus import (
     Bus,
     Event,
-    FilesChanged,
     IndexChanged,
     IndexSwapped,
     StatusChanged,
@@ -605,7 +604,6 @@ class OwnWriter:
         index.providers.changed = self._provider_changed
         self._watcher: Watcher | None = None
         self._subscriptions = (
-            bus.subscribe(FilesChanged, lambda event: self.indexer.expect(event.paths)),
             bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._mark_provider),
             bus.subscribe(SyncFinished, self._retry_vectors),
         )
@@ -626,7 +624,12 @@ class OwnWriter:
 
         times = WatchTimes(quiet=settings.debounce_seconds, rescan=settings.rescan_seconds)
         self._watcher = Watcher(
-            self._index.scope, self._bus, self.indexer.sync, times=times, now=self._now
+            self._index.scope,
+            self._bus,
+            self.indexer.expect,
+            self.indexer.sync,
+            times=times,
+            now=self._now,
         )
         self._watcher.start()
         self._index.transcripts.follow()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.bus import Bus, Event, FileIndexed, FilesChanged, IndexSwapped
+from memtui.bus import Bus, Event, FileIndexed, IndexChanged, IndexSwapped
 
 
 def test_a_handler_gets_only_the_types_it_asked_for() -> None:
     bus = Bus()
     seen: list[Event] = []
-    subscription = bus.subscribe((FilesChanged, IndexSwapped), seen.append)
-    bus.publish(FilesChanged(("a.md",)))
+    subscription = bus.subscribe((IndexChanged, IndexSwapped), seen.append)
+    bus.publish(IndexChanged())
     bus.publish(FileIndexed("a.md", 1))
     bus.publish(IndexSwapped(2))
-    assert seen == [FilesChanged(("a.md",)), IndexSwapped(2)]
+    assert seen == [IndexChanged(), IndexSwapped(2)]
     subscription.close()
     subscription.close()
-    bus.publish(FilesChanged(()))
+    bus.publish(IndexChanged())
     assert len(seen) == 2
 
 

@@ -18,7 +18,6 @@ from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program, run, wants_json
 from memtui.engine import Engine, doctor
 from memtui.errors import Cancelled
-from memtui.index.watcher import WatchLimitReached
 from memtui.memory.workspace import Found
 from memtui.ranking.counterfactual.change import (
     Change,
@@ -219,7 +218,7 @@ def test_the_doctor_looks_on_where_the_machine_refuses(
         raise RuntimeError
 
     def refuse(*arguments: object) -> None:
-        raise WatchLimitReached("more than 8192 folders")
+        raise OSError("more than 8192 folders")
 
     def problems() -> dict[tuple[str, str], str]:
         answer = memtui("doctor", "--root", str(notes), "--json")
