@@ -26,7 +26,7 @@ from memtui.retrieval.connection import Connection, register_fts5, snapshot, tok
 from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.release import Release, ShortTerms
-from memtui.retrieval.openclaw.tables import Layout, SearchScope
+from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
     like_pattern,
@@ -35,7 +35,7 @@ from memtui.retrieval.openclaw.terms import (
     well_formed,
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
-from memtui.retrieval.openclaw.vector_leg import Vector, VectorReader, cosine_similarities
+from memtui.retrieval.openclaw.vector_leg import Vector, VectorBatches, cosine_similarities
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.text.ecmascript import trim
@@ -346,19 +346,17 @@ def view_rank(
     return LegRank(position, int(np.count_nonzero(eligible)), float(own))
 
 
-def stored_rank(
-    read: VectorReader, vector: Vector, chunk_id: str, scope: SearchScope
-) -> LegRank | None:
+def stored_rank(stored: VectorBatches, vector: Vector, chunk_id: str) -> LegRank | None:
     """Count the chunks of an OpenClaw index nearer to a query than one, where memtui compares.
 
     Equal cosines keep the order of rows; their last digits are not sqlite-vec's. `None` when the
-    chunk has no vector of the scope's model.
+    chunk has no vector among those that are `stored`.
     """
     ids: list[str] = []
     cosines: list[float] = []
-    for names, stored in read(scope):
+    for names, batch in stored:
         ids += names
-        cosines += cosine_similarities(vector, stored)
+        cosines += cosine_similarities(vector, batch)
     place = ids.index(chunk_id) if chunk_id in ids else -1
     every = np.array(cosines)
     usable = np.isfinite(every)

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.errors import Cancelled
-from memtui.index.foreign.findings import agent_gets
+from memtui.index.foreign.consistency import agent_gets
 from memtui.index.foreign.opening import open_foreign
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank

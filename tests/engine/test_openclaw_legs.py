@@ -93,8 +93,8 @@ class Tables:
     def search(
         self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
     ) -> KeywordAnswer:
-        leg = OpenClawKeywordLeg(self.connection, self.names, release, MAPPING)
-        return leg.search(query, limit, scope)
+        leg = OpenClawKeywordLeg(self.connection, self.names, release, scope, limit, MAPPING)
+        return leg.search(query)
 
     def found(
         self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
@@ -102,8 +102,9 @@ class Tables:
         return [hit.id for hit in self.search(release, query, scope, limit).hits]
 
     def body_hits(self, release: Release, query: str) -> list[KeywordHit]:
-        leg = OpenClawKeywordLeg(self.connection, self.names, release, MAPPING)
-        return leg.body_hits(query, 24, WITH_PROVIDER)
+        scope = WITH_PROVIDER
+        leg = OpenClawKeywordLeg(self.connection, self.names, release, scope, 24, MAPPING)
+        return leg.body_hits(query)
 
     def paths_found(self, query: str, limit: int = 24) -> list[KeywordHit]:
         """What 2026.9 finds by paths alone."""
@@ -254,7 +255,7 @@ TERMS = "ak K s so e \u00e9 E\u0301 \u4eca \u8c48 _ i 9 \u212a".split()
 
 @pytest.mark.parametrize("term", TERMS)
 def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -> None:
-    OpenClawKeywordLeg(connection, Layout("t", None, None), FOURTH)
+    OpenClawKeywordLeg(connection, Layout("t", None, None), FOURTH, WITH_PROVIDER)
     connection.execute("CREATE TABLE t(text)")
     for text in (*TEXTS, 199, None, b"\xffAk", "\u00e9".encode()):
         connection.execute("INSERT INTO t VALUES (?)", (text,))
@@ -420,8 +421,8 @@ def test_paths_are_found_in_either_composition(
 def test_an_index_without_full_text(words: Tables) -> None:
     bare = Layout(chunks="chunks", fts=None, vec=None)
     for release in RELEASES.values():
-        leg = OpenClawKeywordLeg(words.connection, bare, release, MAPPING)
-        assert leg.search("router", 24, WITH_PROVIDER).hits == ()
+        leg = OpenClawKeywordLeg(words.connection, bare, release, WITH_PROVIDER, 24, MAPPING)
+        assert leg.search("router").hits == ()
 
 
 # --- the rules of queries ---------------------------------------------------------------------

@@ -194,12 +194,15 @@ class Case:
     @property
     def target(self) -> ForeignTarget:
         """The index and what belongs to it."""
-        written = self.written
+        written, state_dir = self.written, None
         if self.config is not None:
+            state_dir = self.state.folder
             written = written or OpenClawConfig()
             written = replace(written, path=written.path or self.state.folder / "openclaw.json")
         return ForeignTarget(
             self.state.database,
+            "main",
+            state_dir,
             workspace=self.workspace,
             config=written,
             search=self.config,

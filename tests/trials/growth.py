@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 import memtui
 from memtui.data import read_table
-from memtui.index.foreign.findings import catalogue
+from memtui.index.foreign.consistency import catalogue
 from memtui.memory import chunking
 from memtui.memory.care.rules import (
     NoteNames,

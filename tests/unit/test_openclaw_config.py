@@ -26,6 +26,7 @@ from memtui.settings.openclaw.releases import (
     RELEASES,
     effective,
     expected_identity,
+    ignored_keys,
     json_digest,
     known_release,
     layout_of,
@@ -288,10 +289,10 @@ def test_what_a_release_makes_of_a_configuration(case: dict[str, Any]) -> None:
     """And what an index that it made should say; the scope hash is that of real indexes."""
     written = {name: _frozen(value) for name, value in case["config"].items()}
     search = MemorySearchConfig(**written)
-    held = effective(search, case["release"])
-    expected = _fields(held.search)
+    release = case["release"]
+    expected = _fields(effective(search, release))
     expected.pop("set_keys", None)
-    assert (expected, list(held.ignored)) == (case["effective"], case["ignored"])
+    assert (expected, list(ignored_keys(search, release))) == (case["effective"], case["ignored"])
     places: dict[str, tuple[Path | None, Path | None]] = {
         "nowhere": (None, None),
         "in /w": (Path("/w"), None),
@@ -346,14 +347,13 @@ def test_a_fragment_read_again_is_the_ranking(ranking: Ranking, release: str) ->
     assert config.problems == ()
     assert config.layout == layout_of(release)
     assert all(line and "\n" not in line for line in written.cannot)
-    held = effective(config.default_agent.search, release)
-    assert held.ignored == ()
-    search = held.search
+    assert ignored_keys(config.default_agent.search, release) == ()
+    search = effective(config.default_agent.search, release)
     assert search.max_results == min(200, ranking.k)
     assert search.min_score == (ranking.min_score or 0.0)
     if release == "2026.9":
         assert search == replace(
-            effective(MemorySearchConfig(), release).search,
+            effective(MemorySearchConfig(), release),
             max_results=search.max_results,
             min_score=search.min_score,
             set_keys=search.set_keys,

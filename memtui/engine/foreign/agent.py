@@ -45,7 +45,7 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
-from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
+from memtui.retrieval.openclaw.vector_leg import VectorBatches, is_zero, nearest_chunks
 from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
 from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
 from memtui.settings.openclaw.releases import (
@@ -136,7 +136,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     if named is not None:
         name, because = named, "it was asked for"
     release_of(name)
-    search = effective(target.search.search, name).search if target.search is not None else None
+    search = effective(target.search.search, name) if target.search is not None else None
     provider = search.provider if search is not None else identity.provider
     if identity.model == KEYWORD_ONLY_MODEL or provider == NO_PROVIDER:
         mode = SearchMode.KEYWORD_ONLY
@@ -302,9 +302,10 @@ class AgentLegs(Legs):
         if layout.fts is None:
             detail = "the index has no full-text table"
             return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-        leg = OpenClawKeywordLeg(opened.connection, layout, self._release, ranking.keyword_mapping)
+        limit, mapping = ranking.candidates, ranking.keyword_mapping
+        leg = OpenClawKeywordLeg(opened.connection, layout, self._release, scope, limit, mapping)
         try:
-            answer = leg.search(search.text, ranking.candidates, scope)
+            answer = leg.search(search.text)
         except DatabaseError as error:
             return (), _failed_leg(error, started)
         status, reason, refusal = LegStatus.OK, Reason.OK, safe_line(answer.refusal)
@@ -355,15 +356,17 @@ class AgentLegs(Legs):
             detail += " is zero or not finite in single precision"
             return (), LegState(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail)
         started = perf_counter()
-        leg = OpenClawVectorLeg(
-            opened.connection,
-            opened.layout,
-            self._release,
-            self.vectors.reader(opened),
-            vec_readable=opened.vec_readable,
-        )
         try:
-            answer = leg.search(vector.values, search.ranking.candidates, scope)
+            answer = nearest_chunks(
+                opened.connection,
+                opened.layout,
+                self._release,
+                vector.values,
+                search.ranking.candidates,
+                scope,
+                self.vectors.visible(opened, scope),
+                vec_readable=opened.vec_readable,
+            )
         except DatabaseError as error:
             return (), _failed_leg(error, started)
         self.backend = answer.backend
@@ -418,11 +421,11 @@ class StoredVectors:
             self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
         return self._batches
 
-    def reader(self, opened: Opened) -> VectorReader:
-        """Return a reader of the vectors that a scope may see."""
+    def visible(self, opened: Opened, scope: SearchScope) -> VectorBatches:
+        """Read the vectors that a scope may see, as far as they are asked for."""
         batches = self.batches(opened)
 
-        def read(scope: SearchScope) -> Iterator[tuple[list[str], Any]]:
+        def read() -> Iterator[tuple[list[str], Any]]:
             where, values = scope.visible("source", opened.layout)
             sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
             chunks = opened.select(sql, scope.model or "", *values)
@@ -432,7 +435,7 @@ class StoredVectors:
                 ids = [visible[int(batch.rowids[place])] for place in places]
                 yield ids, batch.vectors[places]
 
-        return read
+        return read()
 
 
 # --- filters ----------------------------------------------------------------------------------

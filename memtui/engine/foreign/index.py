@@ -37,6 +37,7 @@ from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
+from memtui.index.foreign.consistency import agent_gets
 from memtui.index.foreign.disk import (
     SESSIONS,
     Counts,
@@ -47,7 +48,6 @@ from memtui.index.foreign.disk import (
     list_memory,
     list_sessions,
 )
-from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import (
@@ -403,7 +403,7 @@ class AgentFiles(Files):
         self._sources = facts.identity.sources or (MEMORY, SESSIONS)
         """The sources that the agent indexes, as far as anybody knows."""
         if target.expected is not None:
-            self._sources = effective(target.expected.search, self._release).search.sources
+            self._sources = effective(target.expected.search, self._release).sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
 
     def _compare(

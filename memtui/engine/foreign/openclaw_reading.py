@@ -345,8 +345,8 @@ class OpenClawReading(Reading):
                 places.append(LegPlace(None, Reason.TOO_MANY, one.asked))
                 continue
             # Under the conditions of the release.
-            leg = OpenClawKeywordLeg(connection, self._layout, self._release)
-            conditions, values = leg.conditions(plan, scope)
+            leg = OpenClawKeywordLeg(connection, self._layout, self._release, scope)
+            conditions, values = leg.conditions(plan)
             rank = keyword_rank(
                 connection, fts, plan.match, one.rowid, conditions=conditions, values=values
             )
@@ -360,7 +360,8 @@ class OpenClawReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if self.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = stored_rank(self.index.legs.vectors.reader(self.opened), vector, chunk_id, scope)
+        visible = self.index.legs.vectors.visible(self.opened, scope)
+        rank = stored_rank(visible, vector, chunk_id)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
 

@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.consistency import StoredTables
+from memtui.index.foreign.consistency import (
+    PAUSING_RELEASES,
+    Findings,
+    StoredTables,
+    catalogue,
+)
 from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why, never
-from memtui.index.foreign.findings import PAUSING_RELEASES, Findings, catalogue
 from memtui.index.foreign.opening import (
     KNOWN_SCHEMA,
     Opened,
@@ -37,7 +42,6 @@ from memtui.model.status import (
     Identity,
     IdentityField,
     IndexGeneration,
-    ModelShare,
     Severity,
     Truth,
 )
@@ -87,14 +91,11 @@ def examine(
     another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
     without a profile.
     """
-    written = target.expected
-    config = effective(written.search, release).search if written is not None else None
-    findings = Findings()
-    tables = StoredTables(opened, findings, deep, cancelled)
-    audit = _Audit(
-        opened, target, known_release(release), now, deep, cancelled, config, findings, tables
-    )
-    return audit.truth()
+    written, findings = target.expected, Findings()
+    config = effective(written.search, release) if written is not None else None
+    tables = StoredTables(opened, findings, deep)
+    audit = _Audit(opened, target, known_release(release), now, deep, config, findings, tables)
+    return audit.truth(cancelled)
 
 
 class _Audit(Struct):
@@ -105,27 +106,24 @@ class _Audit(Struct):
     release: str
     now: datetime
     deep: bool
-    cancelled: Cancels
     config: MemorySearchConfig | None
     """The configuration as the release acts on it."""
     findings: Findings
     tables: StoredTables
     transcripts: Listing | None = None
 
-    def truth(self) -> Truth:
+    def truth(self, cancelled: Cancels) -> Truth:
         opened, tables, findings = self.opened, self.tables, self.findings
         with opened.errors():
             try:
-                with interruptible(opened.connection, self.cancelled), opened.snapshot():
+                with interruptible(opened.connection, cancelled), opened.snapshot():
                     with tables.part("the database"):
                         tables.check_integrity()
                     with tables.part("schema_meta"):
                         self._check_database()
                     tables.read(self.config)
                     with tables.part("the transcripts"):
-                        self.transcripts = disk.list_sessions(
-                            opened, self.target, self.release, cancelled=self.cancelled
-                        )
+                        self.transcripts = disk.list_sessions(opened, self.target, self.release)
             except Interrupted:
                 raise Cancelled from None
         identity = self._identity_fields()
@@ -146,7 +144,7 @@ class _Audit(Struct):
             sources = self.config.sources
         elif not sources:
             sources = tuple(sorted({MEMORY, *(row.source for row in tables.files)}))
-        notes = self._compare_notes(MEMORY in sources)
+        notes = self._compare_notes(MEMORY in sources, cancelled)
         transcripts = self._compare_transcripts(SESSIONS in sources)
         leftovers = self._report_leftovers()
         seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
@@ -161,8 +159,7 @@ class _Audit(Struct):
             files=(notes or ()) + transcripts,
             findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
             models=tuple(
-                ModelShare(share.model, max(share.dimensions, 0), share.chunks)
-                for share in tables.models
+                replace(share, dimensions=max(share.dimensions, 0)) for share in tables.models
             ),
             coverage=self._coverage(sources, notes),
             integrity=tables.integrity,
@@ -235,70 +232,65 @@ class _Audit(Struct):
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
         """Say what follows from the identity that is stored."""
-        findings, identity, layout = self.findings, self.tables.identity, self.opened.layout
-        stored = identity.identity
-        pausing = self.release in PAUSING_RELEASES
-        consequence = _PAUSED if pausing else _REBUILT
-        severity = Severity.ERROR if pausing else Severity.WARNING
+        add, identity, layout = self.findings.add, self.tables.identity, self.opened.layout
+        stored, config = identity.identity, self.config
+        consequence, severity = _REBUILT, Severity.WARNING
+        if self.release in PAUSING_RELEASES:
+            consequence, severity = _PAUSED, Severity.ERROR
+        follows: Any = {"severity": severity, "consequence": consequence}
         if not identity.present:
-            key = [rows.IDENTITY_KEY]
-            findings.add("identity_missing", key, severity=severity, consequence=consequence)
+            add("identity_missing", [rows.IDENTITY_KEY], **follows)
             return
         for problem in identity.problems:
-            findings.add("identity_unreadable", problem=problem, consequence=consequence)
-        differing = [field for field in fields if field.agrees is False]
-        names = [field.name for field in differing]
+            add("identity_unreadable", problem=problem, consequence=consequence)
+        differing = {field.name: field for field in fields if field.agrees is False}
         versions = {
             "chunkingVersion": stored.chunking_version,
             "provenanceVersion": stored.provenance_version,
         }
         newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
-        older = [name for name in names if name in _VERSIONS]
+        older = [name for name in differing if name in _VERSIONS]
         if newer:
-            what = ", ".join(f"{key} {versions[key]}" for key in newer)
-            findings.add("identity_newer", newer, what=what)
+            add("identity_newer", newer, what=", ".join(f"{key} {versions[key]}" for key in newer))
         elif older and self.release == "2026.9":
-            served = names == ["chunkingVersion"]
+            served = [*differing] == ["chunkingVersion"]
             code = "keyword_only_served" if served else "identity_outdated"
             version = versions["chunkingVersion"]
-            findings.add(code, older, version=version, newest=CHUNKING_VERSION)
-        plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
-        plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
-        if plain:
-            wrong = [f"{f.name} {_short(f.stored)}, not {_short(f.expected)}" for f in plain]
-            names, what = [field.name for field in plain], ", ".join(wrong)
-            findings.add(
-                "identity_mismatch", names, severity=severity, what=what, consequence=consequence
-            )
-        self._check_model({field.name for field in differing}, severity)
-        dims, lengths = stored.vector_dims, self.tables.lengths
-        others = [str(length) for length in lengths if length != dims]
-        if dims is not None and others:
-            said = ", ".join(others)
-            findings.add("dimensions_differ", [str(dims), *others], dimensions=dims, others=said)
-        tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
-        if layout.fts is not None and tokenizer != written:
-            both = [tokenizer, written]
-            findings.add("tokenizer_differs", both, tokenizer=tokenizer, written=written)
-
-    def _check_model(self, differing: set[str], severity: Severity) -> None:
-        config, stored, add = self.config, self.tables.identity.identity, self.findings.add
-        if config is None:
-            return
-        if stored.model == KEYWORD_ONLY_MODEL:
+            add(code, older, version=version, newest=CHUNKING_VERSION)
+        wrong = {
+            name: f"{name} {_short(field.stored)}, not {_short(field.expected)}"
+            for name, field in differing.items()
+            if name not in {*_VERSIONS, "vectorDims"} or field.note == _CONFIGURED_DIMS
+        }
+        # The length of vectors comes last.
+        names = sorted(wrong, key=lambda name: name == "vectorDims")
+        if wrong:
+            what = ", ".join(wrong[name] for name in names)
+            add("identity_mismatch", names, what=what, **follows)
+        if config is not None and stored.model == KEYWORD_ONLY_MODEL:
             if config.provider == "auto":
                 add("keyword_only_index", form="auto", severity=Severity.INFO)
             elif config.provider != NO_PROVIDER:
                 names = [config.provider]
                 add("keyword_only_index", names, severity=severity, provider=config.provider)
-        elif differing & {"model", "provider"}:
+        elif config is not None and differing.keys() & {"model", "provider"}:
             made = f"{stored.provider}/{stored.model}"
             configured = f"{config.provider}/{config.model or 'its default'}"
+            code, form = "model_differs", "text"
             if stored.provider == config.fallback and stored.provider != config.provider:
-                add("fallback_latched", [made, configured], made=made, wanted=configured)
-            else:
-                form = "no_fallback" if config.fallback == NO_PROVIDER else "text"
-                add("model_differs", [made, configured], form=form, made=made, wanted=configured)
+                code = "fallback_latched"
+            elif config.fallback == NO_PROVIDER:
+                form = "no_fallback"
+            add(code, [made, configured], form=form, made=made, wanted=configured)
+        dims, others = stored.vector_dims, [str(n) for n in self.tables.lengths]
+        others = [length for length in others if length != str(dims)]
+        if dims is not None and others:
+            names = [str(dims), *others]
+            add("dimensions_differ", names, dimensions=dims, others=", ".join(others))
+        tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
+        if layout.fts is not None and tokenizer != written:
+            both = [tokenizer, written]
+            add("tokenizer_differs", both, tokenizer=tokenizer, written=written)
 
     def _check_configuration(self) -> None:
         """Say what of the configuration cannot be used, or keeps this index from answering.
@@ -329,9 +321,9 @@ class _Audit(Struct):
 
     # --- the files ------------------------------------------------------------------------
 
-    def _compare_notes(self, enabled: bool) -> tuple[FileTruth, ...] | None:
+    def _compare_notes(self, enabled: bool, cancelled: Cancels) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
-        findings, workspace, cancelled = self.findings, self.target.workspace, self.cancelled
+        findings, workspace = self.findings, self.target.workspace
         if workspace is None:
             findings.add("workspace_unknown")
             return None
@@ -347,7 +339,6 @@ class _Audit(Struct):
             self.target,
             deep=self.deep,
             enabled=enabled,
-            cancelled=cancelled,
         )
         paths = _by_state(files)
         findings.add("files_stale", paths[FileState.STALE])
@@ -366,8 +357,6 @@ class _Audit(Struct):
         without_chunks = []
         suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
         for path in suspects[:_BLANK_READ]:
-            if cancelled():
-                raise Cancelled
             # Gone or locked since it was listed: the drift report has its own line for that.
             with suppress(OSError):
                 file = listing.files.get(path)

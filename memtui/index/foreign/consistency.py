@@ -1,26 +1,124 @@
-"""Consistency of an OpenClaw index in itself: its tables against one another."""
+"""Findings about an OpenClaw index, and its consistency: its tables against one another.
+
+The codes and words of findings are in `openclaw-findings.toml`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import asdict
 
-from memtui.errors import Cancelled
+from memtui.data import read_table
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, number
 from memtui.index.foreign import rows
-from memtui.index.foreign.findings import Findings, catalogue, listed
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import FileRow, StoredIdentity, parse_vector
-from memtui.model.status import Identity, IndexGeneration, ModelShare
-from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
+from memtui.model.status import (
+    AgentGets,
+    Finding,
+    Identity,
+    IndexGeneration,
+    ModelShare,
+    Severity,
+    Truth,
+)
+from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
+
+# --- findings ---------------------------------------------------------------------------------
+
+MAX_NAMES: Final = 200
+PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
+"""Whose search returns nothing while the index does not fit the configuration."""
+
+_PAUSED_BY: Final = frozenset({"identity_missing", "identity_unreadable", "identity_mismatch"})
+_GETS: Final[Mapping[str, AgentGets | None]] = {
+    "configuration_unreadable": None,
+    "search_disabled": "nothing",
+    "qmd_backend": "other",
+    "other_database_read": "other",
+    "identity_missing": "nothing",
+    "identity_unreadable": "nothing",
+    "identity_mismatch": "nothing",
+    "identity_newer": None,
+    "keyword_only_served": "keywords",
+}
+"""What counts first comes first."""
+
+
+catalogue: Final = partial(read_table, "openclaw-findings.toml")
+"""Read severity, words and query of every finding, by its code."""
+
+
+class Findings:
+    """Collects the findings of one examination, in order."""
+
+    def __init__(self) -> None:
+        self.items: list[Finding] = []
+
+    def add(
+        self,
+        code: str,
+        names: Iterable[str] = (),
+        *,
+        form: str = "text",
+        count: int | None = None,
+        severity: Severity | None = None,
+        **values: Any,
+    ) -> None:
+        """Add one finding, safe to show; nothing where its words are about things and none is.
+
+        `form` names the words where a code has several, `values` what they mention. `count` is
+        that of `names` when it is not given; names beyond `MAX_NAMES` are counted and left out.
+        """
+        entry, every = catalogue()[code], tuple(names)
+        words = entry[form]
+        if not every and count is None and ("{things}" in words or "{names}" in words):
+            return
+        count = len(every) if count is None else count
+        things = counted(count, entry.get("noun", ""), entry.get("plural", ""))
+        message = words.format(things=things, names=listed(every), **values)
+        self.items.append(
+            Finding(
+                code=code,
+                severity=severity or Severity(entry["severity"]),
+                message=safe_line(message),
+                names=tuple(safe_line(name) for name in every[:MAX_NAMES]),
+                count=count,
+            )
+        )
+
+
+def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
+    """Return what the agent's own search returns, and the code that keeps it from the same as here.
+
+    `None` where that is not known: the configuration cannot be read, or the index is newer than
+    memtui. Raises `ValueError` for a release without a profile.
+    """
+    pausing = known_release(release) in PAUSING_RELEASES
+    codes = {finding.code for finding in truth.findings}
+    for code, gets in _GETS.items():
+        if code in codes and (pausing or code not in _PAUSED_BY):
+            return gets, code
+    return "same", ""
+
+
+def listed(names: Iterable[str], shown: int = 3) -> str:
+    """Write the first names of a list, and how many more there are."""
+    every = tuple(names)
+    more = f" and {len(every) - shown:,} more" if len(every) > shown else ""
+    return safe_line(", ".join(every[:shown]) + more)
+
+
+# --- the tables -------------------------------------------------------------------------------
 
 DAMAGED: Final = -1
 """The dimensions of a vector that is neither a JSON array nor a blob of float64."""
@@ -48,11 +146,8 @@ _DIMENSIONS: Final = f"""CASE typeof(embedding)
 class StoredTables:
     """The tables of one index as they are read, each checked against the others."""
 
-    def __init__(
-        self, opened: Opened, findings: Findings, deep: bool, cancelled: Callable[[], bool]
-    ) -> None:
-        self._opened, self._findings = opened, findings
-        self._deep, self._cancelled = deep, cancelled
+    def __init__(self, opened: Opened, findings: Findings, deep: bool) -> None:
+        self._opened, self._findings, self._deep = opened, findings, deep
         self.unread: set[str] = set()
         """The parts that cannot be read."""
         self.identity = StoredIdentity(Identity(), True)
@@ -60,12 +155,9 @@ class StoredTables:
         self.chunks: dict[tuple[str, str], tuple[int, int]] = {}
         self.models: tuple[ModelShare, ...] = ()
         """The chunks of each model and vector length, largest first."""
-        self.integrity, self.vector_state = "not run", "unverified"
-
-    @property
-    def lengths(self) -> list[int]:
+        self.lengths: list[int] = []
         """The different lengths of the stored vectors."""
-        return sorted({share.dimensions for share in self.models if share.dimensions > 0})
+        self.integrity, self.vector_state = "not run", "unverified"
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -84,12 +176,8 @@ class StoredTables:
 
     def read(self, config: MemorySearchConfig | None) -> None:
         """Read every table; `config` is what the agent is configured for, where that is known."""
-        opened, findings, part, layout = (
-            self._opened,
-            self._findings,
-            self.part,
-            self._opened.layout,
-        )
+        opened, findings, part = self._opened, self._findings, self.part
+        layout = opened.layout
         with part(layout.meta):
             self.identity = rows.identity(opened)
         with part(layout.files):
@@ -107,7 +195,8 @@ class StoredTables:
         with part(layout.vec or "the vector table"):
             self.vector_state = self._check_vectors(config is None or config.vector_enabled)
         with part(layout.chunks):
-            self._check_scripts()
+            if layout.fts is not None and not layout.tokenizer.startswith("trigram"):
+                self._check_scripts()
         if layout.fts is not None:
             findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
         if layout.cache is not None:
@@ -169,6 +258,7 @@ class StoredTables:
                 for share in shares
             )
             self._findings.add("mixed_models", models, models=len(models), shares=shown)
+        self.lengths = sorted({share.dimensions for share in shares if share.dimensions > 0})
         lengths = [str(length) for length in self.lengths]
         if len(lengths) > 1:
             self._findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
@@ -180,28 +270,17 @@ class StoredTables:
 
         Reads the text of every chunk.
         """
-        layout = self._opened.layout
-        if layout.fts is None or layout.tokenizer.startswith("trigram"):
-            return
-        total, paths = 0, list[str]()
+        layout, total, paths = self._opened.layout, 0, list[str]()
         query = (
             f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
         )
         for batch in rows.pieces(self._opened, query, _BATCH):
-            if self._cancelled():
-                raise Cancelled
             total += len(batch)
             texts = ((path, text) for _, path, text in batch if isinstance(text, str))
             paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
-        if paths:
-            self._findings.add(
-                "cjk_words",
-                sorted(set(paths)),
-                count=len(paths),
-                total=total,
-                share=len(paths) / total,
-                tokenizer=layout.tokenizer,
-            )
+        names, share = sorted(set(paths)), len(paths) / max(total, 1)
+        values = {"total": total, "share": share, "tokenizer": layout.tokenizer}
+        self._findings.add("cjk_words", names, count=len(paths) or None, **values)
 
     # --- vectors --------------------------------------------------------------------------
 
@@ -257,8 +336,6 @@ class StoredTables:
             " WHERE rowid IN (SELECT value FROM json_each(?))"
         )
         for start in range(0, compared, _COMPARED_AT_ONCE):
-            if self._cancelled():
-                raise Cancelled
             part = places[start : start + _COMPARED_AT_ONCE]
             rowids = indexed.rowids[part].tolist()
             vectors = dict(zip(rowids, indexed.vectors[part], strict=True))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -16,15 +17,22 @@ from msgspec import Struct
 from memtui.errors import Cancelled
 from memtui.index.database import number
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.findings import Findings
+from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.index.transcripts.streams import registered_sessions
 from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import Glob, parts_below, said
-from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
+from memtui.memory.transcripts.openclaw_files import (
+    ARCHIVES,
+    REGISTRY,
+    RULES,
+    TranscriptRules,
+    file_kind,
+    is_listed,
+)
 from memtui.model import Reason
-from memtui.model.status import FileState, FileTruth, IndexGeneration
+from memtui.model.status import FileState, FileTruth
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import PREFIX, effective, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
@@ -137,7 +145,7 @@ def list_memory(
     except OSError as error:
         search.listing.problem = error.strerror or str(error)
     else:
-        search.list_extra_paths()
+        search.list_extra_paths(target.home)
     return search.listing
 
 
@@ -153,10 +161,9 @@ class _NoteSearch:
     ) -> None:
         self.listing = Listing()
         self._workspace = os.path.abspath(target.workspace or "")
-        self._home = target.home
         self._release = known_release(release)
         written = target.expected.search if target.expected is not None else MemorySearchConfig()
-        self._config = effective(written, release).search
+        self._config = effective(written, release)
         self._only = (only, os.path.realpath(only)) if only is not None else ()
         self._cancelled = cancelled
         self._seen: set[str] = set()
@@ -164,14 +171,10 @@ class _NoteSearch:
         self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
 
     def list_usual_places(self) -> None:
-        names = {_ROOT_FILE}
-        if self._release == "2026.2":
-            names.add(_LOWER_CASE)
-        if self._release == "2026.9":
-            names.add(_USER_FILE)
+        also = {"2026.2": _LOWER_CASE, "2026.9": _USER_FILE}.get(self._release)
         for name in sorted(os.listdir(self._workspace)):
             path = os.path.join(self._workspace, name)
-            if name in names and (os.path.islink(path) or not os.path.isdir(path)):
+            if name in {_ROOT_FILE, also} and (os.path.islink(path) or not os.path.isdir(path)):
                 self._walk(path, name, _Root(f"root file {name}"))
             elif name.endswith(".md") and os.path.isfile(path) and not os.path.islink(path):
                 why = Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
@@ -180,15 +183,15 @@ class _NoteSearch:
                 media = () if self._release == "2026.9" else self._media
                 self._walk(path, _FOLDER, _Root(f"{_FOLDER}/", (".md", *media)))
 
-    def list_extra_paths(self) -> None:
+    def list_extra_paths(self, home: Path | None) -> None:
         patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
         expands = self._release == "2026.9"
         seen: set[tuple[str, str]] = set()
         for written in self._config.extra_paths:
             text, pattern = written.strip(), patterns.get(written, "")
             path = os.path.abspath(os.path.join(self._workspace, text))
-            if expands and text.startswith("~") and self._home is not None:
-                path = str(expanded(text, self._home))
+            if expands and text.startswith("~") and home is not None:
+                path = str(expanded(text, home))
             if not text or (path, pattern) in seen:
                 continue
             seen.add((path, pattern))
@@ -224,21 +227,17 @@ class _NoteSearch:
                 if stat.S_ISLNK(state.st_mode):
                     if is_start or is_note_like or os.path.isdir(path):
                         self._leave(stored, Why.LINK, _target(path))
-                elif stat.S_ISDIR(state.st_mode):
-                    if name == _REPAIR_FOLDER and self._release != "2026.2" and not is_start:
-                        self._leave(stored, Why.REPAIR)
-                        continue
+                elif not stat.S_ISDIR(state.st_mode):
+                    self._take_file(path, stored, root, state)
+                elif name == _REPAIR_FOLDER and self._release != "2026.2" and not is_start:
+                    self._leave(stored, Why.REPAIR)
+                else:
                     prefix = "" if stored == "." else f"{stored}/"
                     for below in sorted(os.listdir(path), reverse=True):
                         place = os.path.join(path, below)
-                        if not self._only or any(
-                            parts_below(o, place) is not None for o in self._only
-                        ):
+                        leads = (parts_below(one, place) is not None for one in self._only)
+                        if not self._only or any(leads):
                             waiting.append((place, prefix + as_stored(below)))
-                elif path.endswith(root.suffixes):
-                    self._take_file(path, stored, root, state)
-                elif is_note_like:
-                    self._leave(stored, Why.NOT_MARKDOWN)
             except FileNotFoundError:
                 # Gone since it was listed.
                 continue
@@ -250,7 +249,10 @@ class _NoteSearch:
         below = as_stored(os.path.relpath(path, root.base)) if root.pattern else ""
         is_lower_case = path == os.path.join(self._workspace, _LOWER_CASE)
         effective_ids = os.access in os.supports_effective_ids
-        if not stat.S_ISREG(state.st_mode):
+        if not path.endswith(root.suffixes):
+            if path.lower().endswith(_NOTE_LIKE):
+                self._leave(stored, Why.NOT_MARKDOWN)
+        elif not stat.S_ISREG(state.st_mode):
             self._leave(stored, Why.NOT_REGULAR)
         elif root.pattern and not matches_glob(root.pattern, below):
             self._leave(stored, Why.PATTERN)
@@ -310,14 +312,13 @@ def compare_notes(
     *,
     deep: bool = False,
     enabled: bool = True,
-    cancelled: Cancels = never,
 ) -> tuple[FileTruth, ...]:
     """Compare the notes on disk with the rows of the source `memory`, by path.
 
     Nothing where no workspace is known. A file whose time (to the millisecond) and size are those
     of its row is taken as current without being read unless `deep`; others are hashed. Without a
     configuration nobody knows which extra paths there are: a row beyond the usual places is then
-    judged by its file alone. Raises `Cancelled`.
+    judged by its file alone.
     """
     if (workspace := target.workspace) is None:
         return ()
@@ -330,13 +331,12 @@ def compare_notes(
             unlisted[path] = DiskFile(path, place, root, state.st_size, mtime_ms)
 
     def judge(row: FileRow, file: DiskFile | None) -> Verdict:
-        if cancelled():
-            raise Cancelled
         left = listing.left_out.get(row.path)
         is_usual = row.path == _ROOT_FILE or row.path.startswith(f"{_FOLDER}/")
         is_outside = not is_usual and (left is None or left.why is Why.OUTSIDE)
-        is_judged = row.path not in unlisted or (is_outside and target.expected is None)
-        if file is not None and is_judged:
+        if file is not None and (
+            row.path not in unlisted or (is_outside and target.expected is None)
+        ):
             state, cause, reason = _note_verdict(file, row, deep)
             return state, cause, f"{reason}; from {file.root}"
         if left is not None and left.why is Why.UNREADABLE:
@@ -349,13 +349,12 @@ def compare_notes(
             return FileState.ORPHAN, Reason.OUTSIDE_ROOT, f"on disk, but {Why.OUTSIDE.phrase}"
         return FileState.ORPHAN, Reason.VANISHED, "no longer on disk"
 
-    truths = _compared(by_path, listing.files | unlisted, counts, MEMORY, enabled, judge)
-    truths += [
+    left_out = [
         FileTruth(path, MEMORY, FileState.SKIPPED, left.phrase, cause=left.why.reason)
         for path, left in listing.left_out.items()
         if path not in by_path
     ]
-    return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
+    return _compared(by_path, listing.files | unlisted, counts, MEMORY, enabled, judge, left_out)
 
 
 def _compared(
@@ -365,9 +364,10 @@ def _compared(
     source: str,
     enabled: bool,
     judge: Callable[[FileRow, DiskFile | None], Verdict],
-) -> list[FileTruth]:
-    """Pair rows with files of the same key, and say how each stands."""
-    truths = []
+    others: Iterable[FileTruth] = (),
+) -> tuple[FileTruth, ...]:
+    """Pair rows with files of the same key, and say how each stands, beside `others`; by path."""
+    truths = [*others]
     for key in {*rows, *files}:
         row, file = rows.get(key), files.get(key)
         path, in_index, chunks = file.path if file is not None else key, None, 0
@@ -384,7 +384,7 @@ def _compared(
             reason = f"no row in the index; from {files[key].root}"
         on_disk = moment(file.mtime_ms) if file is not None else None
         truths.append(FileTruth(path, source, state, reason, cause, chunks, on_disk, in_index))
-    return truths
+    return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
 
 
 def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
@@ -418,31 +418,23 @@ _TURN_MS: Final = 60_000.0
 _EARLIEST_MS: Final = 1e11
 
 
-def list_sessions(
-    opened: Opened, target: ForeignTarget, release: str, *, cancelled: Cancels = never
-) -> Listing | None:
+def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listing | None:
     """List the transcripts that count; `None` when there is no place to count them.
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    folder = files = None
+    rules, files = RULES[f"{PREFIX}{known_release(release)}"], None
+    folder = Path()
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
-    elif target.expected is not None:
-        # The database is at the usual place.
-        folder = opened.real.parent.parent
-        if opened.layout.generation is IndexGeneration.SIDECAR:
-            folder = folder / "agents" / target.expected.name
-        folder = folder / SESSIONS
-    if folder is not None:
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         with suppress(OSError):
-            files = _transcript_files(folder, release, cancelled)
-    in_rows = _transcript_rows(opened) if known_release(release) == "2026.9" else None
+            files = _transcript_files(folder, rules)
+    in_rows = _transcript_rows(opened) if rules.stores_agent else None
     if in_rows is not None:
         archived = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
         return Listing(archived | in_rows)
-    if folder is None or files is None:
+    if files is None:
         return None
     registered = registered_sessions(folder / REGISTRY)
     sessions = {name: name.removesuffix(".jsonl") for name in files if name.endswith(".jsonl")}
@@ -450,19 +442,15 @@ def list_sessions(
     return Listing(files, unregistered=tuple(unregistered))
 
 
-def _transcript_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile]:
-    rules = RULES[f"{PREFIX}{known_release(release)}"]
+def _transcript_files(folder: Path, rules: TranscriptRules) -> dict[str, DiskFile]:
     files: dict[str, DiskFile] = {}
-    for name in sorted(os.listdir(folder)):
-        if cancelled():
-            raise Cancelled
-        if is_listed(name, rules):
-            place = os.path.join(folder, name)
-            state, name = os.lstat(place), as_stored(name)
-            if stat.S_ISREG(state.st_mode):
-                path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
-                root = "the agent's transcripts"
-                files[name] = DiskFile(path, place, root, state.st_size, mtime_ms)
+    for name in filter(partial(is_listed, rules=rules), sorted(os.listdir(folder))):
+        place = os.path.join(folder, name)
+        state, name = os.lstat(place), as_stored(name)
+        if stat.S_ISREG(state.st_mode):
+            path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
+            root = "the agent's transcripts"
+            files[name] = DiskFile(path, place, root, state.st_size, mtime_ms)
     return files
 
 
@@ -510,5 +498,4 @@ def compare_sessions(
         return FileState.CURRENT, Reason.OK, same
 
     by_name = {row.path.rpartition("/")[2]: row for row in rows}
-    truths = _compared(by_name, sessions.files, counts, SESSIONS, enabled, judge)
-    return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
+    return _compared(by_name, sessions.files, counts, SESSIONS, enabled, judge)

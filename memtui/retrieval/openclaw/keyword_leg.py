@@ -244,17 +244,22 @@ class KeywordAnswer(Struct, frozen=True):
 
 
 class OpenClawKeywordLeg:
-    """Searches the keyword leg of one index as one release does; the connection's thread."""
+    """One search of the keyword leg of one index, as a release does it; the connection's thread.
+
+    `limit` is the release's candidate count.
+    """
 
     def __init__(
         self,
         connection: Connection,
         layout: Layout,
         release: Release,
+        scope: SearchScope,
+        limit: int = 0,
         mapping: ScoreMapping = ScoreMapping.SIGNED,
     ) -> None:
-        self._connection, self._layout = connection, layout
-        self._release, self._mapping = release, mapping
+        self._connection, self._layout, self._release = connection, layout, release
+        self._scope, self._limit, self._mapping = scope, limit, mapping
         self._refusal = ""
         self._paths = layout.paths_fts if release.has_paths else None
         self._tier = f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
@@ -269,16 +274,12 @@ class OpenClawKeywordLeg:
                 deterministic=True,
             )
 
-    def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
-        """Find the candidates of a query; `limit` is the release's candidate count.
-
-        Raises what SQLite raises, but for a search that it refuses.
-        """
-        self._refusal = ""
+    def search(self, query: str) -> KeywordAnswer:
+        """Find the candidates of a query; raises what SQLite raises, unless it refuses a search."""
         entire = trim(well_formed(query))
         searched = searched_part(entire)
         expand = self._when_thin if self._release.has_paths else self._expanded
-        hits, keywords = expand(searched, limit, scope)
+        hits, keywords = expand(searched)
         plan = self._plan(searched)
         return KeywordAnswer(
             tuple(hits),
@@ -289,18 +290,12 @@ class OpenClawKeywordLeg:
             shortened=searched != entire,
         )
 
-    def _expanded(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
+    def _expanded(self, query: str) -> tuple[list[KeywordHit], list[str]]:
         """Search the query, or each of its keywords, as releases up to 2026.7 do."""
-
-        def once(words: str) -> list[KeywordHit]:
-            return self._softly(partial(self.body_hits, words, limit, scope))
-
-        expansion, has_provider = self._release.expansion, scope.model is not None
+        expansion, has_provider = self._release.expansion, self._scope.model is not None
         is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
         if has_provider or not is_always:
-            hits = once(query)
+            hits = self._softly(self.body_hits, query)
             if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
                 return hits, []
         is_trigram = self._layout.tokenizer == TRIGRAM and not is_always
@@ -309,21 +304,24 @@ class OpenClawKeywordLeg:
             keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
         else:
             keywords = keywords or [query]
-        return _each_once([once(word) for word in keywords], expansion), keywords
+        lists = [self._softly(self.body_hits, word) for word in keywords]
+        return _each_once(lists, expansion), keywords
 
-    def _when_thin(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
+    def _when_thin(self, query: str) -> tuple[list[KeywordHit], list[str]]:
         """Search text and paths, and keywords beside a query that finds too little (2026.9)."""
-        exact = self._exact_paths(query, scope) if limit > 0 and query else []
+        limit, exact = self._limit, list[KeywordHit]()
+        if self._paths is not None and query:
+            # The release narrows the paths by patterns of its own, to the same rows.
+            named = f"{self._tier} > 0"
+            rows = self._best_paths(f"-{self._tier}", named, (query, query), EXACT_PATH_LIMIT)
+            exact = _path_hits(rows, query, lambda rank: 0.0)
 
         def both(words: str) -> list[KeywordHit]:
             """Body and path hits of `words`, ranked by the whole query."""
-            body = self.body_hits(words, limit, scope, ranking_query=query)
-            paths = self._path_hits(words, query, limit, scope, exact)
+            body, paths = self.body_hits(words, query), self._named_paths(words, query, exact)
             return limited(merged_hits([body, paths], query), limit)
 
-        hits = self._softly(partial(both, query))
+        hits = self._softly(both, query)
         if sum(not hit.tier for hit in hits) >= limit:
             return hits, []
         keywords = extract_keywords(query, trigram=self._layout.tokenizer == TRIGRAM)
@@ -331,13 +329,13 @@ class OpenClawKeywordLeg:
         by_query, by_keyword = (match_all(tokens(t)) or "" for t in (query, " ".join(keywords)))
         if not keywords or (hits and by_query.lower() == by_keyword.lower()):
             return hits, []
-        lists = [hits, *(self._softly(partial(both, word)) for word in keywords)]
+        lists = [hits, *(self._softly(both, word) for word in keywords)]
         return limited(merged_hits(lists, query), limit), keywords
 
-    def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
+    def _softly(self, search: Callable[[str], list[KeywordHit]], words: str) -> list[KeywordHit]:
         """Return what a search finds; nothing when SQLite refuses it, as in the program."""
         try:
-            return search()
+            return search(words)
         except Exception as error:
             if not is_refusal(error):
                 raise
@@ -346,26 +344,20 @@ class OpenClawKeywordLeg:
 
     # --- the text of chunks ---------------------------------------------------------------
 
-    def body_hits(
-        self, query: str, limit: int, scope: SearchScope, ranking_query: str | None = None
-    ) -> list[KeywordHit]:
-        """Find the best `limit` chunks, lowest `bm25()` first.
+    def body_hits(self, query: str, ranking_query: str | None = None) -> list[KeywordHit]:
+        """Find the best chunks, lowest `bm25()` first.
 
         `ranking_query` is what the boost compares with, where that is not the query itself. For a
         MATCH that SQLite refuses, substrings are searched where the release does so; raises what
         SQLite raises.
         """
         fts, plan, release = self._layout.fts, self._plan(query), self._release
-        if limit <= 0 or fts is None or plan.is_empty:
+        if fts is None or plan.is_empty:
             return []
-
-        def search(plan: KeywordPlan) -> list[tuple[int, float | None]]:
-            return self._body_rows(fts, plan, limit, scope)
-
         if release.match_failure:
-            rows, plan = _or_substrings(search, plan, tokens(query))
+            rows, plan = _or_substrings(self._body_rows, plan, tokens(query))
         else:
-            rows = search(plan)
+            rows = self._body_rows(plan)
         source = readable("source") if self._layout.legs_see_source else "NULL"
         columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
         sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
@@ -373,10 +365,9 @@ class OpenClawKeywordLeg:
         row_of = {row[0]: row[1:] for row in stored.fetchall()}
         hits = []
         for rowid, rank in rows:
-            *texts, start_line = row_of[rowid]
-            chunk_id, path, origin, text = map(text_of, texts)
-            if chunk_id is None or path is None or text is None:
+            if (row := _chunk_row(*row_of[rowid])) is None:
                 continue
+            chunk_id, path, source, line, text = row
             body = text.removeprefix(f"{path}\n")
             score = release.substring_score if rank is None else bm25_score(rank, self._mapping)
             boosted = score
@@ -384,8 +375,7 @@ class OpenClawKeywordLeg:
                 boosted = boosted_score(
                     ranking_query or query, path, body, score, normalised=release.has_paths
                 )
-            place = (chunk_id, path, origin or DEFAULT_SOURCE, whole(start_line))
-            hits.append(KeywordHit(*place, body, rank, score, boosted))
+            hits.append(KeywordHit(chunk_id, path, source, line, body, rank, score, boosted))
         return hits
 
     def _plan(self, query: str) -> KeywordPlan:
@@ -394,32 +384,29 @@ class OpenClawKeywordLeg:
             query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
         )
 
-    def conditions(self, plan: KeywordPlan, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
+    def conditions(self, plan: KeywordPlan) -> tuple[str, tuple[str, ...]]:
         """Return what a row fulfils beside the MATCH: SQL that begins with ` AND `, its values."""
-        substrings, terms = self._substrings(plan)
-        visible, values = self._visible(scope)
+        (substrings, terms), (visible, values) = self._substrings(plan), self._visible()
         return substrings + visible, (*terms, *values)
 
-    def _body_rows(
-        self, fts: str, plan: KeywordPlan, limit: int, scope: SearchScope
-    ) -> list[tuple[int, float | None]]:
-        substrings, terms = self._substrings(plan)
-        visible, values = self._visible(scope)
+    def _body_rows(self, plan: KeywordPlan) -> list[tuple[int, float | None]]:
+        """Read the rowids of the best rows with their `bm25()`; `None` without a MATCH."""
+        fts, limit, execute = self._layout.fts, self._limit, self._connection.execute
+        (substrings, terms), (visible, values) = self._substrings(plan), self._visible()
         if plan.match is None:
             sql = f"SELECT rowid, NULL FROM {fts} WHERE 1=1{substrings}{visible} LIMIT ?"
-            return list(self._connection.execute(sql, (*terms, *values, limit)))
+            return list(execute(sql, (*terms, *values, limit)))
         # The alias keeps FTS5 from sorting by itself: equal ranks stay in the order of rows.
         ranked = f"SELECT rowid, bm25({fts}) AS score FROM {fts} WHERE {fts} MATCH ?{substrings}"
         best = "ORDER BY score ASC LIMIT ?"
-        rows = list(self._connection.execute(f"{ranked} {best}", (plan.match, *terms, limit)))
+        rows = list(execute(f"{ranked} {best}", (plan.match, *terms, limit)))
         # What may be seen is read from the text's own row, for the best alone if that suffices.
         sql = f"SELECT rowid FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?)){visible}"
         rowids = json.dumps([rowid for rowid, _ in rows])
-        seen = {row[0] for row in self._connection.execute(sql, (rowids, *values))}
+        seen = {row[0] for row in execute(sql, (rowids, *values))}
         if len(seen) == len(rows) or len(rows) < limit:
             return [row for row in rows if row[0] in seen]
-        sql = f"{ranked}{visible} {best}"
-        return list(self._connection.execute(sql, (plan.match, *terms, *values, limit)))
+        return list(execute(f"{ranked}{visible} {best}", (plan.match, *terms, *values, limit)))
 
     def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
         if self._release.short_terms is ShortTerms.ALL:
@@ -429,34 +416,23 @@ class OpenClawKeywordLeg:
         patterns = [like_pattern(term) for term in plan.substrings]
         return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
 
-    def _visible(self, scope: SearchScope) -> tuple[str, list[str]]:
+    def _visible(self) -> tuple[str, tuple[str, ...]]:
         """Return the condition that a row belongs to what may be seen."""
-        layout, values = self._layout, []
-        sql = ""
-        if self._release.live_chunks_only:
-            sql += f" AND EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
+        layout, scope = self._layout, self._scope
+        sql, values = scope.visible("source", layout)
         if self._release.filters_by_model and scope.model is not None:
-            sql += " AND model = ?"
-            values.append(scope.model)
-        visible, sources = scope.visible("source", layout)
-        return sql + visible, [*values, *sources]
+            sql, values = f" AND model = ?{sql}", (scope.model, *values)
+        if self._release.live_chunks_only:
+            alive = f"EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
+            sql = f" AND {alive}{sql}"
+        return sql, values
 
     # --- paths, each for its first chunk (`searchPathKeyword`) ----------------------------
 
-    def _exact_paths(self, query: str, scope: SearchScope) -> list[KeywordHit]:
-        """Find the paths that a query names exactly; looks at every path."""
-        if self._paths is None:
-            return []
-        # The release narrows the paths by patterns of its own, to the same rows.
-        named, values = f"{self._tier} > 0", (query, query)
-        rows = self._best_paths(f"-{self._tier}", named, values, scope, EXACT_PATH_LIMIT)
-        return self._named_hits(rows, query, lambda rank: 0.0)
-
-    def _path_hits(
-        self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
-    ) -> list[KeywordHit]:
+    def _named_paths(self, words: str, query: str, exact: list[KeywordHit]) -> list[KeywordHit]:
         """Find paths that hold the words, beside `exact`, which the whole query names."""
-        if self._paths is None or limit <= 0:
+        fts = self._paths
+        if fts is None:
             return []
         tokenizer = self._layout.tokenizer
         forms = dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words)))
@@ -469,42 +445,38 @@ class OpenClawKeywordLeg:
             matched = match_all([term for term in terms if term.isascii()])
             substrings = tuple(term for term in terms if not term.isascii())
             plans += [KeywordPlan(matched, substrings)] if substrings else []
+
+        def rows_of(plan: KeywordPlan) -> list[tuple[object, ...]]:
+            condition, rank, values = "1=1", "0", tuple[str, ...]()
+            if plan.match is not None:
+                condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
+            for term in plan.substrings:
+                sql, terms = contains_condition(f"{fts}.path", term)
+                condition, values = condition + sql, (*values, *terms)
+            rows: list[tuple[object, ...]] = []
+            # Exact names and others apart, so that neither can use up the other's places.
+            for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", self._limit)):
+                named = f"{condition} AND {self._tier} {comparison}"
+                rows += self._best_paths(rank, named, (*values, query), most)
+            return rows
+
         lists = [exact]
-        search = partial(self._matching_paths, query=query, limit=limit, scope=scope)
         for plan in dict.fromkeys(plan for plan in plans if not plan.is_empty):
-            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
+            rows, used = _or_substrings(rows_of, plan, tokens_with_marks(words))
             by_rank = partial(bm25_score, mapping=self._mapping)
             score = by_rank if used.match is not None else lambda rank: 1.0
-            lists.append(self._named_hits(rows, query, score))
+            lists.append(_path_hits(rows, query, score))
         named = {hit.id for hit in exact}
         hits = merged_hits(lists, query)
         others = [hit for hit in hits if not hit.tier]
-        return [*(hit for hit in hits if hit.id in named), *others[:limit]]
-
-    def _matching_paths(
-        self, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
-    ) -> list[tuple[object, ...]]:
-        fts = self._paths
-        condition, rank = "1=1", "0"
-        values: tuple[str, ...] = ()
-        if plan.match is not None:
-            condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
-        for term in plan.substrings:
-            sql, terms = contains_condition(f"{fts}.path", term)
-            condition, values = condition + sql, (*values, *terms)
-        rows: list[tuple[object, ...]] = []
-        # Exact names and others apart, so that neither can use up the other's places.
-        for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", limit)):
-            named = f"{condition} AND {self._tier} {comparison}"
-            rows += self._best_paths(rank, named, (*values, query), scope, most)
-        return rows
+        return [*(hit for hit in hits if hit.id in named), *others[: self._limit]]
 
     def _best_paths(
-        self, score: str, condition: str, values: Sequence[str], scope: SearchScope, limit: int
+        self, score: str, condition: str, values: Sequence[str], limit: int
     ) -> list[tuple[object, ...]]:
         """Read the paths with the lowest score that have a chunk, each with its first chunk."""
         fts, chunks = self._paths, self._layout.chunks
-        visible, sources = scope.visible(f"{fts}.source", self._layout)
+        visible, sources = self._scope.visible(f"{fts}.source", self._layout)
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
         # Chunks are read for the best paths alone.
         sql = f"""
@@ -522,16 +494,23 @@ class OpenClawKeywordLeg:
             ORDER BY best.score ASC, best.path ASC, best.source ASC"""
         return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
 
-    def _named_hits(
-        self, rows: Iterable[Sequence[Any]], query: str, score: Callable[[float], float]
-    ) -> list[KeywordHit]:
-        """Return the hits of rows; one that cannot be a chunk is left out."""
-        hits = []
-        for *texts, start_line, rank in rows:
-            chunk_id, path, source, text = map(text_of, texts)
-            if chunk_id is None or path is None or text is None:
-                continue
-            worth, tier = score(rank), exact_path_tier(query, path)
-            place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
-            hits.append(KeywordHit(*place, text, None, 0.0, worth, worth, tier, has_body=False))
-        return hits
+
+def _path_hits(
+    rows: Iterable[Sequence[Any]], query: str, score: Callable[[float], float]
+) -> list[KeywordHit]:
+    hits = []
+    for *stored, rank in rows:
+        if (row := _chunk_row(*stored)) is not None:
+            worth, tier = score(rank), exact_path_tier(query, row[1])
+            hits.append(KeywordHit(*row, None, 0.0, worth, worth, tier, has_body=False))
+    return hits
+
+
+def _chunk_row(
+    chunk_id: object, path: object, source: object, text: object, start_line: object
+) -> tuple[str, str, str, int, str] | None:
+    """Return id, path, source, first line and text of a row; `None` where it can be no chunk."""
+    name, place, body = text_of(chunk_id), text_of(path), text_of(text)
+    if name is None or place is None or body is None:
+        return None
+    return name, place, text_of(source) or DEFAULT_SOURCE, whole(start_line), body

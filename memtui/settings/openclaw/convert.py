@@ -16,6 +16,7 @@ from memtui.settings.openclaw.releases import (
     Release,
     effective,
     has_no_effect,
+    ignored_keys,
     known_release,
     layout_of,
 )
@@ -83,8 +84,8 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     release without a profile.
     """
     rules_release = known_release(release)
-    in_effect = effective(agent.search, rules_release)
-    search = in_effect.search
+    search = effective(agent.search, rules_release)
+    ignored = ignored_keys(agent.search, rules_release)
     settings: dict[str, Any] = {}
     sources: dict[str, str] = {}
     cannot: list[str] = []
@@ -115,7 +116,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
             for path in search.extra_paths
         )
         put("memory.extra_paths", paths, "extraPaths")
-    written = search.set_keys - set(in_effect.ignored)
+    written = search.set_keys - set(ignored)
     if "sync.watch" in written:
         put("index.watch", search.sync_watch, "sync.watch")
     if "sync.watchDebounceMs" in written:
@@ -131,7 +132,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         cannot.append("enabled false: memtui searches all the same")
     if "sessions" in search.sources:
         cannot.append("sources sessions: memtui's own index has no transcripts")
-    cannot += [f"{name}: has no effect in OpenClaw {rules_release}" for name in in_effect.ignored]
+    cannot += [f"{name}: has no effect in OpenClaw {rules_release}" for name in ignored]
     taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
     rest = sorted(written - taken - _QUIET)
     if rest:
@@ -159,7 +160,7 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     that differ from it. Raises `ValueError` for a release without a profile.
     """
     rules_release = known_release(release)
-    defaults = effective(MemorySearchConfig(), rules_release).search
+    defaults = effective(MemorySearchConfig(), rules_release)
     days = ranking.decay.half_life_days
     values = {
         "max_results": min(MAX_CANDIDATES, max(1, ranking.k)),

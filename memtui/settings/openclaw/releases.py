@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.data import read_table
@@ -43,24 +42,16 @@ def release_rules() -> Mapping[Release, Mapping[str, Any]]:
     return {release: _tables()[release] for release in RELEASES}
 
 
-class Effective(Struct, frozen=True):
-    """A configuration as a release acts on it, and the written keys that it takes no notice of."""
-
-    search: MemorySearchConfig
-    ignored: tuple[str, ...]
-
-
-def effective(config: MemorySearchConfig, release: str) -> Effective:
+def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
     """Put the values that hold in `release` in the place of those that are written.
 
     Provider `auto` (also: none written) is `openai` from 2026.6 on, and the model is the
     provider's default where none is written and the provider is known. Raises `ValueError` for a
     release without a profile.
     """
-    rules_release = known_release(release)
-    left_out = {key.field: key.name for key in KEYS if has_no_effect(key.name, rules_release)}
-    base = MemorySearchConfig()
-    values = {field: getattr(base, field) for field in left_out}
+    rules_release, base = known_release(release), MemorySearchConfig()
+    unused = [key.field for key in KEYS if has_no_effect(key.name, rules_release)]
+    values = {field: getattr(base, field) for field in unused}
     for field, value in release_rules()[rules_release]["fixed"].items():
         values[field] = tuple(value) if isinstance(value, list) else value
     if not (config.session_memory or rules_release == "2026.9"):
@@ -69,14 +60,16 @@ def effective(config: MemorySearchConfig, release: str) -> Effective:
     if provider == "auto" and rules_release in {"2026.7", "2026.9"}:
         provider = "openai"
     # A model is stored without the provider in front of it.
-    model = config.model
-    for prefix in _tables()["providers"].get(provider, {}).get("prefixes", ()):
-        if model.startswith(prefix):
-            model = model.removeprefix(prefix)
-            break
-    ignored = tuple(name for name in left_out.values() if name in config.set_keys)
-    model = model or default_model(provider)
-    return Effective(replace(config, **values, provider=provider, model=model), ignored)
+    prefixes = _tables()["providers"].get(provider, {}).get("prefixes", ())
+    prefix = next((one for one in prefixes if config.model.startswith(one)), "")
+    model = config.model.removeprefix(prefix) or default_model(provider)
+    return replace(config, **values, provider=provider, model=model)
+
+
+def ignored_keys(config: MemorySearchConfig, release: str) -> tuple[str, ...]:
+    """Return the written keys of which a release takes no notice, in the order of `KEYS`."""
+    names = (key.name for key in KEYS if has_no_effect(key.name, release))
+    return tuple(name for name in names if name in config.set_keys)
 
 
 def has_no_effect(key: str, release: str) -> bool:
@@ -165,7 +158,7 @@ def expected_identity(
     neither sources, scope nor tokenizer. Raises `ValueError` for a release without a profile.
     """
     rules_release = known_release(release)
-    config = effective(search, rules_release).search
+    config = effective(search, rules_release)
     oldest, newest = rules_release == "2026.2", rules_release == "2026.9"
     # A local model is stored under names of its own.
     model = None if config.provider in {"auto", "local"} else config.model or None
