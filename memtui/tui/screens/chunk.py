@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -32,7 +31,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs as glyphs_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.screens.common import TALL, WIDE, after_refresh
+from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
@@ -70,7 +69,9 @@ class ChunkScreen(Screen[None]):
     """The text gets the keys; what Textual would choose could come to the front before it."""
     BINDING_GROUP_TITLE = "Chunk"
     BINDINGS: ClassVar[list[BindingType]] = bindings("chunk")
+    action_part = act_on_part
 
+    parts = query_one(PartLine)
     text = query_one("#text", LineView)
     like = query_one("#like", RowList)
     terms = query_one("#terms", RowList)
@@ -89,16 +90,14 @@ class ChunkScreen(Screen[None]):
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
-        self._problems = {"record": "", "like": "", "queries": ""}
-        """What went wrong as these were read."""
+        self._problem = ""
+        """What could not be read last, and why."""
         self._asking = LongTask(self, "ask the queries")
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
         """Whether the index changed: it is read again soon, or when the screen is in front."""
-        self._front = "text"
         self._sort = next(iter(SORTS))
-        self._shown_text: SideText | None = None
 
     @property
     def chunk(self) -> Chunk | None:
@@ -113,8 +112,9 @@ class ChunkScreen(Screen[None]):
         return next((one for one in alike if one.chunk.id == chunk_id), None)
 
     def compose(self) -> ComposeResult:
-        for name in ("place", "note", "sections"):
-            yield Static(id=f"chunk-{name}", markup=False)
+        yield Static(id="chunk-place", markup=False)
+        yield Static(id="chunk-note", markup=False)
+        yield PartLine(SECTIONS, "text")
         like, *lists = (
             RowList(id=name, marker=self.glyphs.marker, secondary=True, classes="part")
             for name in ("like", "terms", "queries")
@@ -134,20 +134,14 @@ class ChunkScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.text.border_title = Content("Text")
-        self._bring_to_front(self._front)
+        self.parts.show("text")
         self.text.focus()
         self._subscription = follow_index(self, self.content_changed)
-        self._show()
         self.load()
 
     def on_unmount(self) -> None:
         self._asking.stop()
         self._subscription.close()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Show one part at a time where there is no room for more."""
-        self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
-        self._show()
 
     # --- reading the index ----------------------------------------------------------------------
 
@@ -163,9 +157,9 @@ class ChunkScreen(Screen[None]):
                 return record, None
             return None, chunk_near(engine.browse.chunks_of(before.path), before)
 
-        def take(record: ChunkRecord | None, successor: Chunk | None, problem: str = "") -> None:
-            self._problems["record"], self.successor = problem, successor
-            self.is_gone = record is None and not problem
+        def take(reading: tuple[ChunkRecord | None, Chunk | None]) -> None:
+            record, self.successor = reading
+            self.is_gone, self._problem = record is None, ""
             self.record = record or self.record
             self._show()
             if record is not None:
@@ -173,24 +167,22 @@ class ChunkScreen(Screen[None]):
                 look(
                     lambda: engine.browse.neighbours(chunk_id),
                     take_neighbours,
-                    lambda error: take_neighbours(self.neighbours, error),
                     description="find what is like a chunk",
                 )
 
-        def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
-            self.neighbours, self._problems["like"] = neighbours, problem
+        def take_neighbours(neighbours: Neighbours) -> None:
+            self.neighbours = neighbours
             self._show()
             # The queries are asked once, and not where that sends them away.
             if not self._was_asked and not query_address(engine):
                 self._ask()
 
-        look = partial(in_background, self, group="chunk", exclusive=True)
-        look(
-            read,
-            lambda answer: take(*answer),
-            lambda error: take(None, None, error),
-            description="read a chunk",
-        )
+        look = partial(in_background, self, failed=self._fail, group="chunk", exclusive=True)
+        look(read, take, description="read a chunk")
+
+    def _fail(self, error: str) -> None:
+        self._problem = f"cannot be read: {safe_line(error)}"
+        self._show()
 
     def content_changed(self) -> None:
         """Read it again soon."""
@@ -214,20 +206,21 @@ class ChunkScreen(Screen[None]):
             return
 
         def progressed(done: int, total: int) -> None:
-            self._progress, self._problems["queries"] = (done, total), ""
+            self._progress = done, total
             self._show_queries()
 
-        def take(answered: Sequence[AnsweredQuery] | None, problem: str = "") -> None:
-            self.answered, self._problems["queries"] = answered, problem
-            self._show_queries()
+        def take(answered: Sequence[AnsweredQuery]) -> None:
+            self.answered = answered
+            self._show()
 
+        self._problem = ""
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
             lambda cancelled, report: engine.browse.answered_queries(
                 self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
             ),
             take,
-            lambda error: take(self.answered, error),
+            self._fail,
             progressed,
         )
         progressed(0, len(queries))
@@ -241,24 +234,21 @@ class ChunkScreen(Screen[None]):
 
     # --- what is shown --------------------------------------------------------------------------
 
+    @on(events.Resize)
     def _show(self) -> None:
         """Draw what the index holds about the chunk, and what is like it."""
         record, glyphs, engine = self.record, self.glyphs, app_of(self).engine
-        note, place = "", Content.styled(safe_line(self.chunk_id), "bold")
-        if self._problems["record"]:
-            note = f"cannot be read: {safe_line(self._problems['record'])}"
-        elif self.is_gone and record is None:
+        note, place = self._problem, Content.styled(safe_line(self.chunk_id), "bold")
+        if not note and self.is_gone and record is None:
             note = "no such chunk in the index · esc back"
-        elif self.is_gone and self.successor is None:
+        elif not note and self.is_gone:
             note = "gone from the index, as its whole file is · esc back"
-        elif self.is_gone and (now := self.successor) is not None:
-            lines = citation("", now.start_line, now.end_line).removeprefix("#")
-            note = f"gone from the index · f shows what stands there now: {lines}"
+            if (now := self.successor) is not None:
+                lines = citation("", now.start_line, now.end_line).removeprefix("#")
+                note = f"gone from the index · f shows what stands there now: {lines}"
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
-        rows: list[Row] = []
-        empty = safe_line(self._problems["like"])
         if record is not None and engine is not None:
             section = record_section(record, engine.now())
             place = Content.styled(safe_line(section.title), "bold $primary")
@@ -281,25 +271,24 @@ class ChunkScreen(Screen[None]):
             self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
             self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
         self.query_one("#chunk-place", Static).update(place)
+        rows: list[Row] = []
         if self.neighbours is not None and record is not None:
             rarest = [term.term for term in record.terms[:_WORDS]]
             for one in neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
                 rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
-        elif not empty and not self.is_gone:
-            empty = f"{glyphs.ellipsis} looking for what is like it"
+        empty = "" if note else f"{glyphs.ellipsis} looking for what is like it"
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Like it")
-        keys = "" if self.size.width < 60 else "⏎ its view · d difference"
-        self.like.border_subtitle = Content(keys)
+        self.like.border_subtitle = Content("⏎ its view · d difference")
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
         """Draw the text with these words marked."""
         if (chunk := self.chunk) is not None:
             side = SideText(chunk.path, chunk.start_line, chunk.text)
-            again, self._shown_text = side == self._shown_text, side
-            self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
+            # Another text would be another chunk.
+            self.text.lay_out(lambda width: one_text(side, width, terms), again=True)
 
     def _show_queries(self) -> None:
         """Draw the queries that it answers, why there are none, and how far the asking is."""
@@ -307,12 +296,11 @@ class ChunkScreen(Screen[None]):
         history = app_of(self).search_screen.notes.queries
         number = fmt.counted(len(history), "query", "queries")
         empty = progress = style = ""
-        if self._problems["queries"]:
-            empty = f"{self.glyphs.problem} {safe_line(self._problems['queries'])} · a tries again"
-        elif not history:
+        if not history:
             empty = "no queries in the history yet"
         elif self.answered is not None:
             empty = f"in the top k of none of {number}"
+            progress = f"of {number} · ⏎ asks it" if answered else f"of {number}"
         elif not is_asking and not self.is_gone:
             address = query_address(app_of(self).engine)
             where = f"(sends them to {address})" if address else "of the history"
@@ -322,53 +310,30 @@ class ChunkScreen(Screen[None]):
             progress, style = f"asking {done} of {total} · a stops", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
             progress, style = "before the last change · a asks again", "$state-warn"
-        elif self.answered is not None:
-            progress = f"of {number} · ⏎ asks it" if answered else f"of {number}"
         rows = rows_of(queries_section("", answered), [one.query for one in answered], self.glyphs)
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
         self.answers.border_title = Content(f"Queries that it answers{count}")
         self.answers.border_subtitle = Content.styled(progress, style)
-        self._name_sections()
-        self.refresh_bindings()
-
-    def _name_sections(self) -> None:
-        """Name the parts in one line, where one is shown at a time."""
         alike = (one for kind in KINDS for one in getattr(self.neighbours, kind, ()))
         counts = {
             "terms": len(self.record.terms) if self.record is not None else 0,
             "like": len({one.chunk.id for one in alike}),
-            "queries": len(self.answered or ()),
+            "queries": len(answered),
         }
-        parts = []
-        for name, title in SECTIONS.items():
-            number = f" {fmt.count(counts[name])}" if counts.get(name) else ""
-            style = "bold reverse" if name == self._front else ""
-            parts.append(Content.styled(f" {title}{number} ", style))
-        self.query_one("#chunk-sections", Static).update(Content(" ").join(parts))
-
-    # --- the parts ------------------------------------------------------------------------------
-
-    def _bring_to_front(self, name: str) -> None:
-        """Show a part and the boxes around it, where one is shown at a time."""
-        self._front = name
-        front = [self.query_one(f"#{name}"), *self.query_one(f"#{name}").ancestors]
-        for widget in self.query("#facts, #text, .part"):
-            widget.set_class(widget in front, "-front")
-        self._name_sections()
+        self.parts.entitle(
+            {
+                name: f"{title} {fmt.count(counts[name])}" if counts.get(name) else title
+                for name, title in SECTIONS.items()
+            }
+        )
+        self.refresh_bindings()
 
     @on(events.DescendantFocus)
     def part_entered(self, event: events.DescendantFocus) -> None:
-        """Show the part that got the keys."""
-        if (name := event.widget.id or "") in SECTIONS:
-            self._bring_to_front(name)
+        """Show the part that got the keys, with its words marked in the text."""
+        if self.parts.follow(event.widget):
             self._mark_words()
-
-    def action_section(self, step: int) -> None:
-        names = list(SECTIONS)
-        self._bring_to_front(names[(names.index(self._front) + step) % len(names)])
-        # Another part may be in front by then.
-        after_refresh(self, lambda: self.query_one(f"#{self._front}").focus())
 
     @on(RowList.Chosen)
     def _mark_words(self) -> None:
@@ -390,12 +355,6 @@ class ChunkScreen(Screen[None]):
             return has_chunk or None
         return action != "difference" or (has_chunk and self.neighbour is not None) or None
 
-    def worded(self, binding: Binding) -> Binding:
-        """Say what a key does just now."""
-        if binding.action == "ask" and self._asking.is_running:
-            return replace(binding, description="stop asking")
-        return binding
-
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Open the view of a neighbour, ask a query, or go to a term in the text."""
@@ -406,7 +365,7 @@ class ChunkScreen(Screen[None]):
             app_of(self).run_query(message.row_id)
         elif message.row_list is self.terms:
             self._show_text((message.row_id,))
-            self._bring_to_front("text")
+            self.parts.show("text")
             self.call_after_refresh(self.text.focus)
 
     def action_follow(self) -> None:

@@ -1,12 +1,15 @@
-"""Functions that all screens use: classes of their size, closing, actions of their parts."""
+"""What screens have in common: classes of their size, parts shown one at a time, closing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from textual.app import App
+from textual.content import Content
 from textual.screen import Screen, ScreenResultType
+from textual.widget import Widget
+from textual.widgets import Static
 
 WIDE, HUGE, TALL = 100, 160, 30
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
@@ -28,6 +31,49 @@ def size_classes(screen: Screen[Any]) -> dict[str, bool]:
         reached = max((at for at, _ in breakpoints or () if at <= cells), default=None)
         classes |= {name: at == reached for at, name in breakpoints or ()}
     return classes
+
+
+class PartLine(Static):
+    """The parts of a screen by name in one line, for where only one of them is shown at a time.
+
+    The part in front and the boxes around it have the class `-front`; all of them are of the class
+    `part`.
+    """
+
+    def __init__(self, titles: Mapping[str, str], front: str) -> None:
+        """`titles` are by the id of each part, in the order of Tab."""
+        super().__init__(markup=False)
+        self._titles, self.front = titles, front
+
+    def entitle(self, titles: Mapping[str, str]) -> None:
+        """Give the parts other titles."""
+        self._titles = titles
+        line = Content(" ").join(
+            Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
+            for name, title in titles.items()
+        )
+        self.update(line, layout=False)
+
+    def show(self, name: str) -> None:
+        """Bring a part to the front."""
+        self.front = name
+        front = self.screen.query_one(f"#{name}").ancestors_with_self
+        for widget in self.screen.query(".part"):
+            widget.set_class(widget in front, "-front")
+        self.entitle(self._titles)
+
+    def follow(self, focused: Widget) -> bool:
+        """Bring the part that got the keys to the front; false for what is no part."""
+        if (name := focused.id or "") in self._titles:
+            self.show(name)
+        return name in self._titles
+
+    def step(self, step: int) -> None:
+        """Give the keys to the next or the previous part."""
+        names = list(self._titles)
+        self.show(names[(names.index(self.front) + step) % len(names)])
+        # Another part may be in front by then.
+        after_refresh(self.screen, lambda: self.screen.query_one(f"#{self.front}").focus())
 
 
 def is_open(screen: Screen[Any]) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
+from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -27,8 +27,9 @@ from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
-from memtui.tui.screens.common import after_refresh
+from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen, ask_to_rebuild
 from memtui.tui.widgets.index_status import (
     LABEL,
@@ -43,7 +44,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.app import MemtuiApp
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500
@@ -53,24 +53,6 @@ FILE_ORDER = (*(state for state in FileState if state is not FileState.CURRENT),
 DRIFTED = "drifted"
 _METER_CELLS = 48
 _STATE = 13
-
-Entry = tuple[Row, str, Callable[[], Sequence[Content]]]
-"""One row of a list, and title and text of what Enter shows of it."""
-
-
-class Listing(Struct, frozen=True):
-    """One list of the screen."""
-
-    entries: Sequence[Entry] = ()
-    total: int = 0
-    """Entries with those that are left out."""
-    attention: int = 0
-    """Entries that somebody should look at, told where one list is shown at a time."""
-    note: str = ""
-    """Said beside the title."""
-    empty: str = "none"
-    """Said where there is no entry."""
-    footer: Content | str = ""
 
 
 class IndexScreen(Screen[None]):
@@ -84,35 +66,37 @@ class IndexScreen(Screen[None]):
     """The lists, by their names in the report."""
     FIRST: ClassVar[str] = "facts"
     """The part that has the keys to begin with."""
+    action_part = act_on_part
+
+    parts = query_one(PartLine)
 
     def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self.front = self.FIRST
-        """The part that is shown where there is room for one."""
         self.state_filter = ""
         """A state of files, `drifted`, or empty for all files of an agent's index."""
-        self._listings: Mapping[str, Listing] = {}
+        self._rows: dict[str, Sequence[ReportRow | FileTruth]] = {}
+        """What the rows of each list are about."""
         self._listed: object = None
         """The status of the lists that are shown: they are drawn anew for another one."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="index-state", markup=False)
-        yield Static(id="index-parts", markup=False)
-        with VerticalScroll(id="facts", classes="index-part"), Container(id="index-columns"):
+        yield PartLine({name: name for name in ("facts", *self.LEFT, *self.RIGHT)}, self.FIRST)
+        with VerticalScroll(id="facts", classes="part"), Container(id="index-columns"):
             yield Facts(label_width=LABEL, id="index-first")
             yield Facts(label_width=LABEL, id="index-second")
-        with Container(id="index-body"):
+        with Container(id="index-body", classes="part"):
             for side in (self.LEFT, self.RIGHT):
-                with Vertical(classes="index-side"):
+                with Vertical(classes="index-side part"):
                     for name in side:
-                        rows = RowList(id=name, marker=self.glyphs.marker, gap=0, secondary=True)
-                        yield rows.add_class("index-part")
+                        marker = self.glyphs.marker
+                        yield RowList(id=name, marker=marker, gap=0, secondary=True, classes="part")
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one("#facts").border_title = "Index"
-        self._bring_to_front(self.FIRST)
+        self.parts.show(self.FIRST)
         # Not before it is displayed, where one part is shown at a time.
         self.call_after_refresh(self.query_one(f"#{self.FIRST}").focus)
         after_refresh(self, self.refresh_status)
@@ -121,7 +105,7 @@ class IndexScreen(Screen[None]):
     @property
     def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return cast("MemtuiApp", self.app).engine
+        return app_of(self).engine
 
     def _tick(self) -> None:
         if self.is_current:
@@ -150,93 +134,94 @@ class IndexScreen(Screen[None]):
         about = status.pending, status.skipped, status.errors, status.foreign
         listed = (*about, self.state_filter, now.minute)
         if listed != self._listed:
-            self._listed, self._listings = listed, self.make_listings(status, now)
-            for name, listing in self._listings.items():
-                widget = self.query_one(f"#{name}", RowList)
-                rows = [row for row, _, _ in listing.entries]
-                empty = Content.styled(f" {listing.empty}", fmt.MUTED)
-                widget.set_rows(rows or [Row("", partial(fmt.fit, empty))], widget.chosen_id)
-                count = f"{fmt.count(listing.total)}{listing.note}" if rows else ""
-                widget.border_title = Content(f"{name.capitalize()}  {count}")
-                widget.border_subtitle = listing.footer
-        self._name_parts()
+            self._listed = listed
+            self._fill_lists(status, now)
 
-    def _name_parts(self) -> None:
-        """Write the line that names the parts, for where one is shown at a time."""
-        parts = {"facts": "Facts"}
-        for name, listing in self._listings.items():
-            parts[name] = f"{name.capitalize()} {listing.attention or ''}".rstrip()
-        self.query_one("#index-parts", Static).update(
-            Content(" ").join(
-                Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
-                for name, title in parts.items()
-            )
-        )
-
-    def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
-        """Return the lists by name: the rows of the report's sections."""
+    def _fill_lists(self, status: IndexStatus, now: datetime) -> None:
+        """Show the rows of the report's sections, and of an agent's index every file."""
         sections = {section.id: section.rows for section in status_sections(status, now)}
-        listings = {}
+        foreign, empty, titles = status.foreign, "none", {"facts": "Facts"}
+        truth = foreign.truth if foreign is not None else None
+        if foreign is not None and truth is None:
+            empty = "examining…" if foreign.examining else "not examined: s examines"
         for name in (*self.LEFT, *self.RIGHT):
-            rows = sections.get(name, ())
-            entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
-            total = status.pending_count if name == "pending" else len(rows)
-            wrong = {"coverage": 0, "identity": sum(row.tone is Tone.ERROR for row in rows)}
-            listings[name] = Listing(entries, total, wrong.get(name, total))
-        return listings
+            widget = self.query_one(f"#{name}", RowList)
+            listed: Sequence[ReportRow] = sections.get(name, ())
+            about: Sequence[ReportRow | FileTruth] = listed
+            attention = total = status.pending_count if name == "pending" else len(listed)
+            note = ""
+            if name == "identity":
+                attention = sum(row.tone is Tone.ERROR for row in listed)
+            elif name == "coverage":
+                attention = 0
+            elif name == "files" and truth is not None:
+                total, attention = len(truth.files), len(truth.drifted)
+                about, note = self._filtered(truth.files), ""
+                if self.state_filter:
+                    only = self.state_filter.replace("_", " ")
+                    note = f"  only {only} ({fmt.count(len(about))})"
+                note += f"  first {fmt.count(SHOWN)} shown" if len(about) > SHOWN else ""
+                counter = Counter(file.state for file in truth.files)
+                widget.border_subtitle = Content("  ").join(
+                    file_state(state, self.glyphs, f"{fmt.count(counter[state])} ")
+                    for state in FILE_ORDER
+                    if counter[state]
+                )
+            self._rows[name] = about = about[:SHOWN]
+            rows = [
+                Row(f"{one.source}:{one.path}", partial(file_line, one, self.glyphs))
+                if isinstance(one, FileTruth)
+                else Row(str(at), partial(self._line, name, one), 0 if name == "findings" else 1)
+                for at, one in enumerate(about)
+            ]
+            widget.set_rows(rows, widget.chosen_id, empty=empty)
+            count = f"{fmt.count(total)}{note}" if rows else ""
+            widget.border_title = Content(f"{name.capitalize()}  {count}")
+            titles[name] = f"{name.capitalize()} {attention or ''}".rstrip()
+        self.parts.entitle(titles)
 
-    def _entry(self, name: str, at: int, row: ReportRow) -> Entry:
-        """Return a row with a glyph for its tone; what it is about is told on Enter."""
-        glyphs, text, wraps = self.glyphs, safe_line(row.cells[-1]), name == "findings"
+    def _filtered(self, files: Sequence[FileTruth]) -> Sequence[FileTruth]:
+        states = FILE_ORDER[:3] if self.state_filter == DRIFTED else FILE_ORDER
+        shown = [
+            file
+            for file in files
+            if file.state in states and self.state_filter in ("", DRIFTED, file.state.value)
+        ]
+        return sorted(shown, key=lambda file: FILE_ORDER.index(file.state))
+
+    def _line(self, name: str, row: ReportRow, width: int) -> Content:
+        """Draw a row of the report with a glyph for its tone; the names behind it are counted."""
+        glyphs = self.glyphs
         marks = {Tone.OK: glyphs.passed, Tone.WARN: glyphs.degraded, Tone.ERROR: glyphs.error}
         # What is neither right nor wrong.
         mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
         head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
         aside = f"  ⏎ {fmt.count(row.count)}" if row.names else ""
-        shown = Content.assemble(text, (aside, fmt.MUTED))
-
-        def draw(width: int) -> Content:
-            room = max(width - 3, 8)
-            lines = shown.wrap(room) if wraps else [fmt.fit(shown, room)]
-            return head + Content("\n   ").join(lines)
-
-        detail = [Content(text), *(Content(f"  {safe_line(one)}") for one in row.names)]
-        if row.count > len(row.names) > 0:
-            more = f"  and {fmt.count(row.count - len(row.names))} more"
-            detail.append(Content.styled(more, fmt.MUTED))
-        return Row(str(at), draw, 0 if wraps else 1), name.capitalize(), lambda: detail
-
-    # --- parts ----------------------------------------------------------------------------------
-
-    def _bring_to_front(self, name: str) -> None:
-        self.front = name
-        for part in self.query(".index-part"):
-            part.set_class(part.id == name, "-front")
-        for side in self.query(".index-side"):
-            side.set_class(bool(side.query(f"#{name}")), "-front")
-        self.query_one("#index-body").set_class(name != "facts", "-front")
-
-    @on(events.DescendantFocus)
-    def part_entered(self, event: events.DescendantFocus) -> None:
-        """Show the part that got the keys, where one is shown at a time."""
-        name = event.widget.id or ""
-        if name != self.front and event.widget.has_class("index-part"):
-            self._bring_to_front(name)
-            self._name_parts()
-
-    def action_section(self, step: int) -> None:
-        names = ["facts", *self.LEFT, *self.RIGHT]
-        name = names[(names.index(self.front) + step) % len(names)]
-        self._bring_to_front(name)
-        self._name_parts()
-        self.call_after_refresh(self.query_one(f"#{name}").focus)
+        shown = Content.assemble(safe_line(row.cells[-1]), (aside, fmt.MUTED))
+        room = max(width - 3, 8)
+        lines = shown.wrap(room) if name == "findings" else [fmt.fit(shown, room)]
+        return head + Content("\n   ").join(lines)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Show a row in full."""
-        for row, title, detail in self._listings[message.row_list.id or ""].entries:
-            if row.id == message.row_id:
-                self.app.push_screen(DetailScreen(title, detail()))
+        name = message.row_list.id or ""
+        row = self._rows[name][message.row_list.cursor or 0]
+        if isinstance(row, FileTruth) and self.engine is not None:
+            lines = file_lines(row, self.glyphs, self.engine.now())
+            self.app.push_screen(DetailScreen(row.path, lines))
+        elif isinstance(row, ReportRow):
+            detail = [safe_line(row.cells[-1]), *(f"  {safe_line(one)}" for one in row.names)]
+            lines = list(map(Content, detail))
+            if row.count > len(row.names) > 0:
+                more = f"  and {fmt.count(row.count - len(row.names))} more"
+                lines.append(Content.styled(more, fmt.MUTED))
+            self.app.push_screen(DetailScreen(name.capitalize(), lines))
+
+    @on(events.DescendantFocus)
+    def part_entered(self, event: events.DescendantFocus) -> None:
+        """Show the part that got the keys, where one is shown at a time."""
+        self.parts.follow(event.widget)
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -263,75 +248,6 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     RIGHT = ("files", "coverage", "leftovers")
     FIRST = "findings"
 
-    def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
-        """Return the lists by name, files by their state."""
-        foreign = status.foreign
-        truth = foreign.truth if foreign is not None else None
-        if foreign is None or truth is None:
-            word = "not examined: s examines"
-            word = "examining…" if foreign is not None and foreign.examining else word
-            return {name: Listing(empty=word) for name in (*self.LEFT, *self.RIGHT)}
-        listings = super().make_listings(status, now)
-        return {**listings, "files": self._files(truth.files, len(truth.drifted), now)}
-
-    def _files(self, files: Sequence[FileTruth], drifted: int, now: datetime) -> Listing:
-        shown = [file for file in files if self.state_filter in ("", file.state.value)]
-        if self.state_filter == DRIFTED:
-            shown = [file for file in files if file.state in FILE_ORDER[:3]]
-        only = self.state_filter.replace("_", " ")
-        note = f"  only {only} ({fmt.count(len(shown))})" if only else ""
-        note += f"  first {fmt.count(SHOWN)} shown" if len(shown) > SHOWN else ""
-        shown.sort(key=lambda file: FILE_ORDER.index(file.state))
-        entries = [self._file_entry(file, now) for file in shown[:SHOWN]]
-        counter = Counter(file.state for file in files)
-        footer = Content("  ").join(
-            self._file_state(state, f"{fmt.count(counter[state])} ")
-            for state in FILE_ORDER
-            if counter[state]
-        )
-        return Listing(entries, len(files), drifted, note, footer=footer)
-
-    def _file_state(self, state: FileState, count: str = "") -> Content:
-        glyph = {
-            FileState.CURRENT: self.glyphs.passed,
-            FileState.STALE: "~",
-            FileState.ORPHAN: self.glyphs.error,
-            FileState.NEVER_INDEXED: "+",
-            FileState.SKIPPED: self.glyphs.not_indexed,
-        }[state]
-        mark = (f"{glyph} ", STYLES[tone_of(state)])
-        return Content.assemble(mark, f"{count}{state_words(state)}")
-
-    def _file_entry(self, file: FileTruth, now: datetime) -> Entry:
-        """Return a row `~ stale  memory/a.md  the file changed`; on Enter, both times as well."""
-        state = self._file_state(file.state).stylize(STYLES[tone_of(file.state)])
-        reason = Content(safe_line(file.reason))
-
-        def draw(width: int) -> Content:
-            head = state.pad_right(_STATE + 3 - state.cell_length)
-            path = Content(safe_line(file.path))
-            if file.state is FileState.CURRENT or not file.reason:
-                return fmt.fit(head + path, width)
-            path = fmt.fit(path, max(max(width - head.cell_length, 8) * 3 // 5, 8))
-            return fmt.fit(Content.assemble(head, path, "  ", reason.stylize(fmt.MUTED)), width)
-
-        def detail() -> list[Content]:
-            changed, indexed = (
-                f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}"
-                if when
-                else fmt.NOTHING
-                for when in (file.on_disk, file.in_index)
-            )
-            facts = [
-                ("source", Content(safe_line(file.source))),
-                ("chunks", Content(fmt.count(file.chunks))),
-                ("on disk", Content(changed)),
-                ("in index", Content(indexed)),
-            ]
-            return [state, reason, Content(""), *fact_lines(facts, 200)]
-
-        return Row(f"{file.source}:{file.path}", draw), file.path, detail
-
     def action_rebuild(self) -> None:
         tell(self, f"{REBUILD_HINT}.")
 
@@ -345,3 +261,47 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             self.state_filter = kinds[(at + 1) % len(kinds)]
             self.query_one("#files").focus()
             self.refresh_status()
+
+
+# --- files of an agent's index --------------------------------------------------------------------
+
+
+def file_state(state: FileState, glyphs: Glyphs, count: str = "") -> Content:
+    """Return how a file stands, with a glyph: `~ stale`, and how many such files there are."""
+    marks: Mapping[FileState, str] = {
+        FileState.CURRENT: glyphs.passed,
+        FileState.STALE: "~",
+        FileState.ORPHAN: glyphs.error,
+        FileState.NEVER_INDEXED: "+",
+        FileState.SKIPPED: glyphs.not_indexed,
+    }
+    mark = f"{marks[state]} ", STYLES[tone_of(state)]
+    return Content.assemble(mark, f"{count}{state_words(state)}")
+
+
+def file_line(file: FileTruth, glyphs: Glyphs, width: int) -> Content:
+    """Draw a row: `~ stale  memory/a.md  the file changed`."""
+    state = file_state(file.state, glyphs).stylize(STYLES[tone_of(file.state)])
+    head, path = state.pad_right(_STATE + 3 - state.cell_length), Content(safe_line(file.path))
+    if file.state is FileState.CURRENT or not file.reason:
+        return fmt.fit(head + path, width)
+    path = fmt.fit(path, max(max(width - head.cell_length, 8) * 3 // 5, 8))
+    reason = (safe_line(file.reason), fmt.MUTED)
+    return fmt.fit(Content.assemble(head, path, "  ", reason), width)
+
+
+def file_lines(file: FileTruth, glyphs: Glyphs, now: datetime) -> list[Content]:
+    """Return the state of a file, why, and when it was changed and indexed."""
+    changed, indexed = (
+        f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}" if when else fmt.NOTHING
+        for when in (file.on_disk, file.in_index)
+    )
+    facts = {
+        "source": safe_line(file.source),
+        "chunks": fmt.count(file.chunks),
+        "on disk": changed,
+        "in index": indexed,
+    }
+    state = file_state(file.state, glyphs).stylize(STYLES[tone_of(file.state)])
+    lines = fact_lines([(name, Content(value)) for name, value in facts.items()], 200)
+    return [state, Content(safe_line(file.reason)), Content(""), *lines]
