@@ -18,7 +18,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar
@@ -75,25 +74,16 @@ _SLOWEST_LINE: Final = 100_000
 """Bytes a second."""
 
 
-class State(StrEnum):
-    """The state of a batch."""
-
-    WAITING = "waiting"
-    DONE = "done"
-    FAILED = "failed"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
-
-
 _STATES: Final = {
-    word: State(name) for name, words in read_table("batch_states.toml").items() for word in words
+    word: name for name, words in read_table("batch_states.toml").items() for word in words
 }
 
 
 class Polled(NamedTuple):
     """The state of a batch as a service reports it."""
 
-    state: State
+    state: str
+    """`waiting`, `done`, `failed`, `expired` or `cancelled`."""
     output: str = ""
     """Where its results are; empty where there are none (yet)."""
     completed: int = 0
@@ -139,44 +129,43 @@ class BatchInterface:
 
     def line(self, text_hash: str, text: str) -> bytes:
         """Return the line of the input file that asks for one text as an inline request does."""
-        body = self._body(text)
-        return as_json(_filled(self.form.line, {"{hash}": text_hash, **body})) + b"\n"
+        values = {"{hash}": text_hash, **self._body(text)}
+        return as_json(_filled(self.form.line, values)) + b"\n"
 
     async def upload(self, data: bytes) -> str:
         """Send an input file; returns its id."""
-        disposition = f'form-data; name="file"; filename="{_FILENAME}"'
-        parts = [
-            ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
-            ({"content-disposition": disposition, "content-type": _JSONL}, data),
-        ]
-        kind, query, beside = "form-data", {}, ""
         if self.form.is_google:
-            about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
-            parts = [({"content-type": JSON}, about), ({"content-type": _JSONL}, data)]
             kind, query, beside = "related", {"uploadType": "multipart"}, "upload"
+            about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
+            parts = {f"content-type: {JSON}": about, f"content-type: {_JSONL}": data}
+        else:
+            kind, query, beside = "form-data", {}, ""
+            field = "content-disposition: form-data; name="
+            file = f'{field}"file"; filename="{_FILENAME}"\r\ncontent-type: {_JSONL}'
+            parts = {f'{field}"purpose"': b"batch", file: data}
         boundary = f"memtui-{secrets.token_hex(20)}"
         pieces = list[bytes]()
-        for headers, content in parts:
-            head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
+        for head, content in parts.items():
+            pieces += [f"--{boundary}\r\n{head}\r\n\r\n".encode("ascii"), content, b"\r\n"]
         # Joined once: a content is as large as memory should hold it twice.
         body = b"".join([*pieces, f"--{boundary}--\r\n".encode("ascii")])
         kind = f'multipart/{kind}; boundary="{boundary}"'
-        request = self._request("POST", "/files", body, kind, query=query, beside=beside)
-        return _id_in(await self._ask(request), self.form.uploaded)
+        answer = await self._ask(
+            self._request("/files", body=body, kind=kind, query=query, beside=beside)
+        )
+        return _id_in(answer, self.form.uploaded)
 
     async def create(self, input_file: str) -> str:
         """Start a batch of an input file; returns its id."""
-        model = self.provider.identity.model
+        form, model = self.form, self.provider.identity.model
         values = {"{file}": input_file, "{title}": _title(input_file), "{model}": model}
-        body = as_json(_filled(self.form.creation, values | self._body()))
-        path = self.form.creation_path.replace("{model}", quote(model, safe=""))
-        answer = await self._ask(self._request("POST", path or self.form.path, body))
-        return _id_in(answer, self.form.created)
+        body = as_json(_filled(form.creation, values | self._body()))
+        path = form.creation_path.replace("{model}", quote(model, safe="")) or form.path
+        return _id_in(await self._ask(self._request(path, body=body)), form.created)
 
     async def find(self, input_file: str) -> str:
         """Return the id of the batch of an input file among the latest; empty where none is."""
-        answer = await self._ask(self._request("GET", self.form.path, query=self.form.listing))
+        answer = await self._ask(self._request(self.form.path, query=self.form.listing))
         entries = value_in(answer, self.form.entries)
         for entry in entries if isinstance(entries, list) else ():
             for path in self.form.file_of_entry:
@@ -190,7 +179,7 @@ class BatchInterface:
         """Ask for the state of a batch."""
         form = self.form
         path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
-        answer = await self._ask(self._request("GET", path))
+        answer = await self._ask(self._request(path))
         output = next(filter(_is_id, (value_in(answer, path) for path in form.output)), "")
         # Google writes counts as text.
         counts = (str(value_in(answer, path)) for path in form.completed)
@@ -198,13 +187,13 @@ class BatchInterface:
         word = next(filter(None, (value_in(answer, path) for path in form.state)), None)
         state = None
         if form.is_google and value_in(answer, "error") is not None:
-            state = State.FAILED
+            state = "failed"
         elif isinstance(word, str):
             state = _STATES.get(re.sub("^(batch|job)_state_", "", word.lower()))
         elif form.is_google and value_in(answer, "done") is True:
-            state = State.DONE if output else State.FAILED
+            state = "done" if output else "failed"
         elif form.is_google and isinstance(value_in(answer, "name"), str):
-            state = State.WAITING
+            state = "waiting"
         if state is None:
             raise ValueError(f"it tells no {form.state[-1]} that is known")
         return Polled(state, output, completed)
@@ -212,13 +201,14 @@ class BatchInterface:
     def result(self, output: str) -> Request:
         """Return the request that fetches a file of results."""
         if self.form.is_google:
-            path, query = f"/{quote(output)}:download", {"alt": "media"}
-            return self._request("GET", path, query=query, beside="download")
-        return self._request("GET", f"/files/{quote(output, safe='')}/content")
+            path = f"/{quote(output)}:download"
+            return self._request(path, query={"alt": "media"}, beside="download")
+        return self._request(f"/files/{quote(output, safe='')}/content")
 
     def deletion(self, file: str) -> Request:
         """Return the request that deletes a file; whatever its name says, it is nothing else."""
-        return self._request("DELETE", f"/files/{quote(file.removeprefix('files/'), safe='')}")
+        request = self._request(f"/files/{quote(file.removeprefix('files/'), safe='')}")
+        return Request("DELETE", request.url, request.headers)
 
     def read(self, record: object) -> tuple[str, object]:
         """Take apart one line of results: the hash of a text, and what is answered to it inline.
@@ -234,11 +224,6 @@ class BatchInterface:
         )
         return name if isinstance(name, str) else "", None if is_refused else answer
 
-    async def _ask(self, request: Request) -> object:
-        # A file takes as long as a slow line needs for it.
-        timeout = self.provider.plan.choice.batch_timeout + len(request.body) / _SLOWEST_LINE
-        return await self.provider.ask(request, timeout)
-
     def _body(self, *texts: str) -> dict[str, Any]:
         """Return the body of an inline request for the texts, and its parts, by name in braces."""
         plan = self.provider.plan
@@ -246,26 +231,30 @@ class BatchInterface:
         body = embedding_body(
             plan.service, plan.identity.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
         )
-        parts = {
-            f"{{body without {out}}}": {name: body[name] for name in body if name != out}
-            for out in ("model", "input")
-        }
-        return {"{body}": body, "{input}": body.get("input"), **parts}
+        values: dict[str, Any] = {"{body}": body, "{input}": body.get("input")}
+        for left_out in ("model", "input"):
+            rest = {name: value for name, value in body.items() if name != left_out}
+            values[f"{{body without {left_out}}}"] = rest
+        return values
 
     def _request(
         self,
-        method: str,
         path: str,
+        *,
         body: bytes = b"",
         kind: str = JSON,
-        *,
         query: Mapping[str, str] | None = None,
         beside: str = "",
     ) -> Request:
-        """Return a request to a path below the base address."""
+        """Return a request to a path below the base address, which sends what there is to send."""
         headers = {"accept": JSON, "content-type": kind} if body else {"accept": JSON}
         url = self.provider.plan.address.joined(path, query, beside)
-        return Request(method, url, headers, body)
+        return Request("POST" if body else "GET", url, headers, body)
+
+    async def _ask(self, request: Request) -> object:
+        # A file takes as long as a slow line needs for it.
+        timeout = self.provider.plan.choice.batch_timeout + len(request.body) / _SLOWEST_LINE
+        return await self.provider.ask(request, timeout)
 
 
 # --- what is under way ------------------------------------------------------------------------
@@ -282,7 +271,7 @@ class Ticket(msgspec.Struct, frozen=True):
     """
 
     owner: tuple[str, str, str, str]
-    """Host and port of the service, and the maker of the vectors: name, model, fingerprint."""
+    """Host and port of the service, and who makes the vectors: name, model, fingerprint."""
     input_file: Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
     batch: Annotated[str, msgspec.Meta(pattern=rf"\A(?:{ID_PATTERN})?\Z")]
     """Empty while it is not known whether the batch was started."""
@@ -295,8 +284,6 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct):
-    """The content of the file."""
-
     version: Literal[1]
     batches: list[Ticket]
 
@@ -321,17 +308,15 @@ class BatchStore:
         mine = (ticket for ticket in alive if ticket.owner == owner)
         return sorted(mine, key=lambda ticket: ticket.submitted_at)
 
+    def remove(self, ticket: Ticket, *others: Ticket) -> None:
+        """Forget a ticket, by its owner and input file, and keep others instead."""
+        same = ticket.owner, ticket.input_file
+        kept = [other for other in self._read() if (other.owner, other.input_file) != same]
+        self._write([*kept, *others])
+
     def put(self, ticket: Ticket) -> None:
         """Add a ticket, in place of an earlier one of its input file."""
-        self._write([*self._without(ticket), ticket])
-
-    def remove(self, ticket: Ticket) -> None:
-        """Forget a ticket."""
-        self._write(self._without(ticket))
-
-    def _without(self, ticket: Ticket) -> list[Ticket]:
-        same = (ticket.owner, ticket.input_file)
-        return [other for other in self._read() if (other.owner, other.input_file) != same]
+        self.remove(ticket, ticket)
 
     def _read(self) -> list[Ticket]:
         try:
@@ -406,17 +391,18 @@ class BatchRun:
 
     def __post_init__(self) -> None:
         self._provider = provider = self.interface.provider
-        made_by = self.identity
-        self._owner = (provider.address, made_by.name, made_by.model, made_by.fingerprint)
-        self._minimum = provider.plan.choice.batch_minimum
-        self._timeout = provider.plan.choice.batch_timeout
+        self._plan = plan = provider.plan
+        maker = self.identity
+        self._owner = provider.address, maker.name, maker.model, maker.fingerprint
+        self._minimum = plan.choice.batch_minimum
+        self._timeout = plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
         self._missing = set(self.hashes)
         self._failures: list[str] = []
         self._sends_more = True
         self._spent = Usage()
         # Learned from the first vectors where it is not known: what most of them have.
-        self._dimensions = self.identity.dimensions
+        self._dimensions = maker.dimensions
 
     def run(self) -> BatchOutcome:
         """Wait for earlier batches, send what is missing, store what comes.
@@ -450,7 +436,7 @@ class BatchRun:
     def _tell(self, what: str, completed: int = 0) -> None:
         total = len(self.hashes)
         done = total - len(self._missing) + completed
-        self.progress(f"batch: {what} {self._provider.identity.name}", min(done, total), total)
+        self.progress(f"batch: {what} {self._plan.service.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
@@ -466,6 +452,8 @@ class BatchRun:
         work = attempt(0.0) if once else provider.pacer.send(attempt, self._timeout)
         return provider.client.run(work, self.cancelled)
 
+    # --- sending ----------------------------------------------------------------------------
+
     async def _find(self, input_file: str) -> str:
         """Return the batch of an input file, where it was started; empty where it was not.
 
@@ -477,8 +465,6 @@ class BatchRun:
             if error.is_passing:
                 raise
             return ""
-
-    # --- sending ----------------------------------------------------------------------------
 
     def _earlier(self) -> Iterator[Ticket]:
         """Yield the batches of earlier runs that were started."""
@@ -505,14 +491,13 @@ class BatchRun:
         """
         self._tell("sending to")
         interface, now = self.interface, self.clock()
-        longest = self._provider.plan.input_bytes
         entries = list[bytes]()
         size = 0
         while queue and len(entries) < interface.most_texts:
             if self.cancelled():
                 raise Cancelled
             text = self.text_of(queue[-1])
-            if text.strip() and byte_size(text) <= longest:
+            if text.strip() and byte_size(text) <= self._plan.input_bytes:
                 line = interface.line(queue[-1], text)
                 if entries and size + len(line) > interface.most_bytes:
                     break
@@ -532,14 +517,8 @@ class BatchRun:
 
         try:
             input_file = self._ask(partial(interface.upload, b"".join(entries)))
-            ticket = Ticket(
-                owner=self._owner,
-                input_file=input_file,
-                batch="",
-                texts=len(entries),
-                submitted_at=now,
-                expires_at=now + interface.form.retention_days * _DAY,
-            )
+            forgotten_at = now + interface.form.retention_days * _DAY
+            ticket = Ticket(self._owner, input_file, "", len(entries), now, forgotten_at)
             self.store.put(ticket)
             ticket = replace(ticket, batch=self._ask(start))
             self.store.put(ticket)
@@ -565,12 +544,12 @@ class BatchRun:
         Few texts are embedded sooner without a batch of an earlier run, which the next run looks
         at again: so only one look is taken at it, unless `is_own`.
         """
-        name, form = self._provider.identity.name, self.interface.form
-        ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
+        name = self._plan.service.name
+        ends_at = ticket.submitted_at + self.interface.form.window_hours * _HOUR + _GRACE
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)
         misses = unknown = completed = 0
-        problem = output = ""
+        output = ""
         while True:
             self._tell("waiting for", completed)
             for _ in range(math.ceil(delay / _SLICE)):
@@ -582,13 +561,14 @@ class BatchRun:
             delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
             is_left = not is_own and len(self._missing) < self._minimum
             try:
-                polled = self._ask(partial(self.interface.poll, ticket.batch), once=True)
-                unknown = 0
-                if polled.output and polled.state is not State.WAITING:
+                state, output, done = self._ask(
+                    partial(self.interface.poll, ticket.batch), once=True
+                )
+                if output and state != "waiting":
                     self._tell("fetching from")
-                    self._fetch(polled.output)
+                    self._fetch(output)
             except BrokenResults as error:
-                problem = f"{self._provider.address}: {error}"
+                output, problem = "", f"{self._provider.address}: {error}"
                 break
             except ServiceError as error:
                 if error.status == _NOT_FOUND:
@@ -605,45 +585,40 @@ class BatchRun:
                 if is_left:
                     return True
                 continue
-            misses = 0
-            if polled.state is State.WAITING:
+            misses = unknown = 0
+            problem = ""
+            if state == "waiting":
+                output, completed = "", min(done, ticket.texts)
                 if is_left:
                     return True
-                completed = min(polled.completed, ticket.texts)
                 if self.clock() <= ends_at:
                     continue
-            else:
-                output = polled.output
-            if polled.state in (State.WAITING, State.EXPIRED):
+            if state in ("waiting", "expired"):
                 problem = f"a batch of {name} took too long"
-            elif polled.state is not State.DONE:
-                problem = f"a batch of {name} ended as {polled.state.value}"
+            elif state != "done":
+                problem = f"a batch of {name} ended as {state}"
             elif is_own and len(self._missing) == missing:
                 problem = f"a batch of {name} holds no vector that can be used"
             break
         if problem:
             self._fail(problem)
-        self._forget(ticket)
-        if output:
-            self._delete(output)
+        self._forget(ticket, output)
         return True
 
     def _fail(self, problem: str) -> None:
         self._failures.append(problem)
         self._sends_more = self._sends_more and len(self._failures) < FAILURES
 
-    def _forget(self, ticket: Ticket) -> None:
-        self.store.remove(ticket)
-        self._delete(ticket.input_file)
-
-    def _delete(self, file: str) -> None:
-        """Delete a file whose content is needed no more, so that no text stays at the service.
+    def _forget(self, ticket: Ticket, output: str = "") -> None:
+        """Forget a batch and delete its files, so that no text stays at the service.
 
         One that cannot be deleted is left: the service drops it by itself some day.
         """
-        work = self._provider.ask(self.interface.deletion(file), _QUICK)
-        with contextlib.suppress(ServiceError):
-            self._provider.client.run(work, self.cancelled)
+        self.store.remove(ticket)
+        for file in filter(None, (ticket.input_file, output)):
+            work = self._provider.ask(self.interface.deletion(file), _QUICK)
+            with contextlib.suppress(ServiceError):
+                self._provider.client.run(work, self.cancelled)
 
     # --- taking the results -----------------------------------------------------------------
 
@@ -654,7 +629,6 @@ class BatchRun:
         wrote it, and is passed over; so is a second line of an id. A file that is cut is fetched
         again at the next poll; what came before is stored already.
         """
-        service = self._provider.plan.service
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}
         request = self.interface.result(output)
@@ -663,7 +637,7 @@ class BatchRun:
                 with contextlib.suppress(ValueError, RecursionError):
                     name, answer = self.interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
-                        answers[name] = vectors_in(service, answer, 1, self._dimensions)
+                        answers[name] = vectors_in(self._plan.service, answer, 1, self._dimensions)
                 if len(answers) >= _TOGETHER:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch import BatchInterface, BatchStore, Polled, State, Ticket, lines
+from memtui.embedding.batch import BatchInterface, BatchStore, Polled, Ticket, lines
 from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.embedding.services import SERVICES, Request
 from memtui.errors import Cancelled
@@ -555,7 +555,7 @@ def test_a_configured_address_keeps_its_path_and_query() -> None:
 @pytest.mark.parametrize(("name", "answer", "polled"), cases("services", "batch_states"))
 def test_states(name: str, answer: Any, polled: list[Any]) -> None:
     state, output, completed = polled
-    assert Spoken(name, answer).do("poll", "b-1") == Polled(State(state), output, completed)
+    assert Spoken(name, answer).do("poll", "b-1") == Polled(state, output, completed)
 
 
 @pytest.mark.parametrize("name", NAMES)
