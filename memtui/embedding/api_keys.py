@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -245,8 +246,7 @@ def key_of_command(
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise ValueError(f"cannot be started: {why or 'it is no command'}") from None
-    deadline = time.monotonic() + limit
-    is_whole = has_ended = False
+    deadline, is_whole, has_ended = time.monotonic() + limit, False, False
     try:
         while not is_whole:
             try:
@@ -326,9 +326,8 @@ def key_of_keyring(
         if question is None or question.done():
             question = _questions[name] = Future()
             # A daemon thread: the program ends although a locked keyring waits for its owner.
-            threading.Thread(
-                target=_ask, args=(name, question), name="memtui-keyring", daemon=True
-            ).start()
+            ask = partial(_ask, name, question)
+            threading.Thread(target=ask, name="memtui-keyring", daemon=True).start()
     deadline = time.monotonic() + limit
     while not wait([question], min(CHECK_SECONDS, limit)).done:
         if cancelled is not None and cancelled():

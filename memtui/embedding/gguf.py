@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -31,9 +30,7 @@ from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MAR
 from memtui.embedding.packaged import default_threads, require_packages
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
-    CHECK_SECONDS,
     LOCAL_LIMIT,
-    IsCancelled,
     LocalProvider,
     ProviderIdentity,
     Role,
@@ -43,7 +40,7 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Registration
 from memtui.embedding.services import Templates, templates_of
-from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.schema import EmbeddingSettings
@@ -319,7 +316,7 @@ _MOST_REASON: Final = 200
 
 
 class ModelProcess:
-    """A GGUF model in a process of its own; usable from any thread, one text at a time."""
+    """A GGUF model in a process of its own: one text at a time."""
 
     def __init__(self, file: ModelFile, context_length: int, threads: int) -> None:
         """Start the process and wait for the model; raises `ProviderError`."""
@@ -346,8 +343,6 @@ class ModelProcess:
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             message = f"cannot start a process for the model: {reason}"
             raise ProviderError(message, hint="is there room in the temporary folder?") from error
-        # The one that talks to the process: it goes on with a text that nobody waits for any more.
-        self._talker = ThreadPoolExecutor(1, "memtui-gguf")
         try:
             self.dimensions = len(self.embed("a")[0])
         except BaseException:
@@ -355,21 +350,23 @@ class ModelProcess:
             raise
         self._is_ready = True
 
-    def embed(self, text: str, cancelled: IsCancelled | None = None) -> tuple[NDArray[Any], int]:
+    def embed(self, text: str) -> tuple[NDArray[Any], int]:
         """Return the vector of a text, not yet of length 1, and how many tokens of it were taken.
 
-        Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop; the model goes on
-        with the text, and the next one waits for it.
+        Raises `ProviderError`.
         """
         import numpy as np
 
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         data = text[: self._most_characters].encode("utf-8", "replace").decode()
-        question = self._talker.submit(self._answer_to, json.dumps(data).encode())
-        while not wait([question], CHECK_SECONDS).done:
-            if cancelled is not None and cancelled():
-                question.cancel()
-                raise Cancelled
-        answer = question.result()
+        try:
+            self._process.stdin.write(json.dumps(data).encode() + b"\n")
+            self._process.stdin.flush()
+            line = next(line for line in self._process.stdout if line.startswith(MARK))
+            answer: dict[str, Any] = json.loads(line.removeprefix(MARK))
+        except (OSError, ValueError, StopIteration) as error:
+            raise self._ended() from error
         if "error" in answer:
             reason = safe_line(answer["error"])[:_MOST_REASON]
             message = f"the model {safe_line(str(self._path))} could not run: {reason}"
@@ -381,25 +378,10 @@ class ModelProcess:
         self._is_closed = True
         self._process.kill()
         self._process.wait()
-        self._talker.shutdown()
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
             with contextlib.suppress(BrokenPipeError):  # a text that nobody waits for any more
                 pipe.close()
         self._folder.cleanup()
-
-    def _answer_to(self, text: bytes) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(text + b"\n")
-            self._process.stdin.flush()
-            for line in self._process.stdout:
-                if line.startswith(MARK):
-                    answer: dict[str, Any] = json.loads(line.removeprefix(MARK))
-                    return answer
-        except (OSError, ValueError) as error:
-            raise self._ended() from error
-        raise self._ended()
 
     def _ended(self) -> ProviderError:
         """Return what the process said before it ended, as far as it is worth repeating."""
@@ -469,9 +451,9 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
         model.close()
         raise
 
-    def embed(text: str, role: Role, cancelled: IsCancelled | None) -> tuple[Vector, int]:
+    def embed(text: str, role: Role) -> tuple[Vector, int]:
         prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
-        vector, tokens = model.embed(prefix + text, cancelled)
+        vector, tokens = model.embed(prefix + text)
         if not len(vector):  # the model saw nothing in the text
             return np.zeros(dimensions, dtype=np.float32), tokens
         return clean_vectors(vector[:dimensions]), tokens

@@ -141,7 +141,7 @@ class PackagedModel(Struct, frozen=True):
             raise ProviderError(message) from error
         return LocalProvider(
             identity,
-            lambda text, *_: embed(text),
+            lambda text, role: embed(text),
             batch_size=self.batch_size,
             exclusive=self.exclusive,
             estimated=self.estimated,
@@ -182,7 +182,6 @@ _MOST_READ = 65_536
 """How much of a text is looked at; 254 words of the longest kind need 25,654 characters."""
 
 _MAX_WORD = 100
-_FOLD_ENTRIES = 16_384
 
 # The blocks that BERT splits into single characters; kana and Hangul are words to it.
 _IDEOGRAPHS = (
@@ -200,24 +199,13 @@ _IDEOGRAPHS = (
 class WordPiece:
     """Splits text into the pieces of one vocabulary; usable from any thread.
 
-    `vocabulary` lists the pieces in the order of their ids, by default those of all-MiniLM-L6-v2,
-    read from the package. A note that spells `[CLS]` out gets the ids of its letters: text from
-    outside never becomes a control id. Raises `ProviderError` for an unusable vocabulary.
+    `vocabulary` lists the pieces in the order of their ids. A note that spells `[CLS]` out gets the
+    ids of its letters: text from outside never becomes a control id.
     """
 
-    def __init__(self, vocabulary: Sequence[str] | None = None) -> None:
-        if vocabulary is None:
-            file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
-            try:
-                text = gzip.decompress(file.read_bytes()).decode("utf-8")
-            except (OSError, EOFError, ValueError) as error:
-                raise ProviderError(f"cannot read the vocabulary of the model: {error}") from error
-            vocabulary = text.removesuffix("\n").split("\n")
+    def __init__(self, vocabulary: Sequence[str]) -> None:
         ids = {piece: number for number, piece in enumerate(vocabulary)}
-        try:
-            self._unknown, self._cls, self._sep = ids["[UNK]"], ids["[CLS]"], ids["[SEP]"]
-        except KeyError as error:
-            raise ProviderError(f"the vocabulary lacks {error}") from error
+        self._unknown, self._cls, self._sep = ids["[UNK]"], ids["[CLS]"], ids["[SEP]"]
         self._heads = {piece: number for piece, number in ids.items() if piece[:2] != "##"}
         self._tails = {piece[2:]: number for piece, number in ids.items() if piece[:2] == "##"}
         self._longest = max(map(len, ids))
@@ -268,8 +256,7 @@ class _Fold(dict[int, str]):
             )
         if any(first <= code <= last for first, last in _IDEOGRAPHS):
             folded = f" {folded} "
-        if len(self) < _FOLD_ENTRIES:
-            self[code] = folded
+        self[code] = folded
         return folded
 
 
@@ -307,7 +294,9 @@ def _load_minilm(paths: list[Path], threads: int, _: object) -> Embed:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(paths[0]), options, providers=providers)
-    tokenizer = WordPiece()
+    file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
+    pieces = gzip.decompress(file.read_bytes()).decode("utf-8")
+    tokenizer = WordPiece(pieces.removesuffix("\n").split("\n"))
 
     def embed(text: str) -> tuple[Vector, int]:
         ids = np.array([tokenizer.encode(text)], dtype=np.int64)

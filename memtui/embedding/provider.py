@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -164,50 +164,20 @@ def estimated_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
-class FairLock:
-    """Lets one thread at a time work; one that waits goes before the one that has just worked.
-
-    A plain lock would not do: the thread that embeds documents takes it again before a waiting
-    query wakes up. Here the query has the second lock meanwhile, without which nobody gets on.
-    """
-
-    def __init__(self) -> None:
-        self._work, self._is_next = threading.Lock(), threading.Lock()
-
-    @contextmanager
-    def turn(self, cancelled: IsCancelled | None = None) -> Iterator[None]:
-        """Wait for the work at hand, then work; raises `Cancelled` while it waits."""
-
-        def acquire(lock: threading.Lock) -> None:
-            while not lock.acquire(timeout=-1 if cancelled is None else CHECK_SECONDS):
-                if cancelled is not None and cancelled():
-                    raise Cancelled
-
-        acquire(self._is_next)
-        try:
-            acquire(self._work)
-        finally:
-            self._is_next.release()
-        try:
-            yield
-        finally:
-            self._work.release()
-
-
 class LocalProvider(Provider):
     """A provider on this machine: one text at a time, the same bits for each.
 
     `embed` returns the vector of a text and how many tokens it took. A text runs through the model
     alone, so that its vector does not depend on its neighbours. Where the model is `exclusive`, it
-    does one thing at a time: a query waits for one document at most. `reads` tells whether the
-    model knows the script of a text; tokens that are `estimated` are counted by its length. `free`
-    lets go of the model.
+    does one thing at a time, in the order of asking: a query waits for one document at most, and
+    who is cancelled does not wait. `reads` tells whether the model knows the script of a text;
+    tokens that are `estimated` are counted by its length. `free` lets go of the model.
     """
 
     def __init__(
         self,
         identity: ProviderIdentity,
-        embed: Callable[[str, Role, IsCancelled | None], tuple[Vector, int]],
+        embed: Callable[[str, Role], tuple[Vector, int]],
         *,
         batch_size: int,
         exclusive: bool = False,
@@ -219,7 +189,7 @@ class LocalProvider(Provider):
         self.batch_size = batch_size
         self.closed = False
         self._embed = embed
-        self._turns = FairLock() if exclusive else None
+        self._queue = ThreadPoolExecutor(1, "memtui-model") if exclusive else None
         self._estimated = estimated
         self._reads = reads
         self._free = free
@@ -229,17 +199,24 @@ class LocalProvider(Provider):
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
         name = self.identity.name
-        with self._turns.turn(cancelled) if self._turns else nullcontext():
-            if cancelled is not None and cancelled():
-                raise Cancelled
-            if self.closed:
-                raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
-            try:
-                vector, tokens = self._embed(text, role, cancelled)
-            except (Cancelled, ProviderError):
-                raise
-            except Exception as error:  # libraries raise what they like
-                raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
+        if cancelled is not None and cancelled():
+            raise Cancelled
+        if self.closed:
+            raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
+        try:
+            if self._queue is None:
+                vector, tokens = self._embed(text, role)
+            else:
+                answer = self._queue.submit(self._embed, text, role)
+                while not wait([answer], CHECK_SECONDS).done:
+                    if cancelled is not None and cancelled():
+                        answer.cancel()
+                        raise Cancelled
+                vector, tokens = answer.result()
+        except (Cancelled, ProviderError):
+            raise
+        except Exception as error:  # libraries raise what they like
+            raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
         self.count(Usage(1, 1, tokens, self._estimated))
         return vector
 
@@ -260,6 +237,8 @@ class LocalProvider(Provider):
         if not self.closed:
             self.closed = True
             self._free()
+            if self._queue is not None:
+                self._queue.shutdown(wait=False)
 
 
 def one_line(error: Exception) -> str:

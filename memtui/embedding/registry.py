@@ -55,28 +55,19 @@ class Registration(Struct, frozen=True):
         return True
 
 
-_registered: dict[str, Registration] = {}
-
-
-def register(registration: Registration) -> None:
-    """Make a provider known under its name; a later one of the same name takes its place."""
-    _registered[registration.name] = registration
-
-
-def unregister(name: str) -> None:
-    """Forget a provider that was registered."""
-    _registered.pop(name, None)
+registered: dict[str, Registration] = {}
+"""Providers by name that are known besides, and that stand in for others of the same name."""
 
 
 def provider_names() -> tuple[str, ...]:
     """Every name that a setting may hold, `auto` and `none` among them."""
-    return (AUTO, *dict.fromkeys((*_MODULES, *_registered)), NONE)
+    return (AUTO, *dict.fromkeys((*_MODULES, *registered)), NONE)
 
 
 def registration_of(name: str) -> Registration:
     """Return the provider of a name; raises `SettingsError` where there is none."""
-    if name in _registered:
-        return _registered[name]
+    if name in registered:
+        return registered[name]
     if name in _MODULES:
         module = importlib.import_module(f"memtui.embedding.{_MODULES[name]}")
         registrations: Mapping[str, Registration] = module.REGISTRATIONS

@@ -432,49 +432,40 @@ def ask_once(
 # --- how it is chosen -------------------------------------------------------------------------
 
 
-def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
-    """Make the provider; no connection is opened yet. Raises what `check` raises."""
-    check(name, choice)
-    return RemoteProvider(plan_of(name, choice))
+def _registration(service: Service) -> Registration:
+    name = service.name
 
+    def check(choice: EmbeddingSettings) -> str:
+        """Say where the key is and who would be asked; asks nobody."""
+        plan = plan_of(name, choice)
+        key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
+        host = plan.address.shown
+        return f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
 
-def check(name: str, choice: EmbeddingSettings) -> str:
-    """Say where the key is and who would be asked; asks nobody.
+    def create(choice: EmbeddingSettings) -> RemoteProvider:
+        """Make the provider; no connection is opened yet."""
+        check(choice)
+        return RemoteProvider(plan_of(name, choice))
 
-    Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
-    (`no_key`) where it wants a key and none is found.
-    """
-    plan = plan_of(name, choice)
-    key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
-    host = plan.address.shown
-    return f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
+    def destination(choice: EmbeddingSettings) -> tuple[str, bool]:
+        try:
+            address = address_of(service, choice.base_url or "")
+        except ValueError:
+            # `check` says what is wrong with the address.
+            return "", service.shape is not Shape.OLLAMA
+        return address.shown, not address.is_loopback
 
-
-def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
-    """Return what `create` gives; raises `SettingsError` as it does."""
-    return plan_of(name, choice).identity
-
-
-def destination(service: Service, choice: EmbeddingSettings) -> tuple[str, bool]:
-    """Return where text would be sent, and whether that is another machine; asks nothing."""
-    try:
-        address = address_of(service, choice.base_url or "")
-    except ValueError:
-        # `check` says what is wrong with the address.
-        return "", service.name != "ollama"
-    return safe_line(address.shown), not address.is_loopback
+    return Registration(
+        name=name,
+        remote=service.shape is not Shape.OLLAMA,
+        create=create,
+        check=check,
+        identity=lambda choice: plan_of(name, choice).identity,
+        summary=service.summary,
+        destination=destination,
+    )
 
 
 REGISTRATIONS: Final = {
-    service.name: Registration(
-        name=service.name,
-        remote=service.name != "ollama",
-        create=partial(create, service.name),
-        check=partial(check, service.name),
-        identity=partial(identity, service.name),
-        summary=service.summary,
-        destination=partial(destination, service),
-    )
-    for service in SERVICES.values()
-    if service.summary
+    service.name: _registration(service) for service in SERVICES.values() if service.summary
 }

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from memtui.embedding import registry
 from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,
@@ -18,14 +19,7 @@ from memtui.embedding.provider import (
     clean_vectors,
     settings_fingerprint,
 )
-from memtui.embedding.registry import (
-    Registration,
-    provider_names,
-    register,
-    registration_of,
-    resolve,
-    unregister,
-)
+from memtui.embedding.registry import Registration, resolve
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -131,24 +125,22 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
 def registered_provider(provider: Provider) -> Iterator[None]:
     """Make its name give `provider`, which no engine closes, for as long as the block runs."""
     name = provider.identity.name
-    before = registration_of(name) if name in provider_names() else None
+    before = registry.registered.get(name)
     close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
-    register(
-        Registration(
-            name=name,
-            remote=False,
-            create=lambda choice: provider,
-            check=lambda choice: "made for tests",
-            identity=lambda choice: provider.identity,
-        )
+    registry.registered[name] = Registration(
+        name=name,
+        remote=False,
+        create=lambda choice: provider,
+        check=lambda choice: "made for tests",
+        identity=lambda choice: provider.identity,
     )
     try:
         yield
     finally:
         provider.close = close  # type: ignore[method-assign]
-        unregister(name)
+        del registry.registered[name]
         if before is not None:
-            register(before)
+            registry.registered[name] = before
 
 
 def created(choice: EmbeddingSettings) -> Provider:

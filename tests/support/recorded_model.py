@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider
-from memtui.embedding.registry import register, registration_of, unregister
+from memtui.embedding.registry import registered, registration_of
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -67,7 +67,8 @@ class Recorded(LocalProvider):
 
 def stand_in(model: Recorded | Paused) -> None:
     """Put a model in the place of the bundled one."""
-    register(replace(registration_of("minilm"), create=lambda choice: cast("Provider", model)))
+    registration = registration_of("minilm")
+    registered["minilm"] = replace(registration, create=lambda choice: cast("Provider", model))
 
 
 @contextmanager
@@ -80,7 +81,7 @@ def recorded_model(
     try:
         yield model
     finally:
-        unregister("minilm")
+        registered.pop("minilm", None)
 
 
 class Paused:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
-from memtui.embedding.registry import Registration, register, unregister
+from memtui.embedding.registry import Registration
+from memtui.embedding.registry import registered as providers
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -137,12 +138,12 @@ class _Caller(Provider):
 def registered(*services: Service) -> Iterator[None]:
     """Make services known by their names, for as long as the block runs."""
     for service in services:
-        register(service.registration())
+        providers[service.name] = service.registration()
     try:
         yield
     finally:
         for service in services:
-            unregister(service.name)
+            providers.pop(service.name, None)
 
 
 class HandClock:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.embedding.provider import clean_vectors
-from memtui.embedding.registry import register, registration_of, resolve, unregister
+from memtui.embedding.registry import registered, registration_of, resolve
 from memtui.embedding.services import (
     FREE,
     SERVICES,
@@ -62,11 +62,11 @@ def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> No
         raise ProviderError("not there", failure=Failure.NOT_INSTALLED)
 
     made = replace(registration_of("minilm"), check=absent)
-    register(made)
+    registered["minilm"] = made
     try:
         assert resolve(EmbeddingSettings()) is made
     finally:
-        unregister("minilm")
+        del registered["minilm"]
 
 
 def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:
