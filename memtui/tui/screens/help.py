@@ -32,11 +32,9 @@ _TITLES: Mapping[str, str] = {
     "memory-calls": "What the memory was asked",
     "comparison": "Then and now",
     "file-tree": "Files",
-    "day-list": "Timeline",
 }
 """By the id of a widget."""
 _HINTS: Mapping[str, str] = {
-    "day-list": "The days that have notes, newest first.",
     "file-tree": "● changed  ! error  · not indexed  ◌ file gone; the line below says why.",
 }
 

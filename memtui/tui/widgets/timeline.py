@@ -1,4 +1,4 @@
-"""The timeline: the days of a memory by week and weekday, as a heat map or a list of days.
+"""The timeline: the days of a memory by week and weekday, as a heat map.
 
 Days are counted as proleptic Gregorian ordinals, so that no arithmetic leaves the calendar.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -31,7 +30,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.row_list import Row, RowList
 
 WEEKS = 53
 """So many weeks always hold the same day of the year before."""
@@ -239,10 +237,9 @@ class HeatMap(Widget, can_focus=True):
 
 
 class Timeline(Container):
-    """Days by week and weekday; as a list while it has the class `-list`."""
+    """Days by week and weekday, with what there is of the chosen one."""
 
     heat_map = query_one(HeatMap)
-    day_list = query_one("#day-list", RowList)
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="timeline")
@@ -255,28 +252,10 @@ class Timeline(Container):
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
         yield Static(id="day-words", markup=False)
-        yield RowList(id="day-list", marker=self._glyphs.marker)
-
-    @property
-    def day(self) -> date:
-        """The day that is chosen."""
-        if self.has_class("-list") and self.day_list.chosen_id:
-            return date.fromisoformat(self.day_list.chosen_id)
-        return self.heat_map.day
-
-    def give_keys(self) -> None:
-        """Focus the map or the list, whichever is shown."""
-        (self.day_list if self.has_class("-list") else self.heat_map).focus()
 
     def show_days(self, days: Sequence[DayTotals], today: date) -> None:
         """Show these days."""
         self.days = {totals.day: totals for totals in days}
-        words = {
-            day.isoformat(): "  ".join([day.isoformat(), *day_words(self.days[day])[:2]])
-            for day in sorted(self.days, reverse=True)
-        }
-        rows = [Row(day, partial(fmt.fit, Content(line))) for day, line in words.items()]
-        self.day_list.set_rows(rows, self.day_list.chosen_id, empty="no dated notes")
         self.show_measure(self.measure, today)
 
     def show_measure(self, measure: Measure, today: date) -> None:
@@ -293,12 +272,12 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        day, is_slim = self.heat_map.day, self.has_class("-slim") and not self.has_class("-list")
+        day = self.heat_map.day
         totals = self.days.get(day)
         words = [f"{day:%a} {day}", *day_words(totals)]
         legend = safe_line(self._note) or f"less {self._glyphs.density} more {self.measure.value}"
         self.border_title = Content(f"Timeline  {self.heat_map.years}")
-        self.border_subtitle = Content("  ".join(words[:3]) if is_slim else legend)
+        self.border_subtitle = Content("  ".join(words[:3]) if self.has_class("-slim") else legend)
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
         room = ROWS - len(words)
         if len(names) > room:
@@ -313,15 +292,3 @@ class Timeline(Container):
         width = event.size.width
         self.update_classes({"-slim": width + 2 < _BESIDE, "-broad": width >= _BROAD})
         self.describe()
-
-    @on(RowList.Chosen)
-    def line_chosen(self, message: RowList.Chosen) -> None:
-        """Keep the map on the day of the list."""
-        message.stop()
-        if message.row_id is not None and message.by_user:
-            self.heat_map.go_to(date.fromisoformat(message.row_id))
-
-    @on(RowList.Opened)
-    def line_opened(self, message: RowList.Opened) -> None:
-        message.stop()
-        self.post_message(DayOpened(date.fromisoformat(message.row_id)))

@@ -138,7 +138,6 @@ class BrowseScreen(Screen[None]):
         is_small = self.size.width < 60 or self.size.height < 16
         panes = {f"-pane-{name}": pane == name for name in ("tree", "file", "days")}
         self.update_classes({"-single": is_small, **panes})
-        self.timeline.set_class(is_small or self.size.width < 40, "-list")
         is_tall = self.size.height >= TALL
         has_days = is_tall if self.timeline_wanted is None else self.timeline_wanted
         self.timeline.display = pane == "days" if is_small else has_days
@@ -245,7 +244,7 @@ class BrowseScreen(Screen[None]):
             self.file_rows.focus()
         self.apply_layout()
         if not is_inside:
-            self.call_after_refresh(self.timeline.give_keys)
+            self.call_after_refresh(self.timeline.heat_map.focus)
 
     def action_cycle_measure(self) -> None:
         """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
@@ -258,16 +257,13 @@ class BrowseScreen(Screen[None]):
         self.file_list.count_recalls()
 
     def action_next_pane(self, step: int) -> None:
-        panes = [self.file_rows, self.view, self.outline_rows, self.timeline]
-        always = (self.file_rows, self.timeline if self.has_class("-single") else None)
-        shown = [pane for pane in panes if pane.display or pane in always]
-        at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), -step)
-        pane = shown[(at + step) % len(shown)]
-        if isinstance(pane, Timeline):
-            pane.display = True
-            self.call_after_refresh(pane.give_keys)
-        else:
-            pane.focus()
+        timeline, panes = self.timeline, [self.file_rows, self.view]
+        panes += [self.outline_rows] if self.outline_rows.display else []
+        panes += [timeline.heat_map] if timeline.display or self.has_class("-single") else []
+        at = next((at for at, pane in enumerate(panes) if pane.has_focus), -step)
+        pane = panes[(at + step) % len(panes)]
+        timeline.display = timeline.display or pane is timeline.heat_map
+        self.call_after_refresh(pane.focus)
 
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.

@@ -22,7 +22,7 @@ from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, Timers, in_background, tell
+from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.widgets.row_list import Row
@@ -274,11 +274,11 @@ class FileList:
         """The ids of closed folders."""
         self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
-        self._delayed = Timers(screen)
+        self._is_behind = False
+        """Whether the files are listed again soon."""
         self._counting = LongTask(screen, "count the recalls")
         self._note = ""
         """How the count of recalls stands."""
-        self._shown_count = 0
 
     @property
     def chosen(self) -> TreeLine | None:
@@ -320,12 +320,14 @@ class FileList:
         """Follow files or an index that changed, but not at every change."""
 
         def follow() -> None:
+            self._is_behind = False
             # Behind another screen nothing is listed; it is when this one comes to the front.
             if self._screen.is_current:
                 self.load()
 
-        if self._screen.is_mounted and not self._delayed.is_running("load"):
-            self._delayed.start("load", SOONEST, follow)
+        if self._screen.is_mounted and not self._is_behind:
+            self._is_behind = True
+            self._screen.set_timer(SOONEST, follow)
 
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
@@ -333,9 +335,9 @@ class FileList:
         recalled = self.recalled if sort is Sort.RECALLS else None
         every = list(self.files.values())
 
-        def arranged() -> tuple[Sequence[TreeLine], int, tuple[str, ...]]:
+        def arranged() -> tuple[Sequence[TreeLine], tuple[str, ...]]:
             files, problems = filter_files(every, text)
-            return tree_lines(files, sort, recalled), len(files), problems
+            return tree_lines(files, sort, recalled), problems
 
         in_background(
             self._screen,
@@ -346,15 +348,14 @@ class FileList:
             exclusive=True,
         )
 
-    def _show(self, tree: Sequence[TreeLine], count: int, problems: tuple[str, ...]) -> None:
+    def _show(self, tree: Sequence[TreeLine], problems: tuple[str, ...]) -> None:
         """Show the tree with the cursor where it was; every folder open at first in a filter."""
         screen, rows = self._screen, self._screen.file_rows
         is_filtered = bool(screen.filter_input.value.strip())
         if is_filtered and not self._is_filtered:
             self._folded = set()
         is_first = rows.chosen_id is None
-        self._tree, self._is_filtered = tree, is_filtered
-        self._shown_count, self.problems = count, problems
+        self._tree, self._is_filtered, self.problems = tree, is_filtered, problems
         self._show_lines()
         self._show_count()
         is_revealed = self._go_to_revealed()
@@ -370,16 +371,14 @@ class FileList:
     def _show_lines(self, keep: str | None = None) -> None:
         self.lines = list(visible_lines(self._tree, self._folded))
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
-        empty = "no file fits: esc clears" if self._is_filtered else "no Markdown notes here"
+        empty = "no file fits: esc clears" if self.files else "no Markdown notes here"
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
 
     def _show_count(self) -> None:
         """Say how many files there are, of how many, and in which order."""
-        total = len(self.files)
-        text = f"{fmt.count(self._shown_count)} of {total}"
-        if self._shown_count == total:
-            text = fmt.counted(total, "file")
+        total, shown = len(self.files), sum(line.file is not None for line in self._tree)
+        text = f"{fmt.count(shown)} of {total}" if shown < total else fmt.counted(total, "file")
         if self.sort is not Sort.NAME:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self._note:

@@ -339,7 +339,7 @@ class Reader:
         screen = self._screen
         line = screen.file_list.chosen if screen.file_rows.has_focus else None
         if screen.timeline.has_focus_within:
-            words = day_filter(screen.timeline.day)
+            words = day_filter(screen.timeline.heat_map.day)
         elif line is not None and line.file is None:
             source, _, folder = line.id.partition("\0")[2].partition("/")
             words = path_filter(f"{folder}/") if folder else f"source:{source}"
