@@ -17,10 +17,9 @@ from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.rules import masked
 from memtui.memory.workspace import workspace_id
-from memtui.model import Chunk, citation
+from memtui.model import Chunk
 from memtui.model.browsing import (
     CareFinding,
-    CarePlace,
     CareReport,
     CareRule,
     ChunkRecord,
@@ -77,7 +76,7 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         for rule, group in groupby(report.findings, lambda finding: finding.rule):
             yield [(f"{words.RULE_WORDS[rule].title} ({rule}): {counts[rule]}", BOLD)]
             for finding in group:
-                yield f"  {place_name(finding.place)}: {finding.message}"
+                yield f"  {finding.place.citation}: {finding.message}"
                 yield from (f"    {line}" for line in _texts(finding, output.width - 4))
             yield ""
 
@@ -89,11 +88,6 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
     )
 
 
-def place_name(place: CarePlace | Chunk) -> str:
-    """Return where a finding or a chunk is, as a citation."""
-    return citation(place.path, place.start_line, place.end_line)
-
-
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
     """Yield the first lines of a finding's text, with another place both texts side by side."""
     if finding.other is None:
@@ -101,7 +95,7 @@ def _texts(finding: CareFinding, width: int) -> Iterator[str]:
         return
     half = (width - len(_BETWEEN)) // 2
     columns = (
-        [words.ending(place_name(place), half), *_first_lines(place.text, half, _CARE_LINES)]
+        [words.ending(place.citation, half), *_first_lines(place.text, half, _CARE_LINES)]
         for place in finding.places
     )
     for left, right in zip_longest(*columns, fillvalue=""):

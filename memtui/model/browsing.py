@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from memtui.model.chunks import Chunk
+from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Numbers, Reason
 
 
@@ -156,6 +156,11 @@ class CarePlace(Struct, frozen=True):
     text: str
     """The text there, credentials masked."""
     chunk_id: str = ""
+
+    @property
+    def citation(self) -> str:
+        """The place as `path#L12-L31`."""
+        return citation(self.path, self.start_line, self.end_line)
 
 
 class CareFinding(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
@@ -17,8 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine.care import MOST_FINDINGS
-from memtui.model import citation
-from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
+from memtui.model.browsing import CareFinding, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -93,10 +92,6 @@ class CareScreen(Screen[None]):
         self._is_current = False
         self._show_state()
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Show one pane at a time where there is no room for two."""
-        self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
-
     # --- looking --------------------------------------------------------------------------------
 
     def action_look(self) -> None:
@@ -105,13 +100,17 @@ class CareScreen(Screen[None]):
             return
         before = self.finding
 
+        def is_before(one: CareFinding) -> bool:
+            """Return whether it is the finding that was chosen, perhaps worded anew."""
+            if before is None or one.rule is not before.rule:
+                return False
+            place, other = one.place, before.place
+            return (place.path, place.start_line) == (other.path, other.start_line)
+
         def take(report: CareReport) -> None:
-            self.report, keep = report, None
-            for at, one in enumerate(report.findings):
-                # What was chosen may be worded anew.
-                if before is not None and _identity(one) == _identity(before):
-                    keep = keep or str(at)
-            self._show_report(keep)
+            self.report = report
+            places = (str(at) for at, one in enumerate(report.findings) if is_before(one))
+            self._show_report(next(places, None))
             self._show_state()
 
         def show_progress(done: int, total: int) -> None:
@@ -201,7 +200,7 @@ class CareScreen(Screen[None]):
         title = place = ""
         draw: Draw | None = None
         if finding is not None:
-            title, place = RULE_WORDS[finding.rule].title, safe_line(_cited(finding.place))
+            title, place = RULE_WORDS[finding.rule].title, safe_line(finding.place.citation)
             draw = partial(finding_lines, finding, self.glyphs)
         elif report is not None and chosen is not None:
             rule = CareRule(chosen.removeprefix(_HEADING))
@@ -228,7 +227,6 @@ class CareScreen(Screen[None]):
         self.findings.focus()
 
     def action_filter(self) -> None:
-        self.remove_class("-detail")
         self.filter_box.focus()
 
     @on(RowList.Opened)
@@ -255,31 +253,17 @@ class CareScreen(Screen[None]):
             self.findings.choose(heading)
 
     def action_pane(self) -> None:
-        """Give the keys to the other pane, in front where there is one at a time."""
-        to_detail = not self.detail.has_focus
-        self.set_class(to_detail, "-detail")
-        self.call_after_refresh((self.detail if to_detail else self.findings).focus)
+        """Give the keys to the other pane."""
+        (self.findings if self.detail.has_focus else self.detail).focus()
 
     def action_close(self) -> None:
         """Leave the filter, else stop what is looked for, else go back."""
-        if self.filter_box.has_focus:
-            self.filter_box.value = ""
-            self.findings.focus()
-        elif self.stop_running():
+        if not self.filter_box.has_focus and self.stop_running():
             return
-        elif self.has_class("-small") and self.has_class("-detail"):
-            self.action_pane()
-        else:
-            self.filter_box.value = ""
+        if not self.filter_box.has_focus:
             self.app.pop_screen()
-
-
-def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
-    return finding.rule, finding.place.path, finding.place.start_line
-
-
-def _cited(place: CarePlace) -> str:
-    return citation(place.path, place.start_line, place.end_line)
+        self.filter_box.value = ""
+        self.findings.focus()
 
 
 # --- rows and lines -------------------------------------------------------------------------------
@@ -346,12 +330,11 @@ def rule_line(
 
 def rule_lines(report: CareReport, rule: CareRule, glyphs: Glyphs, width: int) -> list[Content]:
     """Draw what a rule looks for, how much it judged, and why it could not be applied."""
-    judged = _judged_words(report, rule)
-    count = sum(finding.rule is rule for finding in report.findings)
-    findings = fmt.count(count, "finding") if count else "nothing found"
-    words = Content.styled(f"{judged}, {findings}", fmt.MUTED)
-    if rule in report.skipped:
-        words = Content.styled(f"{glyphs.skipped} {judged}", "$state-warn")
+    words = Content.styled(f"{glyphs.skipped} {_judged_words(report, rule)}", "$state-warn")
+    if rule not in report.skipped:
+        count = sum(finding.rule is rule for finding in report.findings)
+        findings = fmt.count(count, "finding") if count else "nothing found"
+        words = Content.styled(f"{_judged_words(report, rule)}, {findings}", fmt.MUTED)
     return [*Content(RULE_WORDS[rule].about).wrap(width), *words.wrap(width)]
 
 
@@ -380,7 +363,7 @@ def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Cont
         lines += Content.assemble(("asked: ", fmt.MUTED), safe_line(query)).wrap(width)
     lines.append(Content(""))
     first, *others = (
-        SideText(_cited(one), one.start_line, one.text, one.end_line) for one in finding.places
+        SideText(one.citation, one.start_line, one.text, one.end_line) for one in finding.places
     )
     if not others:
         return lines + one_text(first, width)
