@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply, value_of
-from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.margins import listing, state_before_cut
-from memtui.ranking.counterfactual.scores import Seed
+from memtui.ranking.counterfactual.scores import Seed, columns_of
 from memtui.ranking.counterfactual.solve import is_used, least_changes, sweep
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
@@ -62,20 +61,22 @@ RANKINGS = rankings().map(plain_ranking) | st.sampled_from(
 )
 
 
-LeftOut: TypeAlias = tuple[CandidatePool, Ranking, str, SearchMode | None]
+LeftOut: TypeAlias = tuple[CandidatePool, Ranking, str, SearchMode]
 
 
 @st.composite
 def left_out(draw: st.DrawFn) -> LeftOut:
     """A pool, a ranking, a chunk that is not in its list, and how a release searches."""
-    mode = draw(st.none() | st.sampled_from(SearchMode))
-    if mode is None:
+    mode = SearchMode.HYBRID
+    if draw(st.booleans()):
         pool, ranking = draw(pools(max_chunks=24)), draw(RANKINGS)
     else:
+        mode = draw(st.sampled_from(SearchMode))
         pool, ranking = draw(release_pools(24)), plain_ranking(draw(release_rankings()))
         ranking = replace(ranking, k=min(ranking.k, 5))
-    pool, running = plain_numbers(pool), ranking if mode is None else for_mode(ranking, mode)
-    return pool, ranking, draw(st.sampled_from(missing(pool, running) or [""])), mode
+    pool = plain_numbers(pool)
+    missing_ids = missing(pool, for_mode(ranking, mode))
+    return pool, ranking, draw(st.sampled_from(missing_ids or [""])), mode
 
 
 def missing(pool: CandidatePool, ranking: Ranking) -> list[str]:
@@ -84,10 +85,9 @@ def missing(pool: CandidatePool, ranking: Ranking) -> list[str]:
 
 
 def rank_of(
-    pool: CandidatePool, ranking: Ranking, chunk_id: str, mode: SearchMode | None = None
+    pool: CandidatePool, ranking: Ranking, chunk_id: str, mode: SearchMode = SearchMode.HYBRID
 ) -> int | None:
-    running = ranking if mode is None else for_mode(ranking, mode)
-    hits = rank(pool, running, now=NOW).hits
+    hits = rank(pool, for_mode(ranking, mode), now=NOW).hits
     return next((hit.rank for hit in hits if hit.chunk.id == chunk_id), None)
 
 
@@ -96,7 +96,7 @@ def assert_true(
     ranking: Ranking,
     chunk_id: str,
     points: int,
-    mode: SearchMode | None,
+    mode: SearchMode,
 ) -> None:
     found = least_changes(pool, ranking, chunk_id, now=NOW, mode=mode)
     assert [change.cost for change in found.changes] == sorted(c.cost for c in found.changes)
@@ -133,9 +133,8 @@ def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
     columns = columns_of(pool, ranking, NOW)
     state = state_before_cut(columns, ranking, Seed())
     expected = [hit.chunk.id for hit in rank(pool, ranking, now=NOW).hits]
-    assert [columns.rows[row].chunk.id for row in listing(state)[0]] == expected
-    unordered, _ = listing(state, ordered=False, certified=False)
-    assert {columns.rows[row].chunk.id for row in unordered} == set(expected)
+    assert list(columns.ranks(listing(state)[0])) == expected
+    assert set(columns.ranks(listing(state, ordered=False)[0])) == set(expected)
 
 
 CASES = {name: st.tuples(release_pools(), release_rankings([name])) for name in RELEASES}

@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from memtui.model import CandidatePool, Decay, Fusion, MinScoreRule, Mmr, Ranking, Reason, Rerank
+from memtui.model import (
+    CandidatePool,
+    Decay,
+    Fusion,
+    MinScoreRule,
+    Mmr,
+    Ranking,
+    Reason,
+    Rerank,
+    SearchMode,
+)
 from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual.change import (
     LOGARITHMIC,
@@ -23,8 +33,14 @@ from memtui.ranking.counterfactual.change import (
     needed,
     outside_pool,
 )
-from memtui.ranking.counterfactual.solve import Segment, least_changes, sweep
-from memtui.ranking.counterfactual.walk import Axis, Problem, walk
+from memtui.ranking.counterfactual.solve import (
+    Axis,
+    Problem,
+    Segment,
+    least_changes,
+    sweep,
+    walk,
+)
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool
@@ -182,10 +198,10 @@ def of_2020(score: float) -> tuple[CandidatePool, Ranking]:
 
 def counted_stretches(ranking: Ranking, found_in: CandidatePool, chunk_id: str) -> int:
     """How many stretches of the half-life are walked in both directions."""
-    problem = Problem(found_in, ranking, chunk_id, NOW, None)
-    axis, row = Axis(problem, Parameter.HALF_LIFE), problem.row
+    problem = Problem(found_in, ranking, NOW, SearchMode.HYBRID, chunk_id)
+    axis = Axis(problem, Parameter.HALF_LIFE)
     start = axis.coordinate(ranking.decay.half_life_days)
-    return sum(len(list(walk(axis, start, direction, row))) for direction in (1, -1))
+    return sum(len(list(walk(axis, start, step, problem.row))) for step in (1, -1))
 
 
 @pytest.mark.parametrize(

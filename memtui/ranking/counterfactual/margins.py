@@ -15,20 +15,31 @@ from msgspec import Struct
 
 from memtui.model import MinScoreRule, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter
-from memtui.ranking.counterfactual.columns import Columns, Curve, Flags, Floats, Indices, constant
-from memtui.ranking.counterfactual.scores import SCORING, Seed, State, fused_state, tier_groups
+from memtui.ranking.counterfactual.scores import (
+    SCORING,
+    Columns,
+    Curve,
+    Flags,
+    Floats,
+    Indices,
+    Seed,
+    State,
+    constant,
+    fused_state,
+    reach,
+    reaches,
+    tier_groups,
+)
 
 Enough = Callable[[Sequence[int]], bool]
 """Told of the rows chosen so far; true when no further one is needed."""
 
 
-def diversified(
-    state: State, members: Indices, margins: list[Curve] | None, enough: Enough
-) -> list[int]:
+def diversified(state: State, members: Indices, margins: list[Curve], enough: Enough) -> list[int]:
     """Return the members in the order of MMR, until `enough`.
 
     `members` come best first; equal values go to the earlier one. Adds the margins of every
-    choice to `margins`, if any are collected.
+    choice to `margins`.
     """
     lambda_ = min(1.0, max(0.0, state.ranking.mmr.lambda_))
     values = state.exact[members]
@@ -49,13 +60,32 @@ def diversified(
         np.minimum(marginal, beside, out=marginal)
         # What is chosen is taken out for good.
         marginal[position] = -np.inf
-    if margins is not None:
-        similar = np.zeros((len(order), len(members)))
-        if len(order) > 1:
-            chosen = overlap[np.ix_(members[order[:-1]], members)]
-            np.maximum.accumulate(chosen, axis=0, out=similar[1:])
-        margins += span_margins(state, members)
-        margins += _choices(state, members, order, similar)
+    margins += span_margins(state, members)
+    left = np.ones((len(order), len(members)), dtype=bool)
+    for step, position in enumerate(order):
+        left[step:, position] = False
+    step_of, other = np.nonzero(left)
+    if not len(other):
+        return rows
+    # Every choice over the rows that were left, as one array each.
+    similar = np.zeros(left.shape)
+    if len(order) > 1:
+        chosen = overlap[np.ix_(members[order[:-1]], members)]
+        np.maximum.accumulate(chosen, axis=0, out=similar[1:])
+    upper = np.array(order)[step_of]
+    less_similar = similar[step_of, other] - similar[step_of, upper]
+    margin = _preferred(state, members, upper, other, less_similar)
+    equal = (np.abs(margin.value) <= 1e-15) & (np.abs(margin.slope) <= 1e-15)
+    alike = less_similar == 0
+    if state.logs is not None and alike.any():
+        # Nothing but the scores decides, of which the logarithms do not bend.
+        margins.append(state.over(members[upper[alike]], members[other[alike]]).scaled(lambda_))
+        margin = margin[np.flatnonzero(~alike)]
+    margins.append(margin)
+    if equal.any():
+        # Equal for all values of the parameter: the order of the scores decides.
+        decided = state.above(members[upper[equal]], members[other[equal]])
+        margins += [curve.sided() for curve in decided]
     return rows
 
 
@@ -66,57 +96,19 @@ def span_margins(state: State, members: Indices) -> list[Curve]:
     return [state.over(best, members), state.over(members, worst)]
 
 
-def span_curve(state: State, members: Indices, scores: Curve) -> Curve:
-    """Return the span of the relevances as a function of the scores; 1 where all are the same."""
-    values = state.exact[members]
-    span = scores[int(values.argmax())].minus(scores[int(values.argmin())])
-    return span if values.max() > values.min() else constant(1.0)
-
-
-def lambda_curve(state: State) -> Curve:
-    """Lambda as a function of the parameter."""
+def _preferred(
+    state: State, members: Indices, upper: Indices, lower: Indices, less_similar: Floats
+) -> Curve:
+    """Return lambda * difference of the scores + (1 - lambda) * `less_similar` * their span."""
+    scores, values = state.relative(members), state.exact[members]
+    best, worst = int(values.argmax()), int(values.argmin())
+    span = scores[best].minus(scores[worst]) if values[best] > values[worst] else constant(1.0)
     value = min(1.0, max(0.0, state.ranking.mmr.lambda_))
     slope = 1.0 if state.seed.parameter is Parameter.LAMBDA else 0.0
-    return Curve(np.asarray(value), np.asarray(slope), np.asarray(0.0))
-
-
-def preferred(state: State, difference: Curve, less_similar: Floats, span: Curve) -> Curve:
-    """lambda * difference of the scores + (1 - lambda) * `less_similar` * span."""
-    lambda_ = lambda_curve(state)
-    rest = Curve(1 - lambda_.value, -lambda_.slope, lambda_.bend)
+    lambda_ = Curve(np.asarray(value), np.asarray(slope), np.asarray(0.0))
+    rest = Curve(np.asarray(1 - value), np.asarray(-slope), np.asarray(0.0))
+    difference = scores[upper].minus(scores[lower])
     return difference.times(lambda_) + span.times(rest).scaled(less_similar)
-
-
-def _choices(state: State, members: Indices, order: list[int], similar: Floats) -> list[Curve]:
-    """Return the margins of every choice over the rows that were left, as one array each."""
-    steps, count = similar.shape
-    chosen = np.array(order)
-    left = np.ones((steps, count), dtype=bool)
-    for step, position in enumerate(order):
-        left[step:, position] = False
-    step_of, other = np.nonzero(left)
-    if not len(other):
-        return []
-    upper = chosen[step_of]
-    scores = state.relative(members)
-    less_similar = similar[step_of, other] - similar[step_of, upper]
-    difference = scores[upper].minus(scores[other])
-    margin = preferred(state, difference, less_similar, span_curve(state, members, scores))
-    size = np.abs(margin.value)
-    equal = (size <= 1e-15) & (np.abs(margin.slope) <= 1e-15)
-    margins = [margin]
-    alike = less_similar == 0
-    if state.logs is not None and alike.any():
-        # Nothing but the scores decides, of which the logarithms do not bend.
-        factor = float(lambda_curve(state).value)
-        straight = state.over(members[upper[alike]], members[other[alike]]).scaled(factor)
-        margins = [margin[np.flatnonzero(~alike)], straight]
-    if equal.any():
-        # Equal for all values of the parameter: the order of the scores decides.
-        margins += [
-            curve.sided() for curve in state.above(members[upper[equal]], members[other[equal]])
-        ]
-    return margins
 
 
 class Shown(Struct, frozen=True):
@@ -131,8 +123,6 @@ class Shown(Struct, frozen=True):
     """Whose shown score does not depend on any parameter: exact names."""
     strict: Flags
     filling: Flags
-    by_minimum: bool
-    """False where everything passes."""
     is_plain: bool
     """Whether a candidate passes on its own score alone, as long as the list is full."""
 
@@ -146,44 +136,36 @@ def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     return state
 
 
-def listing(
-    state: State, *, ordered: bool = True, certified: bool = True
-) -> tuple[tuple[int, ...], list[Curve]]:
+def listing(state: State, *, ordered: bool = True) -> tuple[tuple[int, ...], list[Curve]]:
     """Return the rows of the list, best first, and the margins under which it stays.
 
-    Without `ordered` only who is in it, in any order. Without `certified` there are no margins to
-    rely on.
+    Without `ordered` only who is in it, in any order.
     """
-    ranking = state.ranking
-    k = max(0, ranking.k)
+    k = max(0, state.ranking.k)
     if not state.order.size or k == 0:
         return (), state.margins
-    shown = shown_scores(state)
-    margins = list(state.margins) if certified else None
-    everyone = shown.strict | shown.filling
-    if not ordered and not shown.filling.any() and int(everyone[state.order].sum()) <= k:
-        rows = [row for row in state.order if everyone[row]]
-        if margins is not None:
-            margins += minimum_margins(state, shown, state.order)
-    elif not runs_mmr(ranking):
+    shown, margins = shown_scores(state), list(state.margins)
+    strict = state.order[shown.strict[state.order]]
+    if not ordered and not shown.filling.any() and len(strict) <= k:
+        rows = strict.tolist()
+        margins += minimum_margins(state, shown, state.order)
+    elif not _runs_mmr(state.ranking):
         rows = _in_order(state, shown, k, margins)
-    elif mmr_is_last(ranking):
+    elif _mmr_is_last(state.ranking):
         rows = _minimum_then_mmr(state, shown, k, margins)
     else:
         rows = _mmr_then_minimum(state, shown, k, margins, ordered)
-    return tuple(int(row) for row in rows[:k]), margins or []
+    return tuple(int(row) for row in rows[:k]), margins
 
 
-def runs_mmr(ranking: Ranking) -> bool:
-    """Return whether MMR takes part."""
+def _runs_mmr(ranking: Ranking) -> bool:
     return Stage.MMR in ranking.stages and ranking.mmr.enabled
 
 
-def mmr_is_last(ranking: Ranking) -> bool:
+def _mmr_is_last(ranking: Ranking) -> bool:
     """Return whether the minimum score comes before MMR (or not at all)."""
-    if Stage.MIN_SCORE not in ranking.stages:
-        return True
-    return ranking.stages.index(Stage.MIN_SCORE) < ranking.stages.index(Stage.MMR)
+    at = {stage: number for number, stage in enumerate(ranking.stages)}
+    return at.get(Stage.MIN_SCORE, -1) < at[Stage.MMR]
 
 
 def mmr_groups(state: State, order: Indices) -> list[Indices]:
@@ -209,8 +191,7 @@ def shown_scores(state: State) -> Shown:
         public = constant(np.where(fixed, columns.project, 0.0))
         curve = curve.scaled((~fixed).astype(np.float64)) + public
     minimum, is_plain = ranking.min_score, True
-    by_minimum = minimum is not None and Stage.MIN_SCORE in ranking.stages
-    if minimum is not None and by_minimum:
+    if minimum is not None and Stage.MIN_SCORE in ranking.stages:
         strict = exact >= minimum
         passing = int(strict[state.order].sum())
         match ranking.min_score_rule:
@@ -220,7 +201,7 @@ def shown_scores(state: State) -> Shown:
                 strict, is_plain = (exact >= 0) & columns.named, False
             case MinScoreRule.RELAXED if not passing:
                 strict, is_plain = (exact >= _relaxed(ranking)) & columns.named, False
-    return Shown(exact, curve, fixed, strict, filling, by_minimum, is_plain)
+    return Shown(exact, curve, fixed, strict, filling, is_plain)
 
 
 def _relaxed(ranking: Ranking) -> float:
@@ -246,11 +227,10 @@ def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]
     return rows
 
 
-def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
+def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve]) -> list[int]:
     kept_rows = np.array(_kept(state, shown, state.order, k), dtype=np.intp)
-    if margins is not None:
-        margins += minimum_margins(state, shown, state.order)
-    if margins is not None and shown.filling.any():
+    margins += minimum_margins(state, shown, state.order)
+    if shown.filling.any():
         margins += order_margins(state, state.order, len(state.order))
     rows: list[int] = []
 
@@ -264,7 +244,7 @@ def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] |
 
 
 def _mmr_then_minimum(
-    state: State, shown: Shown, k: int, margins: list[Curve] | None, ordered: bool
+    state: State, shown: Shown, k: int, margins: list[Curve], ordered: bool
 ) -> list[int]:
     """Return the list where MMR orders everything and the minimum drops from it.
 
@@ -297,21 +277,18 @@ def _mmr_then_minimum(
         if missing <= 0 and free <= 0:
             break
         sequence += diversified(state, group, margins, is_enough)
-    if margins is not None:
-        looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
-        margins += minimum_margins(state, shown, looked_at)
+    looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
+    margins += minimum_margins(state, shown, looked_at)
     if not is_full and not ordered:
         seen = frozenset(sequence)
         sequence += [int(row) for row in strict if int(row) not in seen]
     return _kept(state, shown, sequence, k)
 
 
-def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
+def _in_order(state: State, shown: Shown, k: int, margins: list[Curve]) -> list[int]:
     """Return the list by score alone; no margin between what both fail the minimum."""
     kept_rows = _kept(state, shown, state.order, k)
     rows = kept_rows[:k]
-    if margins is None:
-        return rows
     order = state.order
     # A candidate with free places is compared with everything that may fill one.
     first = order[shown.strict[order]]
@@ -357,37 +334,81 @@ def on_side(margin: Curve, passes: Flags) -> Curve:
 
 def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
     """Return what keeps who passes the minimum, by which rule; `rows` when each is on its own."""
-    minimum = state.ranking.min_score
-    if not shown.by_minimum or minimum is None:
+    ranking, everyone = state.ranking, state.order
+    minimum = ranking.min_score
+    if minimum is None or Stage.MIN_SCORE not in ranking.stages:
         return []
     if shown.is_plain:
         return [minimum_margin(state, shown, minimum, rows)]
-    everyone = state.order
     margins = [minimum_margin(state, shown, minimum, everyone)]
     if (shown.exact[everyone] >= minimum).any():
         return margins
-    if state.ranking.min_score_rule is MinScoreRule.FILL:
+    if ranking.min_score_rule is MinScoreRule.FILL:
         return [*margins, minimum_margin(state, shown, 0.0, everyone)]
-    lower = relaxed_curve(state)
-    if lower.slope == 0:
-        margins.append(minimum_margin(state, shown, float(lower.value), everyone))
+    lower, follows_weight = _relaxed(ranking), ranking.relaxed_min_score is None
+    moves = state.seed.parameter is Parameter.VECTOR_WEIGHT
+    weight, slope = np.asarray(ranking.keyword_weight), np.asarray(-1.0 if moves else 0.0)
+    keyword_weight = Curve(weight, slope, np.asarray(0.0))
+    if moves and follows_weight and ranking.keyword_weight < minimum:
+        limit = keyword_weight.times(state.unit)
+        passes = shown.exact[everyone] >= lower
+        margins.append(on_side(shown.curve[everyone].minus(limit), passes))
     else:
-        passes = shown.exact[everyone] >= _relaxed(state.ranking)
-        margins.append(on_side(shown.curve[everyone].minus(lower.times(state.unit)), passes))
-    if state.ranking.relaxed_min_score is None:
-        margins.append(_keyword_weight(state).minus(constant(minimum)).sided())
+        margins.append(minimum_margin(state, shown, lower, everyone))
+    if follows_weight:
+        margins.append(keyword_weight.minus(constant(minimum)).sided())
     return margins
 
 
-def relaxed_curve(state: State) -> Curve:
-    """Return the lower minimum as a function of the parameter."""
-    ranking = state.ranking
-    if ranking.relaxed_min_score is not None or ranking.keyword_weight >= (ranking.min_score or 0):
-        return constant(_relaxed(ranking))
-    return _keyword_weight(state)
+def absence_reach(state: State, target: int, direction: int) -> float:
+    """Return how far the parameter may move with a row out of the list; 0 where that is not clear.
 
-
-def _keyword_weight(state: State) -> Curve:
-    moves = -1.0 if state.seed.parameter is Parameter.VECTOR_WEIGHT else 0.0
-    weight = np.asarray(state.ranking.keyword_weight)
-    return Curve(weight, np.asarray(moves), np.asarray(0.0))
+    A candidate below the minimum is out, however the others stand, and so is one with k rivals
+    that beat it even if MMR counted the most against them and nothing against it. This saves most
+    runs of MMR.
+    """
+    ranking, margins, alone = state.ranking, list(state.margins), np.array([target])
+    if target not in state.order:
+        return reach(margins, direction)
+    shown, rule = shown_scores(state), ranking.min_score_rule
+    passes = bool(shown.strict[target])
+    passing = state.order[shown.strict[state.order]]
+    # What neither passes nor may fill is out, while others pass.
+    may_enter = passes or shown.filling[target]
+    if not shown.is_plain and (may_enter or not (shown.filling.any() and passing.size)):
+        return 0.0
+    minimum = ranking.min_score if Stage.MIN_SCORE in ranking.stages else None
+    if minimum is not None and not (passes and rule is MinScoreRule.PLAIN):
+        margins.append(minimum_margin(state, shown, minimum, alone))
+    needed, rivals = 0, constant(np.zeros(0))
+    if minimum is not None and not passes:
+        if rule is MinScoreRule.FILL and state.columns.fillable[target]:
+            needed, rivals = ranking.k, minimum_margin(state, shown, minimum, passing)
+        elif rule is not MinScoreRule.PLAIN:
+            witness = passing[[int(np.argmax(shown.exact[passing]))]]
+            margins.append(minimum_margin(state, shown, minimum, witness))
+    elif not _runs_mmr(ranking):
+        groups = state.groups[passing]
+        same = passing[(groups == state.groups[target]) & (passing != target)]
+        needed = ranking.k - int((groups < state.groups[target]).sum())
+        rivals = state.over(same, alone)
+    else:
+        last, ahead, members = _mmr_is_last(ranking), 0, passing[:0]
+        for members in mmr_groups(state, passing if last else state.order):
+            if target in members:
+                break
+            ahead += int(shown.strict[members].sum())
+        others = np.flatnonzero(shown.strict[members] & (members != target))
+        against = -state.columns.nearest[members[others]]
+        place = np.flatnonzero(members == target)
+        needed, rivals = ranking.k - ahead, _preferred(state, members, others, place, against)
+        margins += span_margins(state, members)
+        margins += minimum_margins(state, shown, state.order) if last else []
+    if passes:
+        rivals = rivals[np.flatnonzero(rivals.value > 1e-12)]
+        if rivals.value.size < needed:
+            return 0.0
+    furthest = reach(margins, direction)
+    if needed <= 0:
+        return furthest
+    return min(furthest, float(np.sort(reaches(rivals, direction))[-needed]))

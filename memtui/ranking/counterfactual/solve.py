@@ -1,4 +1,4 @@
-"""The least change of each parameter alone that brings a chunk into the list.
+"""The least change of each parameter alone that brings a chunk into the list, and sweeps.
 
 Numbers on a continuous range are solved by walking from change to change of the list; the
 minimum score, k and the candidate multiplier by looking at each value at which the list can
@@ -10,14 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import CandidatePool, DateRule, Fusion, MinScoreRule, Ranking, SearchMode, Stage
+from memtui.model import (
+    CandidatePool,
+    DateRule,
+    Fusion,
+    Leg,
+    MinScoreRule,
+    Ranking,
+    SearchMode,
+    Stage,
+)
 from memtui.ranking.counterfactual.change import (
     DEPTH,
     LOGARITHMIC,
@@ -28,18 +39,206 @@ from memtui.ranking.counterfactual.change import (
     NoChangeReason,
     Parameter,
     Value,
+    apply,
     cost,
+    kind_of,
     range_of,
     value_of,
 )
-from memtui.ranking.counterfactual.columns import Columns, Floats
-from memtui.ranking.counterfactual.margins import listing, shown_scores, state_before_cut
-from memtui.ranking.counterfactual.scores import Seed, State
-from memtui.ranking.counterfactual.walk import Axis, Problem, Stretch, range_value, rounded, walk
-from memtui.ranking.pipeline import rank
+from memtui.ranking.counterfactual.margins import (
+    absence_reach,
+    listing,
+    shown_scores,
+    state_before_cut,
+)
+from memtui.ranking.counterfactual.scores import (
+    SMALLEST_EXPONENT,
+    Columns,
+    Floats,
+    Seed,
+    State,
+    columns_of,
+    reach,
+)
+from memtui.ranking.pipeline import for_mode, rank
+
+RESOLUTION = 1e-9
+"""The shortest stretch that is looked at, as a part of the range; where scores bend, of a value."""
+
+WINDOW = 0.8
+"""How far down the bends of exponentials and of reciprocals are bounded at once."""
+
+GROWTH = 2.0
+"""By at most exp() of this the bends of exponentials are overrated at the other end."""
+
+SHORTEST_PROOF = 16
+"""Proofs of absence that hold for fewer steps than so many are not worth their while."""
 
 STEP = 1e-6
 """How much nearer a value is tried that must not do: absolute, or relative on a log scale."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One ranking of a pool that is changed; `mode` says which legs can search."""
+
+    pool: CandidatePool
+    base: Ranking
+    now: datetime
+    mode: SearchMode
+    chunk_id: str = ""
+    """The chunk that is to be brought in."""
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The ranking as it runs."""
+        return for_mode(self.base, self.mode)
+
+    @cached_property
+    def columns(self) -> Columns:
+        return columns_of(self.pool, self.ranking, self.now)
+
+    @cached_property
+    def _by_count(self) -> dict[int, Columns]:
+        return {self.ranking.candidates: self.columns}
+
+    @cached_property
+    def row(self) -> int | None:
+        """The chunk among the candidates."""
+        ids = [row.chunk.id for row in self.columns.rows]
+        return ids.index(self.chunk_id) if self.chunk_id in ids else None
+
+    def changed(self, parameter: Parameter, value: Value) -> Ranking:
+        """Return the ranking with one parameter changed, as it runs."""
+        return for_mode(apply(self.base, parameter, value), self.mode)
+
+    def rank_with(self, parameter: Parameter, value: Value) -> int | None:
+        """Return the rank of the chunk in the changed list, by the ranking itself."""
+        ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
+        return next((hit.rank for hit in ranked.hits if hit.chunk.id == self.chunk_id), None)
+
+    def needs_search(self, ranking: Ranking) -> bool:
+        """Return whether a ranking takes candidates that the pool does not hold."""
+        if self.pool.sized:
+            return ranking.candidates != self.pool.limit
+        return ranking.candidates > self.pool.limit and any(
+            len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
+        )
+
+    def ranks_under(self, ranking: Ranking) -> dict[str, int]:
+        """Return the list of another ranking; candidates are laid out once for each number."""
+        if ranking.candidates not in self._by_count:
+            self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
+        columns = self._by_count[ranking.candidates]
+        return columns.ranks(listing(state_before_cut(columns, ranking, Seed()))[0])
+
+    def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
+        """Return the change to a value that the ranking itself confirms; `None` if it does not."""
+        place = self.rank_with(parameter, value)
+        if place is None:
+            return None
+        old, price = value_of(self.base, parameter), cost(self.base, parameter, value)
+        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
+
+
+class Axis(Struct, frozen=True):
+    """One parameter of one ranking: its values and the coordinate that is walked along.
+
+    The coordinate of the half-life is ln 2 / days: scores are exponentials in it.
+    """
+
+    problem: Problem
+    parameter: Parameter
+
+    def coordinate(self, value: float) -> float:
+        return math.log(2) / value if self.parameter is Parameter.HALF_LIFE else value
+
+    def value(self, coordinate: float) -> float:
+        """Return the value at a coordinate, within the range."""
+        low, high = range_of(self.problem.base, self.parameter)
+        # The way back is the same.
+        return min(high, max(low, self.coordinate(coordinate)))
+
+    def rounded(self, coordinate: float) -> float:
+        """Return the value at a coordinate, cut to the digits that are certain."""
+        low, high = range_of(self.problem.base, self.parameter)
+        value = self.coordinate(coordinate)
+        digits = 12 - (math.ceil(math.log10(value)) if value > 1 else 0)
+        return min(high, max(low, round(value, digits)))
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether scores are no straight lines along it."""
+        return self.parameter in LOGARITHMIC
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest coordinate."""
+        low, high = sorted(map(self.coordinate, range_of(self.problem.base, self.parameter)))
+        return low, high
+
+    def step(self, coordinate: float) -> float:
+        """Return the shortest stretch that is looked at."""
+        low, high = self.bounds
+        return RESOLUTION * (coordinate if self.is_bent else high - low)
+
+    def ranks_at(self, coordinate: float) -> dict[str, int]:
+        """Return the list at a coordinate."""
+        changed = self.problem.changed(self.parameter, self.rounded(coordinate))
+        return self.problem.ranks_under(changed)
+
+
+class Stretch(Struct, frozen=True):
+    """Values between which the list is the same; one value alone where candidates are equal.
+
+    `start` and `end` are coordinates in the direction of the walk, `ranks` those of its chunks;
+    none where only so much is sure: the row that the walk looks for is not in the list.
+    """
+
+    start: float
+    end: float
+    ranks: dict[str, int]
+
+
+def walk(axis: Axis, start: float, direction: int, target: int | None = None) -> Iterator[Stretch]:
+    """Yield the stretches from a coordinate to the end of the range.
+
+    With a `target` only whether that row is in the list is exact, not the ranks.
+    """
+    low, high = axis.bounds
+    problem, end = axis.problem, high if direction > 0 else low
+    here, stuck = start + direction * axis.step(start), 0
+    since = start
+    while direction * (end - here) > 0:
+        # How far down the bends hold; 0 where that does not matter.
+        window = here * (1 - WINDOW) if axis.is_bent and direction < 0 else 0.0
+        if window and axis.parameter is Parameter.HALF_LIFE:
+            ages = problem.columns.aged
+            # What is so old that nothing is left of it does not bend.
+            oldest = float(ages[ages * here < SMALLEST_EXPONENT].max(initial=0.0))
+            window = min(window, GROWTH / oldest) if oldest > 0 else window
+        ranking = problem.changed(axis.parameter, axis.value(here))
+        state = state_before_cut(problem.columns, ranking, Seed(axis.parameter, here - window))
+        shortest, ranks = axis.step(here), dict[str, int]()
+        far = absence_reach(state, target, direction) if target is not None else 0.0
+        if far <= SHORTEST_PROOF * shortest:
+            rows, margins = listing(state, ordered=target is None)
+            ranks, far = problem.columns.ranks(rows), reach(margins, direction)
+        far = min(far, window or math.inf)
+        there = here + direction * far
+        if direction * (end - there) <= 0:
+            yield Stretch(since, end, ranks)
+            break
+        yield Stretch(since, there, ranks)
+        since = there
+        if axis.is_bent and far > shortest and there != here:
+            # Where scores bend, the bound is safe but seldom the change itself.
+            here, stuck = there, 0
+            continue
+        yield Stretch(there, there, axis.ranks_at(there))
+        stuck = stuck + 1 if far <= shortest else 0
+        here = there + direction * shortest * 2 ** max(0, stuck - 3)
+    yield Stretch(end, end, axis.ranks_at(end))
 
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
@@ -77,67 +276,13 @@ _STAGE_OF = {
 }
 """The stages of switches and of the minimum; every ranking uses what is not here."""
 
+# --- the least change of each parameter ----------------------------------------------------------
+
 Attempt = tuple[Value, Value]
 """A value to try, and one a step nearer to the present value that must not do; `None` for none."""
 
-
-def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
-    """Return the first attempt that the ranking confirms: it does it, and the nearer one not."""
-    exact = parameter not in LOGARITHMIC
-    for value, nearer in attempts:
-        change = problem.change(parameter, value, exact=exact)
-        if change is not None and (nearer is None or problem.rank_with(parameter, nearer) is None):
-            return change
-    return None
-
-
-def _along(problem: Problem, parameter: Parameter) -> Change | None:
-    """Find the nearest value on a continuous range, upwards or downwards."""
-    best: Change | None = None
-    if problem.row is not None:
-        axis = Axis(problem, parameter)
-        for direction in (1, -1):
-            change = _first(problem, parameter, _entries(axis, direction, problem.row, best))
-            if change is not None and (best is None or change.cost < best.cost):
-                best = change
-    return best
-
-
-def _entries(axis: Axis, direction: int, row: int, best: Change | None) -> Iterator[Attempt]:
-    """Yield values in one direction that show a row, as long as they cost less than `best`."""
-    now, (low, high) = value_of(axis.problem.base, axis.parameter), axis.bounds
-    assert isinstance(now, (int, float))
-    start = min(high, max(low, axis.coordinate(now)))
-    for stretch in walk(axis, start, direction, row):
-        here = range_value(axis, stretch.start)
-        if best is not None and cost(axis.problem.base, axis.parameter, here) >= best.cost:
-            return
-        if stretch.rows is None or row not in stretch.rows:
-            continue
-        for value in _values(axis, stretch, direction, now):
-            step = STEP * value if axis.parameter in LOGARITHMIC else STEP
-            nearer = value - step if value > now else value + step
-            yield value, None if abs(value - now) <= step else nearer
-
-
-def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterator[float]:
-    """Values to try, the shortest to write first."""
-    edge = range_value(axis, stretch.start)
-    upwards = edge > now if edge != now else direction > 0
-    low, high = range_of(axis.problem.base, axis.parameter)
-    size = STEP if axis.parameter not in LOGARITHMIC else STEP * 10 ** math.floor(math.log10(edge))
-    number = math.floor(edge / size) + 1 if upwards else math.ceil(edge / size) - 1
-    digits = max(0, round(-math.log10(size)))
-    short = round(number * size, digits)
-    if low <= short <= high:
-        yield short
-    if stretch.start == stretch.end:
-        yield rounded(axis, stretch.start)
-        return
-    inside = stretch.start + direction * axis.step(stretch.start)
-    if direction * (stretch.end - inside) > 0:
-        yield range_value(axis, inside)
-    yield range_value(axis, (stretch.start + stretch.end) / 2)
+_SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
+"""Parameters along which a list of hundreds of candidates can change thousands of times."""
 
 
 def least_changes(
@@ -146,7 +291,7 @@ def least_changes(
     chunk_id: str,
     *,
     now: datetime,
-    mode: SearchMode | None = None,
+    mode: SearchMode = SearchMode.HYBRID,
     parameters: Iterable[Parameter] = Parameter,
     progress: Callable[[Parameter], None] | None = None,
 ) -> Counterfactuals:
@@ -161,7 +306,7 @@ def least_changes(
     """
     if chunk_id not in pool.chunks:
         raise KeyError(chunk_id)
-    problem = Problem(pool, ranking, chunk_id, now, mode)
+    problem = Problem(pool, ranking, now, mode, chunk_id)
     if any(hit.chunk.id == chunk_id for hit in rank(pool, problem.ranking, now=now).hits):
         return Counterfactuals()
     solved: dict[Parameter, list[Change] | NoChangeReason] = {}
@@ -169,19 +314,15 @@ def least_changes(
         if progress is not None:
             progress(parameter)
         solved[parameter] = _solved(problem, parameter)
-    changes: list[Change] = []
-    without: list[NoChange] = []
-    for parameter in (one for one in Parameter if one in solved):
-        solution = solved[parameter]
-        if isinstance(solution, NoChangeReason):
-            without.append(NoChange(parameter, solution))
-        else:
-            changes += solution
+    ordered = [(parameter, solved[parameter]) for parameter in Parameter if parameter in solved]
+    changes = [one for _, found in ordered if isinstance(found, list) for one in found]
+    without = [NoChange(one, why) for one, why in ordered if isinstance(why, NoChangeReason)]
     return Counterfactuals(tuple(sorted(changes, key=lambda one: one.cost)), tuple(without))
 
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
-    changes: list[Change | None]
+    changes: list[Change | None] = []
+    is_candidate = problem.row is not None
     if not is_used(problem.ranking, parameter):
         return NoChangeReason.NOT_USED
     match parameter:
@@ -190,17 +331,62 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeRe
             changes = [problem.change(parameter, method) for method in others]
         case Parameter.MMR | Parameter.DECAY | Parameter.RERANK | Parameter.DEDUP:
             changes = [problem.change(parameter, not value_of(problem.base, parameter))]
-        case Parameter.MIN_SCORE:
-            changes = [_first(problem, parameter, _minimums(problem))]
         case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return _whole(problem, parameter)
-        case _:
-            changes = [_along(problem, parameter)]
+        case Parameter.MIN_SCORE if is_candidate:
+            changes = [_first(problem, parameter, _minimums(problem))]
+        case _ if is_candidate:
+            upwards = _first(problem, parameter, _entries(problem, parameter, 1, math.inf))
+            below = upwards.cost if upwards is not None else math.inf
+            downwards = _first(problem, parameter, _entries(problem, parameter, -1, below))
+            is_nearer = downwards is not None and downwards.cost < below
+            changes = [downwards if is_nearer else upwards]
     return [*filter(None, changes)] or NoChangeReason.NO_VALUE
 
 
-_SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
-"""Parameters along which a list of hundreds of candidates can change thousands of times."""
+def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
+    """Return the first attempt that the ranking confirms: it does it, and the nearer one not."""
+    exact = parameter not in LOGARITHMIC
+    for value, nearer in attempts:
+        change = problem.change(parameter, value, exact=exact)
+        if change is not None and (nearer is None or problem.rank_with(parameter, nearer) is None):
+            return change
+    return None
+
+
+def _entries(
+    problem: Problem, parameter: Parameter, direction: int, below: float
+) -> Iterator[Attempt]:
+    """Yield values of a continuous range that show the chunk, as long as they cost less.
+
+    `direction` is that of the walk. Of each stretch the shortest value to write comes first.
+    """
+    axis, is_logarithmic = Axis(problem, parameter), parameter in LOGARITHMIC
+    now, (low, high) = value_of(problem.base, parameter), range_of(problem.base, parameter)
+    assert isinstance(now, (int, float))
+    first, last = axis.bounds
+    start = min(last, max(first, axis.coordinate(now)))
+    for stretch in walk(axis, start, direction, problem.row):
+        edge = axis.value(stretch.start)
+        if cost(problem.base, parameter, edge) >= below:
+            return
+        if problem.chunk_id not in stretch.ranks:
+            continue
+        upwards = edge > now if edge != now else direction > 0
+        size = STEP * 10 ** math.floor(math.log10(edge)) if is_logarithmic else STEP
+        number = math.floor(edge / size) + 1 if upwards else math.ceil(edge / size) - 1
+        short = round(number * size, max(0, round(-math.log10(size))))
+        values = [short] if low <= short <= high else []
+        inside = stretch.start + direction * axis.step(stretch.start)
+        if stretch.start == stretch.end:
+            values.append(axis.rounded(stretch.start))
+        else:
+            values += [axis.value(inside)] if direction * (stretch.end - inside) > 0 else []
+            values.append(axis.value((stretch.start + stretch.end) / 2))
+        for value in values:
+            step = STEP * value if is_logarithmic else STEP
+            nearer = value - step if value > now else value + step
+            yield value, None if abs(value - now) <= step else nearer
 
 
 def minimum_edges(state: State) -> Floats:
@@ -217,10 +403,8 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
     A score passes the minimum that it equals, so only the scores themselves are looked at; a higher
     minimum does it by what it leaves out, everything that scores just so much.
     """
-    row, now = problem.row, problem.base.min_score
+    now = problem.base.min_score
     state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
-    if row is None or row not in state.order:
-        return
     edges = minimum_edges(state).tolist()
     beyond = (value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf))))
     if now is None:
@@ -230,7 +414,7 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
         values = [*below, None, *(value for value in beyond if value > now)]
     for value in values:
         changed = replace(state, ranking=replace(problem.ranking, min_score=value))
-        if row not in listing(changed, ordered=False, certified=False)[0]:
+        if problem.chunk_id not in problem.columns.ranks(listing(changed, ordered=False)[0]):
             continue
         if value is None:
             yield None, 0.0
@@ -268,8 +452,7 @@ def _whole(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeRea
             if parameter is Parameter.K and value > now:
                 break
             continue
-        columns, rows = problem.list_under(ranking)
-        shows = columns.row_of.get(problem.chunk_id) in rows
+        shows = problem.chunk_id in problem.ranks_under(ranking)
         if shows and (change := problem.change(parameter, value)) is not None:
             return [change]
     return reason
@@ -279,6 +462,8 @@ def nearest_first(values: Iterable[int], now: int) -> list[int]:
     """Sort by the distance to the present value; of two equally near the larger comes first."""
     return sorted(values, key=lambda value: (abs(value - now), -value))
 
+
+# --- sweeps --------------------------------------------------------------------------------------
 
 Piece = tuple[float, float, dict[str, int]]
 """First and last value, and the ranks of the list's chunks between them."""
@@ -312,7 +497,7 @@ def sweep(
     chunk_ids: Sequence[str],
     *,
     now: datetime,
-    mode: SearchMode | None = None,
+    mode: SearchMode = SearchMode.HYBRID,
     progress: Callable[[float], None] | None = None,
 ) -> Sweep:
     """Follow chunks over the whole range of a parameter; `mode` as for `least_changes`.
@@ -324,7 +509,7 @@ def sweep(
     Raises `ValueError` for a parameter that is a switch or a method, or that this ranking does
     not use.
     """
-    problem = Problem(pool, ranking, chunk_ids[0] if chunk_ids else "", now, mode)
+    problem = Problem(pool, ranking, now, mode)
     if parameter not in RANGES or not is_used(problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
     pieces: list[Piece] = []
@@ -347,15 +532,14 @@ def _pieces(problem: Problem, parameter: Parameter) -> Iterator[tuple[float, Pie
         for start, end in pairwise(float(edge) for edge in minimum_edges(state)):
             # A score passes the minimum that it equals: the upper end stands for what is between.
             changed = replace(state, ranking=replace(ranking, min_score=end))
-            rows, _ = listing(changed, certified=False)
-            yield end, (start, end, _ranks(problem.columns, rows))
+            yield end, (start, end, problem.columns.ranks(listing(changed)[0]))
     elif parameter in DEPTH:
         low, high = (int(value) for value in RANGES[parameter])
         for value in range(low, high + 1):
             ranking, part = problem.changed(parameter, value), (value - low) / (high - low)
             piece: Piece | None = None
             if not problem.needs_search(ranking):
-                piece = value, value, _ranks(*problem.list_under(ranking))
+                piece = value, value, problem.ranks_under(ranking)
             yield part, piece
     else:
         axis = Axis(problem, parameter)
@@ -364,14 +548,10 @@ def _pieces(problem: Problem, parameter: Parameter) -> Iterator[tuple[float, Pie
         for stretch in walk(axis, axis.bounds[0], 1):
             done = (scale(stretch.end) - first) / (last - first) if last > first else 1.0
             piece = None
-            if stretch.start != stretch.end and stretch.rows is not None:
-                ends = range_value(axis, stretch.start), range_value(axis, stretch.end)
-                piece = min(ends), max(ends), _ranks(problem.columns, stretch.rows)
+            if stretch.start != stretch.end:
+                ends = axis.value(stretch.start), axis.value(stretch.end)
+                piece = min(ends), max(ends), stretch.ranks
             yield min(1.0, max(0.0, done)), piece
-
-
-def _ranks(columns: Columns, rows: Sequence[int]) -> dict[str, int]:
-    return {columns.rows[row].chunk.id: place for place, row in enumerate(rows, start=1)}
 
 
 def _merged(pieces: Sequence[Piece], chunk_id: str) -> tuple[Segment, ...]:

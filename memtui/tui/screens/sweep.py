@@ -20,8 +20,7 @@ from textual.screen import Screen
 from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
-from memtui.ranking.counterfactual.solve import Sweep, is_used, sweep
-from memtui.ranking.counterfactual.walk import Problem
+from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import difference
 from memtui.report.words import SWEPT_PARAMETERS
@@ -153,7 +152,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
         return None
     low, high = range_of(ranking, parameter)
     if parameter is Parameter.K:
-        problem = Problem(pool, ranking, "", datetime.min, mode)
+        problem = Problem(pool, ranking, datetime.min, mode)
         values = [
             value
             for value in range(int(low), min(int(high), len(pool.chunks)) + 1)
