@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from memtui.memory.transcripts.records import moment as moment_of
 from memtui.model import Reason
 from memtui.model.conversations import (
     ConversationListing,
@@ -84,11 +85,8 @@ def length_words(listing: ConversationListing) -> str:
 def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
     """A turn: who says it and what; what tools do, folded to one line with its size."""
     number = f"{turn.line:>{_NUMBER}}  "
-    when = ""
-    # Up to the year 9999, the last of the calendar.
-    if 0 < turn.timestamp_ms < 253_402_300_800_000:
-        when = f"{datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC):%H:%M}"
-    head = f"{number}{when:<5}  "
+    when = moment_of(turn.timestamp_ms)
+    head = f"{number}{f'{when:%H:%M}' if when is not None else '':<5}  "
     is_whole = turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED)
     if is_whole:
         label = _LABELS.get(turn.role, turn.role)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,17 +24,18 @@ from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.conversations.turns import (
     CancelCheck,
     ConversationGone,
-    NotATranscript,
     OpenConversation,
-    Scan,
     never,
-    scan_transcript,
 )
 from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, agent_of
-from memtui.index.transcripts.reading import TranscriptRow
-from memtui.memory.transcripts.formats import format_of
+from memtui.index.transcripts.reading import TranscriptRow, format_for, name_of
+from memtui.index.transcripts.streams import open_lines
+from memtui.memory.documents import reason_of
+from memtui.memory.paths import said
+from memtui.memory.transcripts.formats import TranscriptReader, format_of
+from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, moment
 from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import (
@@ -60,6 +61,25 @@ _NOWHERE: Final[Mapping[TranscriptKind, str]] = {
 }
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING: Final = 1 << 16
+"""Bytes of a transcript that a list looks at."""
+
+
+class NotATranscript(MemtuiError):
+    """A file whose records are those of no program that is known."""
+
+    code = "not_a_transcript"
+
+
+class Scan(NamedTuple):
+    """What reading a transcript, or its beginning, told."""
+
+    facts: TranscriptFacts | None = None
+    calls: tuple[MemoryCall, ...] = ()
+    is_whole: bool = True
+    """Whether all of it was read, so that everything is counted."""
+    trouble: tuple[Reason, str] | None = None
+    """Why it cannot be read, and one line about it."""
 
 
 class ConversationService:
@@ -243,14 +263,55 @@ class ConversationService:
         whole: bool = True,
         into: OpenConversation | None = None,
     ) -> Scan:
-        """Read a transcript, or its beginning, unless that was done; raises `Cancelled`."""
+        """Read a transcript, or about its first 64 kB, unless that was done; raises `Cancelled`.
+
+        `into` takes in every turn. Of one that grows meanwhile, what was there when its end was
+        reached; of one that breaks off, what was read before.
+        """
         known, scan = self._scans.get(file.path, (None, None))
-        if scan is None or known != file or (whole and not scan.is_whole) or into is not None:
-            limit = self._store.scope.max_line_bytes
-            scan = scan_transcript(file, limit=limit, whole=whole, into=into, cancelled=cancelled)
-            # One that could not be read for another reason may be readable the next time.
-            if scan.trouble is None or scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
+        if scan is not None and known == file and (scan.is_whole or not whole) and into is None:
+            return scan
+        limit, broken = self._store.scope.max_line_bytes, ""
+        try:
+            form = format_for(file, limit=limit)
+            if form is None:
+                unknown = "the records are those of no program that is known"
+                scan = Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
                 self._scans[file.path] = file, scan
+                return scan
+            reader, collector = (
+                TranscriptReader(form, name_of(file)),
+                CallCollector(file.path, form.kind),
+            )
+            if into is not None:
+                into.form = form
+            with open_lines(file, limit=limit) as lines:
+                try:
+                    for raw in lines:
+                        if cancelled():
+                            raise Cancelled
+                        turns = reader.add(raw)[1]
+                        for turn in turns:
+                            collector.add(turn)
+                        if into is not None:
+                            into.add(turns)
+                        facts = reader.state.facts
+                        is_told = facts.title and facts.model and facts.started_ms
+                        if not whole and (is_told or raw.offset > _BEGINNING):
+                            break
+                except OSError as error:
+                    # What was read before it broke counts.
+                    broken = said(error)
+        except OSError as error:
+            # It may be readable the next time.
+            return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
+        calls = tuple(collector.calls())
+        facts = replace(reader.result(agent_of(file)), calls=len(calls))
+        if broken:
+            detail = f"cannot be read to its end: {broken}"
+            facts = replace(facts, reason=Reason.UNREADABLE, detail=detail)
+        scan = Scan(facts, calls if whole else (), whole)
+        self._scans[file.path] = file, scan
         return scan
 
     def _listing(
@@ -268,13 +329,12 @@ class ConversationService:
         if scan.trouble is not None:
             state, detail = scan.trouble
         elif row is None and not self._store.scope.takes(place, file):
-            project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
-            source = ":".join(filter(None, (place.name, project)))
-            state = Reason.DISABLED
-            detail = "; ".join(filter(None, (f"not opted in: {source}", detail)))
+            project = f":{agent_of(file)}" if place.kind is TranscriptKind.CLAUDE_CODE else ""
+            state, why = Reason.DISABLED, f"not opted in: {place.name}{project}"
+            detail = f"{why}; {detail}" if detail else why
         elif row is None and state in _WHOLE:
-            state = Reason.NOT_YET_INDEXED
-            detail = "; ".join(filter(None, ("not indexed yet", detail)))
+            state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
+            detail = f"{why}; {detail}" if detail else why
         elif row is not None and not is_current:
             state, detail = Reason.STALE, "changed since it was indexed"
         elif row is not None and row.stat is not None:

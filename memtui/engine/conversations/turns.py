@@ -1,43 +1,31 @@
-"""Reading transcripts: what they tell for lists, and one of them turn by turn, texts masked."""
+"""One transcript turn by turn, texts masked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.discovery import agent_of
-from memtui.index.transcripts.reading import format_for, name_of
 from memtui.index.transcripts.streams import open_lines
-from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.formats import FORMATS, SHOWN, TranscriptReader, beginning
-from memtui.memory.transcripts.memory_calls import CallCollector
-from memtui.memory.transcripts.records import TranscriptFacts, parse_line, parse_record
-from memtui.model import Reason, SourceFile
-from memtui.model.conversations import ConversationListing, MemoryCall, Turn, TurnKind
+from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
+from memtui.memory.transcripts.records import parse_line, parse_record
+from memtui.model import SourceFile
+from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.text.redact import redact, redact_name, redact_value
 from memtui.text.sanitize import safe_line
 
 CancelCheck = Callable[[], bool]
 
-_BEGINNING: Final = 1 << 16
-"""Bytes of a transcript that a list looks at."""
 _BUDGET: Final = 16_000_000
 """Characters of all texts in memory; beyond them only a first line's worth is kept of each."""
 _LEAST: Final = 160
 _MASKS: Final = (("***", "*"), ("…redacted…", "redacted"), ("…", "…"))
 """What masking puts into a text, and what of it tells a text that may hold it."""
-
-
-class NotATranscript(MemtuiError):
-    """A file whose records are those of no program that is known."""
-
-    code = "not_a_transcript"
 
 
 class ConversationGone(MemtuiError):
@@ -70,83 +58,19 @@ def cut(turn: Turn, shown: int = SHOWN) -> Turn:
     """Return the turn with the beginning of its masked text; `size` is the whole's."""
     if turn.kind is TurnKind.MALFORMED:
         return turn
+    tool, call_id = _masked_name(turn.tool), redact_name(turn.call_id)
     if turn.kind is TurnKind.TOOL_CALL:
-        text = masked_text(turn)
-        text, size = text[:shown], len(text)
+        whole = masked_text(turn)
+        text, size = whole[:shown], len(whole)
     else:
         text, size = beginning(turn.text, shown)
-    tool, call_id = _masked_name(turn.tool), redact_name(turn.call_id)
     return replace(turn, text=text, size=size, tool=tool, call_id=call_id)
 
 
 _masked_name = lru_cache(maxsize=512)(redact_name)
 
 
-# --- what a transcript tells --------------------------------------------------------------
-
-
-class Scan(NamedTuple):
-    """What reading a transcript, or its beginning, told."""
-
-    facts: TranscriptFacts | None = None
-    calls: tuple[MemoryCall, ...] = ()
-    is_whole: bool = True
-    """Whether all of it was read, so that everything is counted."""
-    trouble: tuple[Reason, str] | None = None
-    """Why it cannot be read, and one line about it."""
-
-
-def scan_transcript(
-    file: SourceFile,
-    *,
-    limit: int,
-    whole: bool = True,
-    into: OpenConversation | None = None,
-    cancelled: CancelCheck = never,
-) -> Scan:
-    """Read a transcript; its beginning alone, about 64 kB, where not the `whole` of it.
-
-    `limit` is in bytes a line; `into` takes in every turn. Of one that grows meanwhile, what was
-    there when its end was reached; of one that breaks off, what was read before. Raises
-    `Cancelled`.
-    """
-    problem = ""
-    try:
-        form = format_for(file, limit=limit)
-        if form is None:
-            unknown = "the records are those of no program that is known"
-            return Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
-        reader = TranscriptReader(form, name_of(file))
-        collector = CallCollector(file.path, form.kind)
-        if into is not None:
-            into.form = form
-        with open_lines(file, limit=limit) as lines:
-            try:
-                for raw in lines:
-                    if cancelled():
-                        raise Cancelled
-                    turns = reader.add(raw)[1]
-                    for turn in turns:
-                        collector.add(turn)
-                    if into is not None:
-                        into.add(turns)
-                    facts = reader.state.facts
-                    knows_beginning = facts.title and facts.model and facts.started_ms
-                    if not whole and (knows_beginning or raw.offset > _BEGINNING):
-                        break
-            except OSError as error:
-                # What was read before it broke counts.
-                problem = said(error)
-    except OSError as error:
-        return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
-    facts = replace(reader.result(agent_of(file)), calls=len(collector.calls()))
-    if problem:
-        detail = f"cannot be read to its end: {problem}"
-        facts = replace(facts, reason=Reason.UNREADABLE, detail=detail)
-    return Scan(facts, tuple(collector.calls()) if whole else (), whole)
-
-
-# --- one transcript turn by turn ----------------------------------------------------------
+# --- one transcript ------------------------------------------------------------------------
 
 
 class OpenConversation:

@@ -145,14 +145,15 @@ class TranscriptsScreen(ModalScreen[bool]):
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         message.stop()
-        indexed = {name for name, source in self.sources.items() if source.is_indexed}
-        if self.selected == indexed and not self._is_busy:
+        if self.selected == {name for name, source in self.sources.items() if source.is_indexed}:
             self._note = "nothing changed: space chooses"
             self._draw()
-        elif not self._is_busy:
+        else:
             self._use()
 
     def _use(self) -> None:
+        if self._is_busy:
+            return
         self._is_busy = True
         names = tuple(name for name in self.sources if name in self.selected)
 
@@ -201,7 +202,7 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
     def draw(width: int) -> Content:
         cells = min(_NAME, width // 3)
         name = fmt.fit(Content(safe_line(source.name)), max(8, cells))
-        line = Content.assemble(
+        return Content.assemble(
             (f"[{'x' if is_chosen else ' '}]", "bold $primary" if is_chosen else fmt.MUTED),
             " ",
             name,
@@ -209,7 +210,6 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
             (f"{amount:<{_FOUND}}", "" if source.found else fmt.MUTED),
             (state, style),
         )
-        return fmt.fit(line, width)
 
     return Row(source.name, draw)
 
