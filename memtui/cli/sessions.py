@@ -55,11 +55,8 @@ def sessions(
         return None
     if full or jsonl:
         raise click.UsageError("--full and --jsonl need PATH_OR_ID", ctx)
-    return _show_coverage(invocation, source) if coverage else _list(invocation, source, limit)
-
-
-def _list(invocation: Invocation, source: str | None, limit: int) -> int:
-    """Print the newest conversations; those that nobody has counted are read for it."""
+    if coverage:
+        return _show_coverage(invocation, source)
     output = invocation.output()
     place = invocation.path(source or "")
     program, _, part = (source or "").partition(":")
@@ -73,10 +70,8 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
 
     with open_reading(invocation) as session:
         conversations = session.engine.conversations
-        listings = [
-            listing for listing in conversations.listings() if source is None or is_of(listing)
-        ]
-        by_path = {one.path: one for one in listings[: limit or len(listings)]}
+        listings = [one for one in conversations.listings() if source is None or is_of(one)]
+        by_path = {one.path: one for one in listings[: limit or None]}
 
         def take(listing: ConversationListing) -> None:
             by_path[listing.path] = listing
@@ -84,7 +79,6 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
 
         conversations.count(tuple(by_path.values()), take)
         output.progress("")
-        warnings = session.loaded.warnings
     shown = list(by_path.values())
     notes = []
     if not listings:
@@ -96,7 +90,7 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
     return invocation.respond(
         {"conversations": shown, "found": len(listings)},
         spaced(listing_lines(listing, output.width) for listing in shown),
-        warnings=warnings,
+        warnings=session.loaded.warnings,
         notes=notes,
         exit_code=EXIT_OK if shown else EXIT_NOTHING,
     )
@@ -141,13 +135,15 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
     for one in listings:
         file = PurePath(one.path).name
         ids[one.path] = tuple(filter(None, (one.session, file.partition(".jsonl")[0], file)))
-    alike = [one for one in listings if name == one.path or place == one.place]
-    alike = alike or [one for one in listings if name in ids[one.path]]
-    alike = alike or [
-        one
-        for one in listings
-        if one.path.endswith(f"/{name}") or any(id_.startswith(name) for id_ in ids[one.path])
-    ]
+    alike = (
+        [one for one in listings if name == one.path or place == one.place]
+        or [one for one in listings if name in ids[one.path]]
+        or [
+            one
+            for one in listings
+            if one.path.endswith(f"/{name}") or any(id_.startswith(name) for id_ in ids[one.path])
+        ]
+    )
     if len(alike) == 1:
         return alike[0]
     if not alike:
@@ -169,19 +165,17 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
             for source in session.engine.conversations.sources()
             if name is None or _is_part(source.name, name)
         ]
-        warnings = session.loaded.warnings
-        can_opt_in = not session.is_foreign
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
         yield from source_lines(source, invocation.output().width)
-        if can_opt_in and source.found and not source.is_indexed:
+        if source.found and not (source.is_indexed or session.is_foreign):
             yield f"    opt in: memtui sessions enable {source.name}"
 
     unknown = "memtui: no such source: `memtui sessions --coverage` lists them"
     return invocation.respond(
         {"sources": sources},
         spaced(map(lines_of, sources)),
-        warnings=warnings,
+        warnings=session.loaded.warnings,
         notes=[] if sources else [unknown],
         exit_code=EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING,
     )
@@ -286,8 +280,6 @@ def replay(
     why. With PATH_OR_ID the searches of one conversation. Exits with 1 when there is nothing to
     show.
     """
-    from memtui.engine.conversations.replay import without_limit
-
     refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     counts: Counter[str] = Counter()
@@ -310,11 +302,11 @@ def replay(
         warnings = [*stale, *session.warnings()]
 
         def replayed() -> Iterator[tuple[str, Replayed]]:
-            as_asked = "ranking.k" not in invocation.flags
+            as_many = "ranking.k" not in invocation.flags
             for call in calls[:most]:
-                request = call if as_asked else without_limit(call)
-                answer = session.engine.conversations.replay(request, ranking=session.ranking)
-                answer = replace(answer, call=call)
+                answer = session.engine.conversations.replay(
+                    call, ranking=session.ranking, as_many=as_many
+                )
                 verdict = "same" if answer.is_same else "changed"
                 if answer.problem or call.returned is None:
                     verdict = "failed" if answer.problem else "unrecorded"
@@ -335,14 +327,14 @@ def replay(
             if jsonl:
                 output.record({"verdict": verdict, **plain(answer)})
             else:
-                lines = replay_lines(answer, output.width)
-                output.lines([*([""] if printed else []), *lines])
+                output.lines([""] if printed else [])
+                output.lines(replay_lines(answer, output.width))
             printed += 1
     if not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")
     elif not jsonl:
-        parts = [f"{counts[verdict]} {said}" for verdict, said in _VERDICTS.items()]
-        ended = ", ".join(part for part in parts if not part.startswith("0 "))
+        verdicts = ((counts[verdict], said) for verdict, said in _VERDICTS.items())
+        ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
     return EXIT_OK if printed else EXIT_NOTHING

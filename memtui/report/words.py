@@ -293,32 +293,37 @@ def ending(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
-    """Yield a line as several of at most `width` cells, broken at spaces where there are any.
+    """Yield a line as several of at most `width` cells, broken at spaces where there are any."""
+    for start, end in line_spans(line, width - cells_of(indent)):
+        yield f"{indent}{line[start:end]}".rstrip()
+
+
+def line_spans(line: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield where each of these lines begins and ends, one at least, without the spaces between.
 
     Only as much of the line is measured as may fit: one of megabytes is cut in linear time.
     """
-    room = max(1, width - cells_of(indent))
-    at = 0
+    room, at = max(1, width), 0
     while True:
         count = room + 1
         while cells_of(head := line[at : at + count]) <= room and at + count < len(line):
             count *= 2  # characters without a width
         if cells_of(head) <= room:
-            yield f"{indent}{head}".rstrip()
+            yield at, at + len(head)
             return
         end = fitting(head, room) or 1
         space = head.rfind(" ", 1, end + 1)
         cut = space if space > 0 else end
-        yield f"{indent}{head[:cut]}".rstrip()
+        yield at, at + cut
         at += cut
         while line.startswith(" ", at):
             at += 1
 
 
 def fitting(text: str, cells: int) -> int:
-    """Return the number of characters of a line that fit into so many cells."""
-    if len(text) <= cells and text.isascii():
-        return len(text)
+    """How many characters of a line fit into so many cells of a terminal."""
+    if text.isascii():
+        return min(len(text), cells)
     used = 0
     for place, character in enumerate(text):
         used += _width(character)

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.replay import results_wanted, without_limit
+from memtui.engine.conversations.replay import results_wanted
 from memtui.engine.conversations.turns import masked_text
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign.agents import find_target
@@ -415,7 +415,8 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     one = noted.conversations.replay(call_of("gate", *then, maxResults=1))
     assert [row.change.value for row in one.rows] == ["same", "left", "left"]
     assert [row.why for row in one.rows] == [None, Reason.CUT_AT_K, Reason.CUT_AT_K]
-    assert noted.conversations.replay(without_limit(call_of("gate", *then, maxResults=1))).is_same
+    limited = call_of("gate", *then, maxResults=1)
+    assert noted.conversations.replay(limited, as_many=False).is_same
     floor = Ranking(k=3, min_score=2.0)
     low = noted.conversations.replay(call_of("gate", *then), ranking=floor)
     assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}

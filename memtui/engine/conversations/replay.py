@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import unicodedata
@@ -35,19 +36,9 @@ _COLLECTION: Final = "qmd://"
 
 def results_wanted(call: MemoryCall) -> int | None:
     """Return how many results a call asked for, 1 to 200; `None` when it does not say."""
-    for name in _LIMITS:
-        value = call.arguments.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if 1 <= value < float("inf"):
-            return min(int(value), MOST_RESULTS)
-    return None
-
-
-def without_limit(call: MemoryCall) -> MemoryCall:
-    """Return the call as if it had not said how many results it wanted."""
-    others = {name: value for name, value in call.arguments.items() if name not in _LIMITS}
-    return replace(call, arguments=others)
+    values = (call.arguments.get(name) for name in _LIMITS)
+    numbers = (one for one in values if isinstance(one, int | float) and not isinstance(one, bool))
+    return next((min(int(one), MOST_RESULTS) for one in numbers if 1 <= one < math.inf), None)
 
 
 # --- two lists of places ------------------------------------------------------------------

@@ -187,10 +187,13 @@ class ConversationService:
         calls.sort(key=lambda call: (call.path, call.line))
         return sorted(calls, key=lambda call: call.asked or _NEVER, reverse=True)
 
-    def replay(self, call: MemoryCall, *, ranking: Ranking | None = None) -> Replayed:
+    def replay(
+        self, call: MemoryCall, *, ranking: Ranking | None = None, as_many: bool = True
+    ) -> Replayed:
         """Ask the present index with the present parameters, and compare.
 
-        As many results as the call asked for, else as the ranking gives. What came back then and
+        For as many results as the call asked for, or without `as_many` as the ranking gives, as
+        for a call that did not say. What came back then and
         what comes back now is in the rows, each place exactly once; where it is not known what
         came back then, every row has entered. Why it could not be asked is the `problem`.
         """
@@ -203,7 +206,7 @@ class ConversationService:
         # Looked for once for all the places of an answer, and only if one asks.
         transcripts = cache(self._transcripts)
         try:
-            count = results_wanted(call) or ranking.k
+            count = (results_wanted(call) if as_many else None) or ranking.k
             ranked = self._search.ask(call.query, ranking=replace(ranking, k=count))
             then = [as_stored(recalled, self._names) for recalled in call.returned or ()]
             rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,7 +26,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
-from memtui.tui.screens.sessions.turn_view import Goal
+from memtui.tui.screens.sessions.turn_view import turn_of
 from memtui.tui.widgets.row_list import Row, RowList
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -101,7 +102,8 @@ class AskedPane(Pane):
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
         if (call := self.chosen) is not None:
-            self.sessions.reader.read(call.path, Goal(call.line, kind=TurnKind.TOOL_CALL))
+            choose = partial(turn_of, line=call.line, kind=TurnKind.TOOL_CALL)
+            self.sessions.reader.read(call.path, choose)
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:

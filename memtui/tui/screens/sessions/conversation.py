@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,7 +17,7 @@ from textual.widgets import Input, Static
 
 from memtui.engine.conversations.turns import OpenConversation
 from memtui.model import Chunk, Reason
-from memtui.model.conversations import ConversationListing
+from memtui.model.conversations import ConversationListing, Turn
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -24,10 +25,10 @@ from memtui.tui.background import in_background, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import (
-    Goal,
     TurnView,
     chunk_edges,
     chunk_of,
+    turn_with_words,
     turns_of_answer,
 )
 from memtui.tui.widgets.query_bar import SafeInput
@@ -95,17 +96,22 @@ class ReaderPane(Pane):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def read(self, path: str, goal: Goal | None = None) -> None:
-        """Read a conversation, and put a turn in front with the words of a query marked.
+    def read(
+        self,
+        path: str,
+        choose: Callable[[Sequence[Turn]], int] | None = None,
+        terms: Sequence[str] = (),
+    ) -> None:
+        """Read a conversation, and put the chosen turn in front with the words of a query marked.
 
-        Without a goal the turn in front and the words stay.
+        Without a choice the turn in front and the words stay.
         """
         is_shown = self.conversation is not None and self.path == path
         self.path = path
-        if goal is not None:
-            self._terms = goal.terms
-        if is_shown and goal is not None:
-            self._go_to(goal)
+        if choose is not None:
+            self._terms = terms
+        if is_shown and choose is not None:
+            self._go_to(choose)
             return
         if not is_shown:
             self.conversation = None
@@ -129,7 +135,7 @@ class ReaderPane(Pane):
             # One that was indexed since the list was made has no row yet.
             self.sessions.conversations.listings[path] = conversation.listing
             self.sessions.conversations.show()
-            self._go_to(goal)
+            self._go_to(choose)
             self.sessions.asked.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
@@ -159,12 +165,13 @@ class ReaderPane(Pane):
         With `end_line` at the turn from `line` to there that holds the most of these words.
         """
         terms = query_terms(self.ranked) if self.ranked is not None else ()
-        self.read(path, Goal(line, end_line, terms=terms))
+        choose = partial(turn_with_words, line=line, end_line=end_line, terms=terms)
+        self.read(path, choose, terms)
 
-    def _go_to(self, goal: Goal | None) -> None:
+    def _go_to(self, choose: Callable[[Sequence[Turn]], int] | None) -> None:
         self._look_for(self.needle)
-        if goal is not None:
-            self.view.front(goal.turn_in(self.view.folded.turns))
+        if choose is not None:
+            self.view.front(choose(self.view.folded.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:

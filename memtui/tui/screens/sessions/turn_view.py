@@ -17,7 +17,7 @@ from textual.style import Style
 from memtui.memory.transcripts.records import moment
 from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
-from memtui.report.words import TURN_WORDS, fitting, left_out_words
+from memtui.report.words import TURN_WORDS, left_out_words, line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -63,23 +63,6 @@ def chunk_edges(turns: Sequence[Turn], chunks: Sequence[Chunk]) -> list[str]:
 # --- which turn -----------------------------------------------------------------------------------
 
 
-class Goal(NamedTuple):
-    """The turn that has to be in front once a conversation is read."""
-
-    line: int
-    end_line: int | None = None
-    """With it the turn from `line` to there that holds the most of the terms is meant."""
-    kind: TurnKind = TurnKind.MESSAGE
-    terms: Sequence[str] = ()
-    """The words of a query, which are marked."""
-
-    def turn_in(self, turns: Sequence[Turn]) -> int:
-        """Return the turn that is meant."""
-        if self.end_line is None:
-            return turn_of(turns, self.line, self.kind)
-        return turn_with_words(turns, self.line, self.end_line, self.terms)
-
-
 def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
     """Return the turn of a line of the file: the first one of a kind, else the first.
 
@@ -91,15 +74,18 @@ def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE)
     return next(places, first if end > first else max(0, first - 1))
 
 
-def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequence[str]) -> int:
+def turn_with_words(
+    turns: Sequence[Turn], line: int, end_line: int | None, terms: Sequence[str]
+) -> int:
     """Return the turn from a line to another that holds the most of the terms; else `turn_of`.
 
     Of those that hold as many the one in which they stand most often, then the first one. What
-    the index leaves out of a chunk does not count; of a long text its beginning does.
+    the index leaves out of a chunk does not count; of a long text its beginning does. Without
+    `end_line` it is the turn of the line.
     """
     best, most = turn_of(turns, line), (0, 0)
     first = bisect_left(turns, line, key=lambda turn: turn.line)
-    for at in range(first, bisect_right(turns, end_line, key=lambda turn: turn.line)):
+    for at in range(first, bisect_right(turns, end_line or 0, key=lambda turn: turn.line)):
         turn = turns[at]
         if turn.kind is TurnKind.MESSAGE and not turn.left_out:
             spans = match_spans(turn.text, terms)
@@ -142,24 +128,11 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
 
     Returns the start and the end of each line, in characters; one empty line for an empty text.
     """
-    width = max(1, width)
     spans: list[tuple[int, int]] = []
     start = 0
     for line in text.split("\n"):
-        end = start + len(line)
-        # Without wide characters a cell is a character, and nothing has to be measured.
-        is_plain = line.isascii()
-        while end - start > (width if is_plain else width // 2):
-            stop = start + (
-                width if is_plain else max(1, fitting(text[start : start + 4 * width], width))
-            )
-            if stop >= end:
-                break
-            cut = text.rfind(" ", start + 1, stop + 1)
-            spans.append((start, cut if cut > start else stop))
-            start = cut + 1 if cut > start else stop
-        spans.append((start, end))
-        start = end + 1
+        spans += [(start + first, start + end) for first, end in line_spans(line, width)]
+        start += len(line) + 1
     return spans
 
 
