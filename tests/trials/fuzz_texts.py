@@ -339,7 +339,7 @@ def check_turns(given: Given) -> None:
                 for shown in (masked_text(turn), cut(turn).text):
                     assert f" {NAMED_SECRET} " not in shown, "a key is in a turn"
                 collector.add(turn)
-            for call in collector.calls():
+            for call in collector.calls:
                 assert f" {NAMED_SECRET} " not in call.query, "a key is in a query"
 
 

@@ -496,7 +496,7 @@ def collected(*turns: Turn) -> list[MemoryCall]:
     collector = CallCollector("sessions/a.jsonl", TranscriptKind.OPENCLAW)
     for turn in turns:
         collector.add(turn)
-    return collector.calls()
+    return collector.calls
 
 
 def paired(*turns: Turn) -> list[tuple[int, str, bool, int]]:

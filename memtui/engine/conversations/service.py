@@ -282,10 +282,8 @@ class ConversationService:
                 scan = Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
                 self._scans[file.path] = file, scan
                 return scan
-            reader, collector = (
-                TranscriptReader(form, name_of(file)),
-                CallCollector(file.path, form.kind),
-            )
+            reader = TranscriptReader(form, name_of(file))
+            collector = CallCollector(file.path, form.kind)
             if into is not None:
                 into.form = form
             with open_lines(file, limit=limit) as lines:
@@ -308,12 +306,11 @@ class ConversationService:
         except OSError as error:
             # It may be readable the next time.
             return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
-        calls = tuple(collector.calls())
-        facts = replace(reader.result(agent_of(file)), calls=len(calls))
+        facts = replace(reader.result(agent_of(file)), calls=len(collector.calls))
         if broken:
             detail = f"cannot be read to its end: {broken}"
             facts = replace(facts, reason=Reason.UNREADABLE, detail=detail)
-        scan = Scan(facts, calls if whole else (), whole)
+        scan = Scan(facts, tuple(collector.calls) if whole else (), whole)
         self._scans[file.path] = file, scan
         return scan
 

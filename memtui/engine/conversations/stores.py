@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.providers.catalog import ProviderService
@@ -100,10 +103,9 @@ class OwnTranscripts(TranscriptStore):
         from memtui.settings.write import names_for
 
         places = [place.name for place in places_of(self.scope)]
-        programs = [name for name in names if is_source(name)]
-        sources = names_for(self.scope.sources, places, programs)
-        paths = (name for name in names if not is_source(name))
-        self.scope = self.scope.with_sources((*sources, *paths))
+        sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
+        paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
+        self.scope = replace(self.scope, sources=sources, paths=paths)
         if self.indexer is not None:
             self.indexer.use_transcripts(self.scope)
             self.indexer.sync()

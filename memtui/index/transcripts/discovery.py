@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import filterfalse
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +38,7 @@ from memtui.memory.transcripts.openclaw_files import (
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
-from memtui.model.conversations import TranscriptKind, is_source
+from memtui.model.conversations import TranscriptKind
 from memtui.settings.openclaw.read import expanded, state_dir_of
 from memtui.settings.schema import Redaction, Settings
 from memtui.text.sanitize import safe_line
@@ -131,12 +130,6 @@ class TranscriptScope(Struct, frozen=True):
         if place.kind is TranscriptKind.CLAUDE_CODE:
             return self.source_of(place.kind, agent_of(file)) is not None
         return place.is_indexed
-
-    def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
-        """Return the same with other sources: programs by name, everything else as a path."""
-        names = tuple(dict.fromkeys(names))
-        sources = tuple(filter(is_source, names))
-        return replace(self, sources=sources, paths=tuple(filterfalse(is_source, names)))
 
 
 def transcript_scope_of(

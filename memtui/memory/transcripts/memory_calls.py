@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard, cast
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.data import read_table
@@ -224,20 +222,8 @@ _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
 
 
-class _OneId(Struct):
-    """The calls that have one id; some programs use an id again and again.
-
-    Each is a tool with the place among the searches of the memory, `None` for another call.
-    """
-
-    waiting: deque[tuple[str, int | None]] = msgspec.field(
-        default_factory=lambda: deque(maxlen=_WAITING)
-    )
-    """Those without an answer, in their order."""
-    last: tuple[str, int | None] = ("", None)
-    """The call that was answered last."""
-    times: dict[tuple[str, str], set[int]] = {}
-    """When something was asked of a tool."""
+_Asked = tuple[str, int | None]
+"""A tool with the place among the searches of the memory, `None` for another call."""
 
 
 class CallCollector:
@@ -249,30 +235,39 @@ class CallCollector:
 
     def __init__(self, path: str, kind: TranscriptKind) -> None:
         """`path` is the transcript's, as the index stores it."""
-        self._path = path
-        self._kind = kind
-        self._calls: list[MemoryCall] = []
-        self._by_id: dict[str, _OneId] = {}
+        self._path, self._kind = path, kind
+        self.calls: list[MemoryCall] = []
+        """The searches so far; credentials are masked."""
+        # By the id of a search; some programs use an id again and again.
+        self._waiting: dict[str, deque[_Asked]] = {}
+        """The calls without an answer, in their order."""
+        self._last: dict[str, _Asked] = {}
+        """The call that was answered last."""
+        self._times: dict[tuple[str, str, str], set[int]] = {}
+        """When something was asked of a tool, by the id, the tool and the arguments."""
 
     def add(self, turn: Turn) -> None:
         """Take in the next turn, whose text is whole and not masked."""
-        of_id = self._by_id.get(turn.call_id)
+        call_id, is_repeated = turn.call_id, turn.left_out == Dropped.DUPLICATE
+        waiting = self._waiting.get(call_id)
         if turn.kind is TurnKind.TOOL_CALL:
             query = is_memory_search(turn.tool, turn.text)
             if query is None:
-                if of_id is not None:
-                    of_id.waiting.append((turn.tool, None))
+                if waiting is not None:
+                    waiting.append((turn.tool, None))
                 return
-            of_id = self._by_id.setdefault(turn.call_id, _OneId())
-            if turn.call_id:
-                if turn.left_out == Dropped.DUPLICATE and of_id.times:
+            if call_id:
+                if is_repeated and waiting is not None:
                     return
-                at, times = turn.timestamp_ms, of_id.times.setdefault((turn.tool, turn.text), set())
+                at = turn.timestamp_ms
+                times = self._times.setdefault((call_id, turn.tool, turn.text), set())
                 is_copy = at in times or 0 in times or (not at and bool(times))
                 times.add(at)
                 if is_copy:
                     return
-            of_id.waiting.append((turn.tool, len(self._calls)))
+            if waiting is None:
+                waiting = self._waiting[call_id] = deque(maxlen=_WAITING)
+            waiting.append((turn.tool, len(self.calls)))
             arguments = parsed_arguments(turn.text)
             call = MemoryCall(
                 path=self._path,
@@ -284,32 +279,28 @@ class CallCollector:
                 arguments=_others(arguments if isinstance(arguments, dict) else {}),
                 problem=UNANSWERED,
             )
-            self._calls.append(call)
-        elif turn.kind is TurnKind.TOOL_RESULT and of_id is not None:
+            self.calls.append(call)
+        elif turn.kind is TurnKind.TOOL_RESULT and waiting is not None:
             # What is told again for the screen may call the same tool otherwise.
-            named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
-            call_of = next((one for one in of_id.waiting if named in ("", one[0])), None)
+            named = "" if is_repeated else turn.tool
+            call_of = next((one for one in waiting if named in ("", one[0])), None)
             if call_of is not None:
-                of_id.waiting.remove(call_of)
-                of_id.last = call_of
-            tool, place = of_id.last
+                waiting.remove(call_of)
+                self._last[call_id] = call_of
+            tool, place = self._last.get(call_id, ("", None))
             is_again = call_of is None
             # Told twice: the one that can be read is kept.
             if (
                 place is None
                 or named not in ("", tool)
-                or (is_again and self._calls[place].returned is not None)
+                or (is_again and self.calls[place].returned is not None)
             ):
                 return
             returned, problem = read_answer(turn.text, is_error=turn.is_error)
             if not is_again or returned is not None:
-                self._calls[place] = replace(
-                    self._calls[place], returned=returned, answer_line=turn.line, problem=problem
+                self.calls[place] = replace(
+                    self.calls[place], returned=returned, answer_line=turn.line, problem=problem
                 )
-
-    def calls(self) -> list[MemoryCall]:
-        """Return the searches so far; credentials are masked."""
-        return list(self._calls)
 
 
 def _others(arguments: Mapping[str, Any]) -> dict[str, float | int | str | bool]:

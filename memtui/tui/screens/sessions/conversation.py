@@ -346,7 +346,6 @@ class ReaderPane(Pane):
         """Copy the text of the turn in front, as far as it is read; control characters replaced."""
         view, turn = self.view, self.view.turn
         if turn is None:
-            tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
         text = view.folded.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))

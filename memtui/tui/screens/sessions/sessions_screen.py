@@ -268,7 +268,6 @@ class SessionsScreen(Screen[None]):
     def action_edit(self) -> None:
         place, engine = self._place(), self.reader.engine
         if place is None or engine is None:
-            tell(self, "Nothing to edit: choose a conversation first.")
             return
         listing = self.conversations.listings.get(place[0])
         if listing is None or listing.session:
@@ -279,8 +278,5 @@ class SessionsScreen(Screen[None]):
             engine.index.sync()
 
     def action_copy_citation(self) -> None:
-        place = self._place()
-        if place is None:
-            tell(self, "Nothing to copy: choose a conversation first.")
-        else:
+        if (place := self._place()) is not None:
             cite(self, place[0], place[1], place[1])
