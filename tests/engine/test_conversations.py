@@ -480,7 +480,7 @@ def test_an_agents_conversations_over_its_own_index(tmp_path: Path, release: str
         [source] = noted.conversations.sources()
         assert (source.name, source.found) == ("openclaw:main", 1)
         with pytest.raises(IndexUnusable, match="memtui only reads it"):
-            noted.conversations.use_sources(["openclaw"])
+            noted.index.transcripts.use_sources(["openclaw"])
     assert hash_tree(state.folder) == before
 
 

@@ -659,7 +659,7 @@ def test_a_source_is_indexed_from_when_it_is_chosen(engine: Engine, homes: Homes
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "who waters the roses")])
     engine.index.sync(wait=True)
     assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
-    engine.conversations.use_sources(["openclaw:main"])
+    engine.index.transcripts.use_sources(["openclaw:main"])
     engine.wait_idle()
     assert engine.index.status().sources == (
         SourceCount("memory", 1, 1),
@@ -668,17 +668,17 @@ def test_a_source_is_indexed_from_when_it_is_chosen(engine: Engine, homes: Homes
     hits = engine.search.ask("source:sessions tomatoes").hits
     assert [hit.chunk.path for hit in hits] == [PATH]
     assert engine.search.ask("source:memory tomatoes").hits == ()
-    engine.conversations.use_sources(["codex"])
+    engine.index.transcripts.use_sources(["codex"])
     engine.wait_idle()
     assert [hit.chunk.path for hit in engine.search.ask("waters").hits] == [
         "codex/2026/10/01/rollout-x.jsonl"
     ]
-    engine.conversations.use_sources(["openclaw"])
-    engine.conversations.use_sources(["openclaw:main", "codex"])
+    engine.index.transcripts.use_sources(["openclaw"])
+    engine.index.transcripts.use_sources(["openclaw:main", "codex"])
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
     engine.index.sync(wait=True)
     assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
-    engine.conversations.use_sources([])
+    engine.index.transcripts.use_sources([])
     engine.wait_idle()
     assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
 
@@ -694,7 +694,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
         said("assistant", "word " * 2000),
     ]
     file = homes.openclaw("a.jsonl", parts)
-    engine.conversations.use_sources(["openclaw"])
+    engine.index.transcripts.use_sources(["openclaw"])
     engine.wait_idle()
     shown = engine.browse.source(PATH)
     assert (shown.state, len(shown.lines)) == ("current", len(parts))
@@ -725,7 +725,7 @@ def test_a_conversation_that_is_not_indexed_can_be_previewed(engine: Engine, hom
 
 def test_a_chunk_of_a_conversation_can_be_asked_about(engine: Engine, homes: Homes) -> None:
     file = homes.openclaw("a.jsonl", [said("user", "tomatoes and basil")])
-    engine.conversations.use_sources(["openclaw"])
+    engine.index.transcripts.use_sources(["openclaw"])
     engine.wait_idle()
     ranked = engine.search.ask("tomatoes")
     chunk = ranked.hits[0].chunk

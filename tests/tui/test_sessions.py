@@ -534,7 +534,7 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
         await talks.shows("Why does the router")
         with monkeypatch.context() as patch:
             patch.setattr(service, "listings", fail)
-            patch.setattr(service, "use_sources", fail)
+            patch.setattr(type(talks.run.engine.index.transcripts), "use_sources", fail)
             patch.setattr(service, "read", fail)
             conversations.load()
             await talks.shows("cannot list the conversations")

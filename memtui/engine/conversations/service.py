@@ -155,13 +155,6 @@ class ConversationService:
         places, goes_to = store.locate(), store.destinations()
         return transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
 
-    def use_sources(self, names: Sequence[str]) -> None:
-        """Index these sources from now on, and no others; the index follows.
-
-        For this run of the program: what the settings say is for who writes them.
-        """
-        self._store.use_sources(names)
-
     def memory_calls(
         self,
         paths: Sequence[str] | None = None,
@@ -378,20 +371,19 @@ def transcript_sources(
     """
     sources = []
     for place in places:
-        rows = {file.path: indexed[file.path] for file in place.files if file.path in indexed}
+        rows = [indexed[file.path] for file in place.files if file.path in indexed]
         left_out: Counter[str] = Counter()
-        for row in rows.values():
+        for row in rows:
             left_out.update(row.facts.left_out)
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:
-            if file.path in rows:
-                why, detail = rows[file.path].facts.reason, rows[file.path].facts.detail
+            why, detail = Reason.DISABLED, "its project is not opted in"
+            if file.path in indexed:
+                why, detail = indexed[file.path].facts.reason, indexed[file.path].facts.detail
             elif scope.takes(place, file):
                 why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
-            else:
-                why, detail = Reason.DISABLED, "its project is not opted in"
-            if why not in _WHOLE and (file.path in rows or place.is_indexed):
+            if why not in _WHOLE and (file.path in indexed or place.is_indexed):
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
@@ -406,10 +398,10 @@ def transcript_sources(
             found=count,
             size=size,
             indexed=len(rows),
-            chunks=sum(row.chunks for row in rows.values()),
-            messages=sum(row.facts.messages for row in rows.values()),
+            chunks=sum(row.chunks for row in rows),
+            messages=sum(row.facts.messages for row in rows),
             left_out=dict(sorted(left_out.items())),
-            malformed=sum(row.facts.malformed for row in rows.values()),
+            malformed=sum(row.facts.malformed for row in rows),
             skipped=tuple(skipped),
             detail=detail,
         )

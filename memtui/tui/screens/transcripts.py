@@ -163,7 +163,7 @@ class TranscriptsScreen(ModalScreen[bool]):
 
         in_background(
             self,
-            lambda: self._engine.conversations.use_sources(names),
+            lambda: self._engine.index.transcripts.use_sources(names),
             lambda nothing: close(self, True),
             refused,
             description="choose the transcripts",
