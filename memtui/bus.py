@@ -33,13 +33,6 @@ class FileIndexed(Event, frozen=True):
     chunks: int
 
 
-class FileSkipped(Event, frozen=True):
-    """A file is left out of the index, with the reason code."""
-
-    path: str
-    reason: Reason
-
-
 class SyncFinished(Event, frozen=True):
     """A sync or a rebuild ended well."""
 

@@ -436,8 +436,9 @@ class OwnFiles(Files):
                 is_current = row is None or row.hash == hashing.digest()
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)
                 return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
-        indexed = self._index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
-        return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
+        indexed = self._index.read(lambda reading: reading.indexed_text(path)) or (None, "")
+        shown = [safe_line(redact_spoken(line))[:_LONGEST] for line in indexed[1].split("\n")]
+        return SourceText(path, shown, "gone", "", f"{why}; indexed text")
 
     def paths_on_disk(self) -> Collection[str]:
         discovery = discover(self._index.scope)
@@ -488,22 +489,6 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 
 
 # --- the text of a file ---------------------------------------------------------------------------
-
-
-def _indexed_lines(connection: Connection, path: str) -> list[str]:
-    """Return what the index holds of a transcript, each chunk at the line it begins with."""
-    rows = connection.execute(
-        "SELECT c.start_line, c.text FROM chunks c JOIN files f ON f.id = c.file_id "
-        "WHERE f.path = ? ORDER BY c.start_line, c.id",
-        (path,),
-    ).fetchall()
-    lines: list[str] = []
-    for start, text in rows:
-        at = int(str(start))
-        lines += [""] * (at - len(lines))
-        shown = safe_line(redact_spoken(str(text)))
-        lines[at - 1] = f"{lines[at - 1]} {shown}".strip()[:_LONGEST]
-    return lines
 
 
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:

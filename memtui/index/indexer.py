@@ -22,10 +22,10 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError, WorkspaceNotFound
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors
 from memtui.index.generations import LiveIndex, Stamp, WriterLock
-from memtui.index.index_rows import counts, known_files, plan_changes
+from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
@@ -72,7 +72,7 @@ class Indexer:
         self._lock = WriterLock(job.folder)
         self._live = LiveIndex(job.folder)
         self._stamp: Stamp | None = None
-        self._next_count = self._next_settling = 0.0
+        self._next_count = 0.0
         self._cancelled = threading.Event()
         # Guards what follows.
         self._condition = threading.Condition()
@@ -338,7 +338,6 @@ class Indexer:
             # Whatever the former owner left undone.
             self.sync()
             return
-        self._settle()
         before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._writer_name()
@@ -346,28 +345,13 @@ class Indexer:
             self._bus.publish(IndexSwapped(now.generation))
         elif now != before:
             self._bus.publish(IndexChanged())
+        if now != before:
+            with self._condition:
+                # The writing process has taken in what was seen here.
+                self._seen.clear()
         if now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(StatusChanged())
-
-    def _settle(self) -> None:
-        """Forget the files that wait here when the writing process has taken them in."""
-        now, waiting = time.monotonic(), tuple(self._seen)
-        if not waiting or now < self._next_settling:
-            return
-        try:
-            discovery = replace(self._job, cancelled=lambda: self._closing).discover()
-            rows = known_files(self._live.connection())
-        except (Cancelled, IndexMissing, WorkspaceNotFound):
-            return
-        plan = plan_changes(discovery.files, rows, discovery.unread)
-        settled = set(waiting).difference(plan.changed, plan.removed)
-        with self._condition:
-            for path in settled:
-                self._seen.pop(path, None)
-        if settled:
-            self._bus.publish(StatusChanged())
-        self._next_settling = now + (time.monotonic() - now) / _LOOK_SHARE
 
     def _trim(self) -> None:
         """Keep the cache within its bound: what was stored longest ago goes.

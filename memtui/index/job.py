@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from memtui.bus import Bus, FileSkipped, SyncProgressed
+from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import Cancelled, WorkspaceNotFound
@@ -194,6 +194,7 @@ class Job(Struct):
 
     stats: SyncStats = msgspec.field(default_factory=SyncStats)
     skipped: list[SkippedFile] = msgspec.field(default_factory=list)
+    """Files that are left out of the index."""
     cache_misses: int = 0
     problem: VectorProblem | None = None
     """`None` when every chunk that should have a vector has one."""
@@ -211,11 +212,6 @@ class Job(Struct):
         if self.progress.remaining >= WORTH_A_WAIT:
             self.pause.wait(self.cancelled)
         return self.cancelled()
-
-    def skip(self, file: SkippedFile) -> None:
-        """Note a file that is left out of the index."""
-        self.skipped.append(file)
-        self.bus.publish(FileSkipped(file.path, file.reason))
 
     def discover(self) -> Discovery:
         """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.

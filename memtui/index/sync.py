@@ -224,8 +224,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     files, stats = discovery.files, job.stats
     scope = job.transcripts or TranscriptScope(job.scope.root)
     stats.files_seen = len(files)
-    for skipped in discovery.skipped:
-        job.skip(skipped)
+    job.skipped += discovery.skipped
     plan = plan_changes(files, rows, discovery.unread)
     read = {file.path: file for file in plan.read}
     pending = dict.fromkeys(plan.changed)
@@ -306,7 +305,7 @@ def _index_notes(
                 document = read_document(file, max_bytes=job.scope.max_file_bytes)
             except OSError as error:
                 detail = error.strerror or str(error)
-                job.skip(SkippedFile(file.path, reason_of(error), detail))
+                job.skipped.append(SkippedFile(file.path, reason_of(error), detail))
                 remove_files(connection, [file.path])
                 stats.files_removed += row is not None
                 continue

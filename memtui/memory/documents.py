@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date
 from functools import reduce
@@ -161,12 +161,11 @@ def front_matter(text: str) -> FrontMatter:
     """
     if not text.startswith(_FENCE_MARK):
         return FrontMatter()
+    first, *lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     values: dict[str, str] = {}
-    for number, line in enumerate(_leading_lines(text), start=1):
-        if number == 1:
-            if not _FENCE.fullmatch(line):
-                return FrontMatter()
-            continue
+    for number, whole in enumerate(lines if _FENCE.fullmatch(first) else (), start=2):
+        # No date and no number is as long as that.
+        line = whole[:_MAX_LINE_CHARS]
         if _END_FENCE.fullmatch(line):
             day = _first_day(_DAY.match(_bare(values.get(key, ""))) for key in _DAY_KEYS)
             return FrontMatter(day, _importance(values.get("importance", "")), number)
@@ -174,21 +173,6 @@ def front_matter(text: str) -> FrontMatter:
         if entry:
             values.setdefault(entry[1].lower(), entry[2])
     return FrontMatter()
-
-
-def _leading_lines(text: str) -> Iterator[str]:
-    """Give the first lines of a text, each cut to a length no date or number reaches."""
-    at = 0
-    for _ in range(_MAX_LINES):
-        end = text.find("\n", at, at + _MAX_LINE_CHARS)
-        if end >= 0:
-            yield text[at:end]
-        else:
-            yield text[at : at + _MAX_LINE_CHARS]
-            end = text.find("\n", at + _MAX_LINE_CHARS)
-        if end < 0:
-            return
-        at = end + 1
 
 
 def _first_day(matches: Iterable[re.Match[str] | None]) -> date | None:

@@ -109,7 +109,7 @@ class TranscriptsPhase:
             try:
                 self._take(file, rows.get(file.path), anew=anew)
             except OSError as error:
-                self._job.skip(SkippedFile(file.path, reason_of(error), said(error)))
+                self._job.skipped.append(SkippedFile(file.path, reason_of(error), said(error)))
                 # A database that is locked or at work: what was read of it before still holds.
                 if not file.session:
                     with transaction(self._connection):
