@@ -195,8 +195,10 @@ def _parse(text: str, folder: Path) -> Any:
     text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
     text = re.sub(r"\b(ws|demo|notes)-[0-9a-f]{12}\b", "<id>", text)
     text = re.sub(r"127\.0\.0\.1:(?!11434|1234)\d+", "<service>", text)
-    text = re.sub(r"[\d.]+ .?B(?= free)|(?<=of )\d+(?= watches)|(?<=index-)\d+", "<?>", text)
-    text = re.sub(r"\b\d+(\.\d+)? ms\b", "<?>", text)
+    # Words first, and numbers from their first digit: a document is full of long numbers.
+    text = re.sub(r"index-\d+", "index-<?>", text)
+    text = re.sub(r"of \d+ watches", "of <?> watches", text)
+    text = re.sub(r"(?<![\d.])\d[\d.]* (?:.?B(?= free)|ms\b)", "<?>", text)
     try:
         return json.loads(text, object_pairs_hook=_lasting)
     except ValueError:

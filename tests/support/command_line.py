@@ -81,7 +81,7 @@ class Opened:
 def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make `folder` the home folder, with nothing of the machine's in the environment.
 
-    What reads the bundled model's file reads it once for all of them.
+    What reads the file of a model in a package reads it once for all of them.
     """
     for name in list(os.environ):
         if name.startswith(FOREIGN) or name in KEY_VARIABLES:
@@ -89,7 +89,8 @@ def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(folder))
     for kind in ("CONFIG", "STATE", "DATA"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
-    monkeypatch.setitem(REGISTRATIONS, READ_ONCE.name, READ_ONCE)
+    for name, registration in READ_ONCE.items():
+        monkeypatch.setitem(REGISTRATIONS, name, registration)
     (folder / "here").mkdir()
     monkeypatch.chdir(folder / "here")
     return folder
@@ -109,16 +110,24 @@ def command_line(capsys: pytest.CaptureFixture[str], opened: Opened | None = Non
 # --- the program called in this process, as a process of its own would be -----------------------
 
 
-_loaded = functools.cache(MODELS["minilm"].create)
+@functools.cache
+def _loaded(name: str, choice: EmbeddingSettings) -> LocalProvider:
+    return MODELS[name].create(choice)
 
 
-def bundled_model(choice: EmbeddingSettings) -> LocalProvider:
-    """Make the bundled model; its file, which is the same for every call, is read once."""
-    MODELS["minilm"].identity(choice)
-    return copy.copy(_loaded(EmbeddingSettings(threads=choice.threads)))
+def _read_once(name: str, choice: EmbeddingSettings) -> LocalProvider:
+    MODELS[name].identity(choice)
+    same = EmbeddingSettings(threads=choice.threads, dimensions=choice.dimensions)
+    model = copy.copy(_loaded(name, same))
+    model.close = lambda: None  # type: ignore[method-assign]
+    return model
 
 
-READ_ONCE = replace(REGISTRATIONS["minilm"], create=bundled_model)
+READ_ONCE = {
+    name: replace(registration, create=functools.partial(_read_once, name))
+    for name, registration in REGISTRATIONS.items()
+}
+"""The models in packages; their files, which are the same for every call, are read once, and stay open."""
 
 
 def _as_of_a_process() -> io.TextIOWrapper:
@@ -140,7 +149,8 @@ def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        patch.setitem(REGISTRATIONS, "minilm", READ_ONCE)
+        for name, registration in READ_ONCE.items():
+            patch.setitem(REGISTRATIONS, name, registration)
         patch.setattr("sys.stdin", nothing)
         patch.chdir(folder)
         yield
