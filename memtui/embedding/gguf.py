@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from msgspec import Struct
 
@@ -413,15 +413,6 @@ class ModelProcess:
 # --- the provider -----------------------------------------------------------------------------
 
 
-class _Plan(NamedTuple):
-    """A model file with what the settings make of it."""
-
-    file: ModelFile
-    prefixes: Templates
-    context_length: int
-    identity: ProviderIdentity
-
-
 def create(choice: EmbeddingSettings) -> LocalProvider:
     """Load the model file on `choice.threads` threads (0: four, or as many as there are cores).
 
@@ -431,40 +422,30 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
     """
     import numpy as np
 
-    plan = _plan(choice)
+    file, prefixes, context, identity = _plan(choice)
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
-    file, shown = plan.file, safe_line(str(plan.file.path))
-    dimensions = plan.identity.dimensions or 0
-    threads = choice.threads or default_threads(_MOST_THREADS)
-    model = ModelProcess(file, plan.context_length, threads)
-    try:
-        # What is loaded must be what the fingerprint stands for.
-        if _plan(choice).file != file:
-            message = f"the model {shown} was changed while it was loaded"
-            hint = "start memtui again once the file is whole"
-            raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
-        if model.dimensions != file.dimensions:
-            message = f"the model {shown} has {model.dimensions} dimensions"
-            message += f", its header says {file.dimensions}"
-            raise ProviderError(message, hint=NO_MODEL, failure=Failure.DIMENSIONS_DIFFER)
-    except BaseException:
+    dimensions = identity.dimensions or 0
+    model = ModelProcess(file, context, choice.threads or default_threads(_MOST_THREADS))
+    if model.dimensions != file.dimensions:
         model.close()
-        raise
+        message = f"the model {safe_line(str(file.path))} has {model.dimensions} dimensions"
+        message += f", its header says {file.dimensions}"
+        raise ProviderError(message, hint=NO_MODEL, failure=Failure.DIMENSIONS_DIFFER)
 
     def embed(text: str, role: Role) -> tuple[Vector, int]:
-        prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
+        prefix = prefixes.query if role is Role.QUERY else prefixes.document
         vector, tokens = model.embed(prefix + text)
         if not len(vector):  # the model saw nothing in the text
             return np.zeros(dimensions, dtype=np.float32), tokens
         return clean_vectors(vector[:dimensions]), tokens
 
     # A batch is a few seconds of work for a model of 300 million numbers on two cores.
-    return LocalProvider(plan.identity, embed, batch_size=4, exclusive=True, free=model.close)
+    return LocalProvider(identity, embed, batch_size=4, exclusive=True, free=model.close)
 
 
 def check(choice: EmbeddingSettings) -> str:
     """Name a sound model file, without loading it; raises `ProviderError` without one."""
-    file = _plan(choice).file
+    file, *_ = _plan(choice)
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
     return f"{safe_line(str(file.path))}, {file.architecture}"
 
@@ -477,14 +458,17 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     dimensions are unknown. Raises `SettingsError` for more dimensions than the model has.
     """
     try:
-        return _plan(choice).identity
+        return _plan(choice)[-1]
     except ProviderError as error:
         name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
         fingerprint = settings_fingerprint({"provider": NAME, "failure": str(error.failure)})
         return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
 
 
-def _plan(choice: EmbeddingSettings) -> _Plan:
+def _plan(
+    choice: EmbeddingSettings,
+) -> tuple[ModelFile, Templates, int, ProviderIdentity]:
+    """Return the model file, its prefixes, how many tokens it may read, and what it makes."""
     path, origin = find_model(choice)
     if path is None:
         message = f"no model file: {origin} is not on this machine"
@@ -516,7 +500,7 @@ def _plan(choice: EmbeddingSettings) -> _Plan:
     )
     limit = min(LOCAL_LIMIT, CHARACTERS_A_TOKEN * context)
     identity = ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
-    return _Plan(file, prefixes, context, identity)
+    return file, prefixes, context, identity
 
 
 SUMMARY = "a GGUF model file, on this machine"

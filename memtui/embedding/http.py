@@ -545,13 +545,12 @@ class Pacer:
                 self.hold(pause)
             return min(longest, pause * (1 + JITTER * self._chance()))
 
-        def is_too_long(state: RetryCallState) -> bool:
-            return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
-
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(ServiceError),
             wait=pause_after,
-            stop=is_too_long,
+            stop=lambda state: (
+                state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
+            ),
             sleep=wait,
             reraise=True,
         )

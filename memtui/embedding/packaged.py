@@ -109,11 +109,10 @@ class PackagedModel(Struct, frozen=True):
         Raises `SettingsError` for a model or a number of dimensions that the provider lacks.
         """
         identity = self.identity(choice)
-        module, package = self.folder
-        spec = importlib.util.find_spec(module)
-        if spec is None or spec.origin is None:
-            message = f"the package {package} is not installed"
-            raise ProviderError(message, hint=self.install, failure=Failure.NOT_INSTALLED)
+        require_packages([self.folder], self.install)
+        spec = importlib.util.find_spec(self.folder[0])
+        assert spec is not None
+        assert spec.origin is not None
         paths = [Path(spec.origin).parent / file for file in self.files]
         for path, released in zip(paths, self.files.values(), strict=True):
             shown = f"the model {safe_line(str(path))}"
@@ -342,12 +341,6 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
 
     weights, vocabulary = paths
     tokenizer = Tokenizer.from_file(str(vocabulary))
-    # It would keep the last 10,000 short texts, some 6 MB of queries: this vocabulary cuts no text
-    # into words first, so that a query is found again only when all of it is asked again.
-    # Versions before 0.21 cannot be told.
-    resize = getattr(tokenizer.model, "_resize_cache", None)
-    if resize is not None:
-        resize(0)
     # The one tensor of a safetensors file: length of the header, JSON header, numbers.
     data = weights.read_bytes()
     start = 8 + struct.unpack_from("<Q", data)[0]

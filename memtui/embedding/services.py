@@ -421,21 +421,49 @@ _TOKEN_COUNTS: Final = (
 
 
 def vectors_in(
-    service: Service, answer: object, count: int, dimensions: int | None = None
+    service: Service,
+    answer: object,
+    count: int,
+    dimensions: int | None = None,
+    *,
+    finite: bool = True,
 ) -> Answered:
     """Take the vectors of so many texts out of a parsed answer, in the order of the texts.
 
     All-zero vectors are vectors. Raises `WrongAnswer`: `dimensions_differ` for a vector of
     another length than the others or than `dimensions`, else `bad_answer`, which a number that
-    is not finite is, too.
+    is not finite is, too, where they are to be `finite`.
     """
     import numpy as np
 
-    listed = _listed(service, answer, count)
+    entries = value_in(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
+    listed = entries if isinstance(entries, list) else []
+    if service.shape is Shape.GEMINI:
+        single = value_in(answer, "embedding")
+        listed = [value_in(entry, "values") for entry in (listed if single is None else [single])]
+    elif service.shape is Shape.OPENAI:
+        if len(listed) == count > 1:
+            # Each entry says by its `index` which text it belongs to, and each text must have one.
+            pairs = [(value_in(entry, "index"), entry) for entry in listed]
+            by_index = {index: entry for index, entry in pairs if type(index) is int}
+            if set(by_index) != set(range(count)):
+                raise WrongAnswer("the answer does not say which vector belongs to which text")
+            listed = [by_index[index] for index in range(count)]
+        listed = [value_in(entry, "embedding") for entry in listed]
     if len(listed) != count:
         raise WrongAnswer(f"the answer holds {len(listed)} vectors for {count} texts")
-    rows = [_numbers(one) for one in listed]
-    if not all(np.isfinite(row).all() for row in rows):
+    rows = []
+    for numbers in listed:
+        if not isinstance(numbers, list) or not numbers:
+            raise WrongAnswer("the answer holds no vector")
+        if not set(map(type, numbers)) <= {int, float}:
+            raise WrongAnswer("the vector in the answer holds what is not a number")
+        try:
+            rows.append(np.array(numbers, dtype=np.float64))
+        except OverflowError:
+            words = "the vector in the answer holds a number that is too large"
+            raise WrongAnswer(words) from None
+    if finite and not all(np.isfinite(row).all() for row in rows):
         raise WrongAnswer("a vector in the answer holds a number that is not finite")
     lengths = sorted({row.size for row in rows})
     if len(lengths) > 1 or (dimensions is not None and lengths not in ([dimensions], [])):
@@ -448,48 +476,6 @@ def vectors_in(
     # More tokens than any request takes could not be priced.
     tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
     return Answered(np.array(rows, dtype=np.float64), tokens)
-
-
-def vector_in(service: Service, answer: object) -> Values:
-    """Take the vector of one text out of a parsed answer, finite or not; raises `WrongAnswer`."""
-    listed = _listed(service, answer, 1)
-    if len(listed) > 1:
-        raise WrongAnswer(f"the answer holds {len(listed)} vectors for one text")
-    return _numbers(listed[0] if listed else None)
-
-
-def _listed(service: Service, answer: object, count: int) -> list[object]:
-    """Return what stands where the vectors should be, in the order of the texts."""
-    if service.shape is Shape.GEMINI and value_in(answer, "embedding") is not None:
-        return [value_in(answer, "embedding.values")]
-    entries = value_in(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
-    if not isinstance(entries, list):
-        return []
-    if service.shape is Shape.OLLAMA:
-        return entries
-    if service.shape is Shape.GEMINI:
-        return [value_in(entry, "values") for entry in entries]
-    if len(entries) == count > 1:
-        # Each entry says by its `index` which text it belongs to, and each text must have one.
-        pairs = [(value_in(entry, "index"), entry) for entry in entries]
-        by_index = {index: entry for index, entry in pairs if type(index) is int}
-        if set(by_index) != set(range(count)):
-            raise WrongAnswer("the answer does not say which vector belongs to which text")
-        entries = [by_index[index] for index in range(count)]
-    return [value_in(entry, "embedding") for entry in entries]
-
-
-def _numbers(value: object) -> Values:
-    import numpy as np
-
-    if not isinstance(value, list) or not value:
-        raise WrongAnswer("the answer holds no vector")
-    if not set(map(type, value)) <= {int, float}:
-        raise WrongAnswer("the vector in the answer holds what is not a number")
-    try:
-        return np.array(value, dtype=np.float64)
-    except OverflowError:
-        raise WrongAnswer("the vector in the answer holds a number that is too large") from None
 
 
 def normalised(vector: Values) -> Values:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memtui.model.status import ProviderListing
 from memtui.report import status as words
 from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
@@ -33,13 +31,7 @@ class ProviderSwitch:
     def __init__(self, app: MemtuiApp) -> None:
         self._app = app
 
-    def choose(
-        self,
-        name: str = "",
-        listings: Sequence[ProviderListing] | None = None,
-        *,
-        is_first_run: bool = False,
-    ) -> None:
+    def choose(self, name: str = "", *, is_first_run: bool = False) -> None:
         """Show the providers, with one of them chosen."""
         from memtui.tui.screens.providers import ProvidersScreen
 
@@ -52,9 +44,7 @@ class ProviderSwitch:
             app.screen.show_provider(name)
         elif not any(isinstance(screen, ProvidersScreen) for screen in app.screen_stack):
             options = replace(app.options, embedding=app.configured.embedding)
-            screen = ProvidersScreen(
-                engine, options, listings=listings, choose=name, is_first_run=is_first_run
-            )
+            screen = ProvidersScreen(engine, options, choose=name, is_first_run=is_first_run)
             app.push_screen(screen, partial(self._chosen, engine))
 
     def _chosen(self, engine: Engine, chosen: Chosen | None) -> None:
@@ -94,20 +84,19 @@ class ProviderSwitch:
         if is_answered or not opened.is_new:
             return
 
-        def find_providers() -> Sequence[ProviderListing]:
+        def is_worth_asking() -> bool:
             from memtui.tui.screens.providers import worth_asking
 
             folder = StateFolder(options.state_dir)
-            if folder.read_json(ASKED) is not None:
-                return ()
-            listings = engine.providers.available()
-            if not worth_asking(listings):
-                return ()
+            if folder.read_json(ASKED) is not None or not worth_asking(
+                engine.providers.available()
+            ):
+                return False
             # A state folder that cannot be written would ask for ever: no question then.
             folder.write_json(ASKED, {"asked": True})
-            return listings
+            return True
 
-        def ask_when_free(listings: Sequence[ProviderListing]) -> None:
+        def ask_when_free(is_wanted: bool) -> None:
             """Ask as soon as nothing else is in front, and nobody has typed for a moment."""
             search, text_before = app.search_screen, ""
 
@@ -116,17 +105,17 @@ class ProviderSwitch:
                 if app.screen is search and search.state.text == text_before:
                     timer.stop()
                     if engine is app.engine:
-                        self.choose(listings=listings, is_first_run=True)
+                        self.choose(is_first_run=True)
                 text_before = search.state.text
 
-            if listings:
+            if is_wanted:
                 timer = app.set_interval(TYPING_SECONDS, ask)
 
         # Nobody asked for this question: what keeps it from being asked is told to nobody. The
         # list itself, when it is opened, says what is wrong.
         in_background(
             app.search_screen,
-            find_providers,
+            is_worth_asking,
             ask_when_free,
             lambda error: None,
             description="look for providers",

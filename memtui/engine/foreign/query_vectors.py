@@ -27,7 +27,7 @@ from memtui.embedding.services import (
     normalised,
     query_request,
     request_headers,
-    vector_in,
+    vectors_in,
 )
 from memtui.errors import Cancelled, ProviderError
 from memtui.index.foreign.disk import never
@@ -205,7 +205,7 @@ class QueryVectors:
                 timeout=self._timeout,
                 pause=self._pause,
             )
-            values = vector_in(service, answer)
+            (values,) = vectors_in(service, answer, 1, finite=False).vectors
             if service.shape is Shape.OLLAMA:
                 values = values[:dimensions]
             if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:

@@ -89,14 +89,13 @@ class ProvidersScreen(Dialog[Chosen | None]):
         engine: Engine,
         options: UiOptions,
         *,
-        listings: Sequence[ProviderListing] | None = None,
         choose: str = "",
         is_first_run: bool = False,
     ) -> None:
-        """`listings` are shown as they are, else looked for; `choose` is a name."""
+        """`choose` is the name of a provider."""
         super().__init__()
         self._engine, self._options, self._glyphs = engine, options, glyphs(options.glyphs)
-        self._choose, self._is_first_run, self._given = choose, is_first_run, listings
+        self._choose, self._is_first_run = choose, is_first_run
         self.listings: Sequence[ProviderListing] = ()
         """The rows."""
         self._probes: dict[str, Probe] = {}
@@ -118,9 +117,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
             lambda width: [table_line(heads, width - 2, self._glyphs).pad_left(2)]
         )
         self.query_one(RowList).focus()
-        if self._given is not None:
-            self._take(self._given)
-            return
         self._show()
         available, failed = self._engine.providers.available, partial(self._take, ())
         in_background(self, available, self._take, failed, description="look at the providers")
@@ -231,19 +227,15 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._is_busy = True
             self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
 
-            def price() -> tuple[EmbeddingSettings, RebuildCost]:
-                choice = choice_for(self._options.embedding, listing.name)
-                return choice, self._engine.providers.cost(choice)
+            choice = choice_for(self._options.embedding, listing.name)
 
-            def priced(
-                result: tuple[EmbeddingSettings, RebuildCost] | None, error: str = ""
-            ) -> None:
+            def priced(cost: RebuildCost | None, error: str = "") -> None:
                 self._is_busy = False
                 self._show(error)
-                if result is not None:
-                    self._confirm(listing, *result)
+                if cost is not None:
+                    self._confirm(listing, choice, cost)
 
-            failed = partial(priced, None)
+            price, failed = partial(self._engine.providers.cost, choice), partial(priced, None)
             in_background(self, price, priced, failed, description="price the provider")
 
     def _confirm(
