@@ -268,6 +268,7 @@ class OwnIndex(Index):
             vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
             warnings.append(f"{vectors_in_use}: they are kept")
         view = leg.view if leg is not None else None
+        watcher = writer.watcher if writer is not None else None
         return replace(
             known,
             state=state_of(known, provider),
@@ -276,7 +277,7 @@ class OwnIndex(Index):
             provider=provider,
             vector_backend=view.backend if view is not None else "not loaded",
             tokenizer=TOKENIZER,
-            watcher=writer.watcher_state() if writer is not None else WatcherState("off"),
+            watcher=watcher.state() if watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
         )
@@ -389,7 +390,8 @@ class OwnLegs(Legs):
         self._is_filling = is_filling
         self._connection: Connection | None = None
         self._guard = threading.Lock()
-        self._interruptible: Connection | None = None
+        """Held while the connection may be closed, so that nobody interrupts it then."""
+        self._is_following = False
         self._keyword: KeywordLeg | None = None
         self._view: VectorView | None = None
         self._view_stamp: Stamp | None = None
@@ -399,12 +401,10 @@ class OwnLegs(Legs):
 
     def open(self) -> Connection:
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
-        # A connection that may be closed now must not be interrupted by another thread.
         with self._guard:
-            self._interruptible = None
-        connection = self.live.connection()
-        if connection is not self._connection:
-            self._connection = connection
+            before, self._connection = self._connection, None
+            self._connection = connection = self.live.connection()
+        if connection is not before:
             self._keyword = KeywordLeg(connection)
             self._view = self._view_stamp = None
             with mapped_errors(self.live.path):
@@ -412,8 +412,6 @@ class OwnLegs(Legs):
             if self._providers.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
                 self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
-        with self._guard:
-            self._interruptible = connection
         return connection
 
     def read(self, function: Callable[[Connection], T]) -> T | None:
@@ -446,15 +444,15 @@ class OwnLegs(Legs):
 
     def interrupt(self) -> None:
         with self._guard:
-            if self._interruptible is not None:
-                self._interruptible.interrupt()
+            # Who goes on typing must not have a short look begin again and again.
+            if self._connection is not None and not self._is_following:
+                self._connection.interrupt()
 
     def close(self) -> None:
         """Close the connection."""
         with self._guard:
-            self._interruptible = None
-        self._connection = None
-        self.live.close()
+            self._connection = None
+            self.live.close()
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
@@ -536,14 +534,11 @@ class OwnLegs(Legs):
 
             if self._view is None or self._view.dims != dims:
                 self._view = VectorView(dims)
-            # Who goes on typing must not have a short look begin again and again.
-            with self._guard:
-                before, self._interruptible = self._interruptible, None
+            self._is_following = True
             try:
                 self._view.follow(connection, gives_way)
             finally:
-                with self._guard:
-                    self._interruptible = before
+                self._is_following = False
             self._view_stamp, self._viewed_at = stamp, time.monotonic()
         return self._view
 
@@ -602,7 +597,8 @@ class OwnWriter:
         self._retry: threading.Timer | None = None
         self._changing = threading.Lock()
         index.providers.changed = self._provider_changed
-        self._watcher: Watcher | None = None
+        self.watcher: Watcher | None = None
+        """Follows changes of the files; `None` where nobody does."""
         self._subscriptions = (
             bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._mark_provider),
             bus.subscribe(SyncFinished, self._retry_vectors),
@@ -623,7 +619,7 @@ class OwnWriter:
         from memtui.index.watcher import Watcher, WatchTimes
 
         times = WatchTimes(quiet=settings.debounce_seconds, rescan=settings.rescan_seconds)
-        self._watcher = Watcher(
+        self.watcher = Watcher(
             self._index.scope,
             self._bus,
             self.indexer.expect,
@@ -631,7 +627,7 @@ class OwnWriter:
             times=times,
             now=self._now,
         )
-        self._watcher.start()
+        self.watcher.start()
         self._index.transcripts.follow()
 
     def sync(self) -> None:
@@ -648,14 +644,10 @@ class OwnWriter:
         self._index.forget_look()
         self.indexer.refused.clear()
 
-    def watcher_state(self) -> WatcherState:
-        """Return how changes of the files are followed."""
-        return self._watcher.state() if self._watcher is not None else WatcherState("off")
-
     def stop(self) -> None:
         """Tell everything to stop, and wait for the watcher alone."""
-        if self._watcher is not None:
-            self._watcher.stop()
+        if self.watcher is not None:
+            self.watcher.stop()
         self._index.transcripts.close()
         for subscription in self._subscriptions:
             subscription.close()

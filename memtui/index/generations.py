@@ -105,11 +105,7 @@ class IndexFolder:
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when
         `cancelled` says so during the check; the old generation is then still live.
         """
-        match = _GENERATION.fullmatch(building.name)
-        if match is None or match[2] is None:
-            raise ValueError(f"{building.name} is no generation that is being built")
-        generation = int(match[1])
-        live = self.path(generation)
+        live = building.with_suffix("")
         with mapped_errors(building):
             connection = open_database(building)
             try:
@@ -129,7 +125,7 @@ class IndexFolder:
             sync_folder(self.folder)
             StateFolder(self.folder).write_text(_CURRENT, f"{live.name}\n")
             sync_folder(self.folder)
-        return generation
+        return int(live.stem.removeprefix("index-"))
 
     def discard(self, building: Path) -> None:
         """Remove a file that was being built, with its journals."""
@@ -163,7 +159,7 @@ class Stamp(NamedTuple):
 class LiveIndex:
     """A read-only connection to the live generation; for one thread.
 
-    `CURRENT` is looked at (one stat) before each use, and the connection is opened again when
+    `CURRENT` is read before each use, and the connection is opened again when
     it names another generation.
     """
 
@@ -172,7 +168,6 @@ class LiveIndex:
         """The generation of the last `connection`; 0 before the first."""
         self._folder = folder
         self._connection: Connection | None = None
-        self._pointer: tuple[int, int] | None = None
         self._file = NO_FILE
 
     @property
@@ -187,12 +182,11 @@ class LiveIndex:
         """
         before, self._file = self._file, file_state(self.path)
         # Another file, or one that was cut: read through the old mapping, that kills.
-        is_same = self._file.continues(before) and self._pointer_now() == self._pointer
+        is_same = self._file.continues(before) and self._folder.current() == self.generation
         if self._connection is not None and is_same:
             return self._connection
         self.close()
         for _ in range(_OPENING_TRIES):
-            self._pointer = self._pointer_now()
             generation = self._folder.current()
             # Where another generation went live between two looks, that one is opened.
             if generation is None:
@@ -226,12 +220,6 @@ class LiveIndex:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-    def _pointer_now(self) -> tuple[int, int] | None:
-        with suppress(OSError):
-            stat = os.stat(self._folder.current_path)
-            return stat.st_ino, stat.st_mtime_ns
-        return None
 
 
 class Owner(NamedTuple):

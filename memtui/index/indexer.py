@@ -158,8 +158,7 @@ class Indexer:
 
         def is_idle() -> bool:
             ended = self._thread.ident is not None and not self._thread.is_alive()
-            can_work = self._lock.is_held and self._requested is not Work.NONE
-            return ended or (self._running is Work.NONE and not can_work)
+            return ended or (self._running is Work.NONE and not self._can_work())
 
         with self._condition:
             return self._condition.wait_for(is_idle, timeout)
@@ -190,6 +189,9 @@ class Indexer:
         else:
             self._lock.release()
 
+    def _can_work(self) -> bool:
+        return self._lock.is_held and self._requested is not Work.NONE
+
     def _update(self, **changes: Any) -> None:
         with self._condition:
             self._status = replace(self._status, **changes)
@@ -200,11 +202,25 @@ class Indexer:
         try:
             self._guard(self._count)
             self._bus.publish(StatusChanged())
-            while self._wait():
-                if self._running is Work.NONE:
-                    self._guard(self._follow)
-                    continue
-                for step in (self._work, self._count, self._trim):
+            while True:
+                with self._condition:
+                    # Waits for work, or for the time to look around.
+                    can_work = self._condition.wait_for(
+                        lambda: (
+                            self._closing
+                            or (self._lock.is_held and self._requested is not Work.NONE)
+                        ),
+                        None if self._lock.is_held else self._poll_seconds,
+                    )
+                    if self._closing:
+                        return
+                    if can_work:
+                        self._cancelled.clear()
+                        self._running, self._requested = self._requested, Work.NONE
+                        self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)
+                        self._reporter.pending, self._seen = self._seen, {}
+                steps = (self._work, self._count, self._trim) if can_work else (self._follow,)
+                for step in steps:
                     self._guard(step)
                 with self._condition:
                     self._running = Work.NONE
@@ -230,20 +246,6 @@ class Indexer:
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
             self._bus.publish(SyncFailed(text, self._job.now(), exit_code))
-
-    def _wait(self) -> bool:
-        """Wait for work, or for the time to look around; `False` when it is time to end."""
-        with self._condition:
-            can_work = self._condition.wait_for(
-                lambda: self._closing or (self._lock.is_held and self._requested is not Work.NONE),
-                None if self._lock.is_held else self._poll_seconds,
-            )
-            if can_work and not self._closing:
-                self._cancelled.clear()
-                self._running, self._requested = self._requested, Work.NONE
-                self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)
-                self._reporter.pending, self._seen = self._seen, {}
-            return not self._closing
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""

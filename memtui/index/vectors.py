@@ -123,8 +123,19 @@ class VectorsPhase:
         progress.start(VECTORS, pending)
         for page in _pages(self._connection):
             stats.cache_hits += len(page) - len(self._from_cache(page, identity))
-        provider = self._loaded_provider(identity) if self._pending() else None
+        if not self._pending():
+            return
+        provider, state = job.provider()
+        # Loading a model takes a while; a stop during it counts.
+        job.check()
         if provider is None:
+            self._fail(state.state, state.detail, state.failure)
+            return
+        if provider.identity != identity:
+            if not job.awaits_batch:
+                # Vectors of two models are never mixed; the next run has the recipe of this one.
+                detail = f"{provider.identity.name} took over; the next sync makes its vectors"
+                self._fail(Reason.FALLBACK, detail, state.failure)
             return
         used_before, spent = provider.usage(), stats.usage
         try:
@@ -283,21 +294,6 @@ class VectorsPhase:
             is_of_texts=True,
             passes=not all(refusal.is_final for refusal in self._refused.values()),
         )
-
-    def _loaded_provider(self, identity: ProviderIdentity) -> Provider | None:
-        """Return the provider of this identity; where another or none answers, note it."""
-        provider, state = self._job.provider()
-        # Loading a model takes a while; a stop during it counts.
-        self._job.check()
-        if provider is None:
-            self._fail(state.state, state.detail, state.failure)
-        elif provider.identity == identity:
-            return provider
-        elif not self._job.awaits_batch:
-            # Vectors of two models are never mixed; the next run has the recipe of this one.
-            detail = f"{provider.identity.name} took over; the next sync makes its vectors"
-            self._fail(Reason.FALLBACK, detail, state.failure)
-        return None
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.

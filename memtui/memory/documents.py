@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import hashlib
+import math
 import os
 import re
 import stat
@@ -168,7 +169,10 @@ def front_matter(text: str) -> FrontMatter:
         line = whole[:_MAX_LINE_CHARS]
         if _END_FENCE.fullmatch(line):
             day = _first_day(_DAY.match(_bare(values.get(key, ""))) for key in _DAY_KEYS)
-            return FrontMatter(day, _importance(values.get("importance", "")), number)
+            written = _NUMBER.fullmatch(_bare(values.get("importance", "")))
+            value = float(written[0]) if written is not None else math.inf
+            importance = value / _SCALE_TOP if value > 1 else value
+            return FrontMatter(day, importance if importance <= 1 else None, number)
         entry = _ENTRY.match(line)
         if entry:
             values.setdefault(entry[1].lower(), entry[2])
@@ -182,14 +186,6 @@ def _first_day(matches: Iterable[re.Match[str] | None]) -> date | None:
             if match is not None:
                 return date.fromisoformat(match[0])
     return None
-
-
-def _importance(value: str) -> float | None:
-    number = _NUMBER.fullmatch(_bare(value))
-    if number is None or float(number[0]) > _SCALE_TOP:
-        return None
-    importance = float(number[0])
-    return importance / _SCALE_TOP if importance > 1 else importance
 
 
 def _bare(value: str) -> str:
