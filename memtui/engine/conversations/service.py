@@ -65,12 +65,6 @@ _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 
 
-class NotATranscript(MemtuiError):
-    """A file whose records are those of no program that is known."""
-
-    code = "not_a_transcript"
-
-
 class Scan(NamedTuple):
     """What reading a transcript, or its beginning, told."""
 
@@ -142,7 +136,8 @@ class ConversationService:
         if scan.trouble is not None:
             reason, detail = scan.trouble
             if reason is Reason.NOT_A_TRANSCRIPT:
-                raise NotATranscript(f"{path} is no transcript of a program that is known")
+                text = f"{path} is no transcript of a program that is known"
+                raise MemtuiError(text, code="not_a_transcript")
             raise ConversationGone(
                 f"{safe_line(path)} cannot be read: {detail}", hint="choose another conversation"
             )

@@ -56,10 +56,9 @@ def _searches_memory(name: str) -> bool:
     both, keeper, groups = tool | server, server or tool, _NAME_WORDS
     if not tool & groups["verbs"] or tool & groups["others"] or both & groups["machines"]:
         return False
-    if both & groups["memories"] or tool == {"recall"}:
-        return True
     usual = groups["keepers"] | groups["beside_keepers"] | groups["verbs"]
-    return bool(keeper & groups["keepers"]) and keeper <= usual
+    names_memory = bool(both & groups["memories"]) or tool == {"recall"}
+    return names_memory or (bool(keeper & groups["keepers"]) and keeper <= usual)
 
 
 def _words(name: str) -> frozenset[str]:
@@ -289,15 +288,12 @@ class CallCollector:
                 self._last[call_id] = call_of
             tool, place = self._last.get(call_id, ("", None))
             is_again = call_of is None
-            # Told twice: the one that can be read is kept.
-            if (
-                place is None
-                or named not in ("", tool)
-                or (is_again and self.calls[place].returned is not None)
-            ):
+            if place is None or named not in ("", tool):
                 return
             returned, problem = read_answer(turn.text, is_error=turn.is_error)
-            if not is_again or returned is not None:
+            # Told twice: the one that can be read is kept.
+            known = self.calls[place].returned is not None
+            if not is_again or (returned is not None and not known):
                 self.calls[place] = replace(
                     self.calls[place], returned=returned, answer_line=turn.line, problem=problem
                 )

@@ -190,9 +190,9 @@ class AskedPane(Pane):
 
     def replay_chosen(self) -> None:
         """Ask the chosen search again."""
-        key = self.calls_list.chosen_id
-        if key in self.calls and self.engine is not None:
-            self._replay(self.engine, {key: self.calls[key]}, group=f"replay {key}")
+        key, engine = self.calls_list.chosen_id, self.engine
+        if key in self.calls and engine is not None:
+            self._replay(engine, {key: self.calls[key]}, group=f"replay {key}")
 
     def replay_changed(self) -> None:
         """Ask again what is listed when the index or the parameters changed."""

@@ -150,10 +150,8 @@ class ReaderPane(Pane):
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
         ranked = self.ranked if path != self.path else None
-        best: Chunk | None = None
-        if ranked is not None:
-            chunks = [one.chunk for found in (ranked.hits, ranked.drops) for one in found]
-            best = next((chunk for chunk in chunks if chunk.path == path), None)
+        chunks = (one.chunk for one in (*ranked.hits, *ranked.drops)) if ranked is not None else ()
+        best = next((chunk for chunk in chunks if chunk.path == path), None)
         if best is None:
             self.read(path)
         else:

@@ -24,7 +24,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_background, in_thread, tell
+from memtui.tui.background import Timers, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
@@ -122,24 +122,23 @@ class ListPane(Pane):
             return
         began, reader = time.monotonic(), self.sessions.reader
 
-        def take(found: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]) -> None:
-            listings, self._sources = found
+        def work(cancelled: Callable[[], bool]) -> None:
+            listings, sources = engine.conversations.listings(), engine.conversations.sources()
+            self.call_later(take, listings, sources)
+            engine.conversations.count(
+                listings,
+                lambda listing: self.call_later(take_counted, listing),
+                cancelled=cancelled,
+            )
+
+        def take(
+            listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
+        ) -> None:
             self._load_seconds = time.monotonic() - began
-            self.is_loaded, self._error = True, ""
+            self.is_loaded, self._error, self._sources = True, "", sources
             self.listings = {each.path: each for each in listings}
             self.show()
             reader.follow(self.listings.get(reader.path))
-            in_thread(
-                self,
-                lambda cancelled: engine.conversations.count(
-                    listings,
-                    lambda listing: self.call_later(take_counted, listing),
-                    cancelled=cancelled,
-                ),
-                lambda nothing: None,
-                description="count the turns of the conversations",
-                group="count",
-            )
 
         def take_counted(listing: ConversationListing) -> None:
             if listing.path in self.listings:
@@ -153,14 +152,13 @@ class ListPane(Pane):
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
 
-        in_background(
+        in_thread(
             self,
-            lambda: (engine.conversations.listings(), engine.conversations.sources()),
-            take,
+            work,
+            lambda nothing: None,
             failed,
             description="list the conversations",
             group="conversations",
-            exclusive=True,
         )
 
     def catch_up(self, *, is_behind: bool = False) -> None:

@@ -225,13 +225,11 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        def chosen(changed: bool | None) -> None:
-            if changed:
-                self.conversations.load()
-
-        engine = self.reader.engine
-        if engine is not None:
-            self.app.push_screen(TranscriptsScreen(engine, self.options), chosen)
+        if (engine := self.reader.engine) is not None:
+            self.app.push_screen(
+                TranscriptsScreen(engine, self.options),
+                lambda changed: self.conversations.load() if changed else None,
+            )
 
     def action_close(self) -> None:
         """One step back: from a box, from a text that is looked for, to the list, to the search."""
