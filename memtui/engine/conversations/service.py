@@ -181,9 +181,9 @@ class ConversationService:
         """Ask the present index with the present parameters, and compare.
 
         For as many results as the call asked for, or without `as_many` as the ranking gives, as
-        for a call that did not say. What came back then and
-        what comes back now is in the rows, each place exactly once; where it is not known what
-        came back then, every row has entered. Why it could not be asked is the `problem`.
+        for a call that did not say. What came back then and what comes back now is in the rows,
+        each place exactly once; where it is not known what came back then, every row has entered.
+        Why it could not be asked is the `problem`.
         """
         if not call.query.strip():
             return Replayed(call, (), "the call has no query")
@@ -317,8 +317,9 @@ class ConversationService:
         if scan.trouble is not None:
             state, detail = scan.trouble
         elif row is None and not self._store.scope.takes(place, file):
-            project = f":{agent_of(file)}" if place.kind is TranscriptKind.CLAUDE_CODE else ""
-            state, why = Reason.DISABLED, f"not opted in: {place.name}{project}"
+            project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
+            state, why = Reason.DISABLED, "not opted in: " + place.name
+            why += f":{project}" if project else ""
             detail = f"{why}; {detail}" if detail else why
         elif row is None and state in _WHOLE:
             state, why = Reason.NOT_YET_INDEXED, "not indexed yet"

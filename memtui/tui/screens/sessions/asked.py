@@ -291,14 +291,18 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
-    moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-    asides = [Content.styled(text, fmt.MUTED) for text in (moment, safe_line(call.tool)) if text]
-    outcome = Content.styled(*outcome_words(call, replayed))
-    # A problem is as long as it likes, and the same for most of the list.
-    has_problem = replayed is not None and replayed.problem
-    parts = [*asides, outcome] if has_problem else [outcome, *asides]
-    lines = Content(safe_line(call.query) or "(nothing)") + "\n  " + Content("  ").join(parts)
-    return Row(key, lambda width: lines, 2)
+
+    def draw(width: int) -> Content:
+        moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+        words = filter(None, (moment, safe_line(call.tool)))
+        asides = [Content.styled(text, fmt.MUTED) for text in words]
+        outcome = Content.styled(*outcome_words(call, replayed))
+        # A problem is as long as it likes, and the same for most of the list.
+        has_problem = replayed is not None and replayed.problem
+        parts = [*asides, outcome] if has_problem else [outcome, *asides]
+        return Content(safe_line(call.query) or "(nothing)") + "\n  " + Content("  ").join(parts)
+
+    return Row(key, draw, 2)
 
 
 def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str]:

@@ -315,25 +315,6 @@ def in_order(
 
 def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -> Row:
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
-    turns = "" if listing.state in _NEVER_COUNTED else "counting"
-    if listing.turns is not None:
-        turns = fmt.counted(listing.turns, "turn")
-    agent = listing.agent or PROGRAMS[listing.kind]
-    if len(agent) > _AGENT_CELLS:
-        # Of a long name the end, which tells projects apart.
-        agent = f"…{agent[1 - _AGENT_CELLS :]}"
-    parts = (
-        (badge(listing), "$state-warn"),
-        (agent, ""),
-        (turns, fmt.MUTED),
-        (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-        (length_words(listing), fmt.MUTED),
-        (fmt.size(listing.size), fmt.MUTED),
-        (listing.model, fmt.MUTED),
-    )
-    numbers = Content("  ").join(
-        Content.styled(safe_line(part), style) for part, style in parts if part
-    )
 
     def draw(width: int) -> Content:
         title = Content.styled(
@@ -347,7 +328,28 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
         named = title.truncate(max(1, room), ellipsis=True, pad=bool(answer))
         first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
-        return first if lines < 2 else first + "\n  " + numbers
+        if lines < 2:
+            return first
+        turns = "" if listing.state in _NEVER_COUNTED else "counting"
+        if listing.turns is not None:
+            turns = fmt.counted(listing.turns, "turn")
+        agent = listing.agent or PROGRAMS[listing.kind]
+        if len(agent) > _AGENT_CELLS:
+            # Of a long name the end, which tells projects apart.
+            agent = f"…{agent[1 - _AGENT_CELLS :]}"
+        parts = (
+            (badge(listing), "$state-warn"),
+            (agent, ""),
+            (turns, fmt.MUTED),
+            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+            (length_words(listing), fmt.MUTED),
+            (fmt.size(listing.size), fmt.MUTED),
+            (listing.model, fmt.MUTED),
+        )
+        numbers = Content("  ").join(
+            Content.styled(safe_line(part), style) for part, style in parts if part
+        )
+        return first + "\n  " + numbers
 
     return Row(listing.path, draw, lines)
 
