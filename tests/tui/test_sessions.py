@@ -176,7 +176,8 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         assert "last." in all_lines(view)
         assert "more characters" not in all_lines(view)
         view.show_whole(4, None)
-        assert view.virtual_size.height == height
+        view.show_turns(list(TURNS), edges)
+        assert view.virtual_size.height == height, "read again it stays as it is"
         view.show_turns([*TURNS, TURNS[0]], [*edges, NO_CHUNK])
         assert view.virtual_size.height == height + 3, "what is open stays open"
         assert view.at == 3
@@ -500,6 +501,13 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
 ) -> None:
     async with talking(memory, size=(160, 50)) as talks:
         run, asked = talks.run, talks.screen.asked
+        await talks.read(TALK)
+        await talks.press("a")
+        await talks.shows("Asked its memory here  3", "of 2 come back the same")
+        talks.screen.show_pane("list")
+        talks.screen.conversations.rows.choose(CODE_TALK)
+        await talks.press("a")
+        await talks.shows("No search of the memory in this conversation.")
         await talks.read(TALK)
         await talks.press("a")
         await talks.shows("Asked its memory here  3", "of 2 come back the same")
