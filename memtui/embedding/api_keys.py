@@ -29,10 +29,10 @@ from memtui.errors import Cancelled
 from memtui.settings.openclaw.read import read_config, state_dir_of
 from memtui.settings.openclaw.secrets import (
     AUTH_PROFILES,
-    AgentRemote,
     Secret,
     own_variables,
     profile_keys,
+    read_remote,
 )
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
@@ -179,7 +179,7 @@ def _lying_there(
         # A variable that is set and empty counts as not set.
         agent, variables = config.default_agent, {**env, **own}
         search = agent.search
-        access = AgentRemote(config, agent.name, variables).read(service.name)
+        access = read_remote(config, agent.name, variables, service.name)
         provider_url = access.provider_base_url.value
         is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
         if search.provider == service.name or is_first:

@@ -8,6 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.settings.openclaw.secrets import AgentRemote
+from memtui.settings.openclaw.secrets import RemoteAccess, read_remote
 from tests.support.embedding_services import (
     Answer,
     LoopbackServer,
@@ -97,7 +98,7 @@ def finder(
     given: GivenVectors | None = None,
     env: Mapping[str, str] = KEYS,
     read_cache: Callable[[str], Vector | None] = nothing,
-    remote: AgentRemote | None = None,
+    read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
     timeout: float = 5.0,
 ) -> QueryVectors:
     return QueryVectors(
@@ -106,7 +107,7 @@ def finder(
         given=given,
         env=env,
         read_cache=read_cache,
-        remote=remote,
+        read_access=read_access,
         timeout=timeout,
         pause=0.0,
     )
@@ -262,7 +263,7 @@ def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path
         provider="openai", fallback="mistral", remote_base_url="http://127.0.0.1:1/v1"
     )
     made = replace(MADE_WITH, provider="mistral", model="mistral-embed")
-    assert isinstance(find(finder(config, made, remote=remote)), QueryVector)
+    assert isinstance(find(finder(config, made, read_access=remote)), QueryVector)
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -306,7 +307,7 @@ def agent_remote(
     models: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     new: bool = False,
-) -> AgentRemote:
+) -> Callable[[str], RemoteAccess]:
     """Write a configuration in either layout, and read the agent `work` of it."""
     if new:
         entry = {"memory": {"search": own or {}}}
@@ -318,7 +319,7 @@ def agent_remote(
     document["models"] = {"providers": models or {}}
     (folder / "openclaw.json").write_text(json.dumps(document), encoding="utf-8")
     config = read_config({}, folder, state_dir=folder)
-    return AgentRemote(config, "work", env or {})
+    return partial(read_remote, config, "work", env or {})
 
 
 @pytest.mark.parametrize("new", [False, True])
@@ -332,7 +333,7 @@ def test_keys_and_headers_of_the_configuration(
         env={"WORK_KEY": OTHER_KEY, "ORG": "o1"},
         new=new,
     )
-    assert isinstance(find(finder(configured(server), remote=remote)), QueryVector)
+    assert isinstance(find(finder(configured(server), read_access=remote)), QueryVector)
     headers = server.seen[0].headers
     assert headers["authorization"] == f"Bearer {OTHER_KEY}"
     assert headers["x-org"] == "o1"
@@ -343,7 +344,7 @@ def test_a_configured_authorization_takes_the_place_of_a_key(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
     remote = agent_remote(tmp_path, {"remote": {"headers": {"Authorization": "Basic SECRET"}}})
-    find(finder(configured(server), remote=remote))
+    find(finder(configured(server), read_access=remote))
     assert server.seen[0].headers["authorization"] == "Basic SECRET"
 
 
@@ -351,13 +352,13 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
     remote = agent_remote(tmp_path, {"remote": {"apiKey": "first-SECRET"}})
-    vectors = finder(configured(server), remote=remote)
+    vectors = finder(configured(server), read_access=remote)
     find(vectors, "one")
     agent_remote(tmp_path, {"remote": {"apiKey": "second-SECRET"}})
     find(vectors, "two")
     keys = [seen.headers["authorization"] for seen in server.seen]
     assert keys == ["Bearer first-SECRET", "Bearer second-SECRET"]
-    access = remote.read("openai")
+    access = remote("openai")
     assert access.api_key.value == "second-SECRET"
     assert "SECRET" not in repr(access)
 
@@ -366,7 +367,7 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
 def test_keys_and_headers_that_cannot_be_read_or_sent(
     server: LoopbackServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
-    found = find(finder(configured(server), remote=agent_remote(tmp_path, {"remote": remote})))
+    found = find(finder(configured(server), read_access=agent_remote(tmp_path, {"remote": remote})))
     assert found.detail.endswith(f"; {why}")
     assert not server.seen
 
@@ -375,12 +376,12 @@ def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path
     """Without it the text would go to a host that the agent does not use."""
     own = {"baseUrl": f"{server.url}/v1", "apiKey": OTHER_KEY, "headers": {"X-Own": "1"}}
     remote = agent_remote(tmp_path, {}, models={"openai": own})
-    assert isinstance(find(finder(MemorySearchConfig(), remote=remote)), QueryVector)
+    assert isinstance(find(finder(MemorySearchConfig(), read_access=remote)), QueryVector)
     headers = server.seen[0].headers
     assert headers["authorization"] == f"Bearer {OTHER_KEY}"
     assert headers["x-own"] == "1"
     with loopback(openai_answer(VECTOR)) as other:
-        find(finder(configured(other), remote=remote))
+        find(finder(configured(other), read_access=remote))
         assert other.seen[0].headers["authorization"] == f"Bearer {KEY}"
         assert "x-own" not in other.seen[0].headers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
@@ -56,7 +57,7 @@ from memtui.settings.openclaw.releases import (
     release_of_version,
 )
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
-from memtui.settings.openclaw.secrets import AgentRemote
+from memtui.settings.openclaw.secrets import read_remote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
@@ -193,7 +194,7 @@ class AgentLegs(Legs):
             read_cache=lambda digest: database.read(
                 lambda opened: cached_vector(opened, facts.identity, digest)
             ),
-            remote=AgentRemote(config, agent, env) if config is not None else None,
+            read_access=partial(read_remote, config or OpenClawConfig(), agent, env),
         )
         self.vectors = StoredVectors()
         self.backend = "not loaded"
@@ -202,14 +203,14 @@ class AgentLegs(Legs):
         """Set by the first search."""
 
     def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+        self, request: SearchRequest, cancelled: Callable[[], bool], early: Partial | None
     ) -> CandidatePool:
         facts = self._facts
         text, filters = split_filters(request.text)
         ranking, typing = for_mode(request.ranking, facts.mode), request.typing
         search = Search(request.text, text, ranking, facts.mode, facts.scope, typing, filters)
         try:
-            return self.search(search, cancelled, partial)
+            return self.search(search, cancelled, early)
         finally:
             self.answered.set()
 
@@ -217,9 +218,9 @@ class AgentLegs(Legs):
         self._database.interrupt()
 
     def search(
-        self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
+        self, search: Search, cancelled: Callable[[], bool], early: Partial | None = None
     ) -> CandidatePool:
-        """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""
+        """Ask the legs; `early` gets the keyword leg's hits while the vector is waited for."""
         started = perf_counter()
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
@@ -228,8 +229,8 @@ class AgentLegs(Legs):
             return replace(answer, query=search.query, elapsed_ms=elapsed, typing=search.typing)
 
         try:
-            if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
-                partial(pool(None))
+            if early is not None and not search.typing and search.mode is SearchMode.HYBRID:
+                early(pool(None))
             vector = None
             if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
                 # Outside of any reading: it may take a while, or read the index itself.

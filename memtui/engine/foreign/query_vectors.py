@@ -36,7 +36,7 @@ from memtui.model.status import Identity
 from memtui.settings.files import in_words, read_json
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.settings.openclaw.secrets import AgentRemote, RemoteAccess
+from memtui.settings.openclaw.secrets import RemoteAccess
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 
@@ -84,10 +84,10 @@ class QueryVectors:
     `identity` is what the index says it was made with, `config` what its agent is configured for
     (`None`: not known, so no provider is asked), `read_cache` gives the vector stored in the index
     for the sha256 (hex) of a text. Of `env` only the key variables of the provider are read;
-    `remote` adds the keys and headers of the agent's configuration. A provider that is not on
-    this machine is asked only when the user has finished the query. To be called from one
-    thread, which runs no event loop; `close` may come from any. `timeout` and `pause` are in
-    seconds, as `memtui.embedding.remote.ask_once` has them.
+    `read_access` adds the keys and headers that the agent's configuration has for it. A provider
+    that is not on this machine is asked only when the user has finished the query. To be called
+    from one thread, which runs no event loop; `close` may come from any. `timeout` and `pause` are
+    in seconds, as `memtui.embedding.remote.ask_once` has them.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class QueryVectors:
         given: GivenVectors | None,
         env: Mapping[str, str],
         read_cache: Callable[[str], Vector | None],
-        remote: AgentRemote | None = None,
+        read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
         timeout: float = TIMEOUT,
         pause: float = RETRY_PAUSE,
     ) -> None:
@@ -108,7 +108,7 @@ class QueryVectors:
         self._given = given
         self._env = env
         self._read_cache = read_cache
-        self._remote = remote
+        self._read_access = read_access
         self._timeout, self._pause = timeout, pause
         self._needed = _shown(self._name, self._model)
         self._answers: dict[str, Vector] = {}
@@ -225,7 +225,7 @@ class QueryVectors:
         the key among them.
         """
         config, name = self._config, self._name
-        access = self._remote.read(name) if self._remote is not None else RemoteAccess()
+        access = self._read_access(name)
         is_configured = self._is_configured(access)
         if name in _NO_SERVICE:
             raise ProviderError(f"memtui cannot ask {name}")

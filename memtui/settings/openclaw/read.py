@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,13 +83,8 @@ def config_candidates(
 
 
 def config_file(env: Mapping[str, str], home: Path, state_dir: Path | None = None) -> Path | None:
-    """Return the configuration that OpenClaw reads, `None` when there is none.
-
-    A file that `$OPENCLAW_CONFIG_PATH` names and that is not there counts as none, as it does for
-    the program, which then starts with its defaults.
-    """
-    places = config_candidates(env, home, state_dir)
-    return next((path for path in places if os.path.lexists(path)), None)
+    """Return the configuration that OpenClaw reads, `None` when there is none, even if named."""
+    return next(filter(os.path.lexists, config_candidates(env, home, state_dir)), None)
 
 
 # --- one file ---------------------------------------------------------------------------------
@@ -159,79 +156,70 @@ INCLUDE: Final = "$include"
 def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     """Read a file with the includes of some sections done, and say what is wrong with those.
 
-    Raises `Unreadable`.
-    """
-    includes = _Includes(path)
-    document = includes.resolved(parse(path), (path,), deep=False)
-    if isinstance(document, dict):
-        for name in (name for name in names if name in document):
-            document[name] = includes.resolved(document[name], (path,))
-    return document, includes.problems
-
-
-class _Includes:
-    """Puts the content of included files in the place of `$include`.
-
     A file outside the folder of the configuration, one that includes itself, more than ten inside
     one another and files that cannot be read are problems; the keys beside the include still hold.
+    Raises `Unreadable` for the file itself.
     """
+    root, files, problems = os.path.realpath(path.parent), count(1), list[str]()
 
-    def __init__(self, root: Path) -> None:
-        self._root = os.path.realpath(root.parent)
-        self._files = 0
-        self.problems: list[str] = []
-
-    def resolved(self, value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
+    def resolved(value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
         """Return a value with its includes done, in itself and, if `deep`, in all below it.
 
         `chain` are the files on the way here, the one that holds the value last. Included files
         are always done as a whole: their includes are relative to themselves.
         """
         if isinstance(value, list) and deep:
-            return [self.resolved(item, chain) for item in value]
+            return [resolved(item, chain) for item in value]
         if not isinstance(value, dict):
             return value
         rest = {
-            name: self.resolved(item, chain) if deep else item
+            name: resolved(item, chain) if deep else item
             for name, item in value.items()
             if name != INCLUDE
         }
         if INCLUDE not in value:
             return rest
         merged: Any = {}
-        names = [value[INCLUDE]] if isinstance(value[INCLUDE], str) else value[INCLUDE]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self.problems.append(f"{chain[-1]}: {INCLUDE} must be a path or a list of paths")
-            names = []
-        for name in names:
-            merged = merge(merged, self._file(name, chain))
+        included = [value[INCLUDE]] if isinstance(value[INCLUDE], str) else value[INCLUDE]
+        if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
+            problems.append(f"{chain[-1]}: {INCLUDE} must be a path or a list of paths")
+            included = []
+        for name in included:
+            merged = merge(merged, content_of(name, chain))
         if rest and not isinstance(merged, dict):
-            self.problems.append(f"{chain[-1]}: {INCLUDE} beside other keys must name an object")
+            problems.append(f"{chain[-1]}: {INCLUDE} beside other keys must name an object")
             return rest
         return merge(merged, rest) if rest else merged
 
-    def _file(self, name: str, chain: tuple[Path, ...]) -> Any:
-        path = Path(os.path.normpath(chain[-1].parent / name))
-        self._files += 1
-        try:
-            is_inside = os.path.commonpath([self._root, os.path.realpath(path)]) == self._root
-        except (ValueError, OSError):
-            is_inside = False
+    def content_of(name: str, chain: tuple[Path, ...]) -> Any:
+        file, number, is_inside = (
+            Path(os.path.normpath(chain[-1].parent / name)),
+            next(files),
+            False,
+        )
+        with suppress(ValueError, OSError):
+            is_inside = os.path.commonpath([root, os.path.realpath(file)]) == root
         if not is_inside:
             problem = "leads out of the folder of the configuration"
-        elif path in chain:
+        elif file in chain:
             problem = "includes itself"
         elif len(chain) > MAX_INCLUDES:
             problem = f"is more than {MAX_INCLUDES} includes deep"
-        elif self._files > MAX_FILES:
+        elif number > MAX_FILES:
             problem = f"is left out: more than {MAX_FILES} included files"
         else:
             try:
-                return self.resolved(parse(path), (*chain, path))
+                return resolved(parse(file), (*chain, file))
             except Unreadable as error:
                 problem = f"is not usable: {error}"
-        self.problems.append(f"{chain[-1]}: {INCLUDE} {name[:200]!r} {problem}")
+        problems.append(f"{chain[-1]}: {INCLUDE} {name[:200]!r} {problem}")
         return {}
+
+    document = resolved(parse(path), (path,), deep=False)
+    if isinstance(document, dict):
+        for name in (name for name in names if name in document):
+            document[name] = resolved(document[name], (path,))
+    return document, problems
 
 
 def merge(base: Any, over: Any) -> Any:
@@ -382,13 +370,12 @@ class _Reader:
         place: str = layout or OLD_LAYOUT
         shared = self._table(document, place, place.split("."))
         citations = deep(document, "memory", "citations")
-        if citations not in _CITATIONS:
-            if citations is not None:
-                self.problems.append("memory.citations: must be auto, on or off; auto is used")
-            citations = "auto"
+        if citations not in (None, *_CITATIONS):
+            self.problems.append("memory.citations: must be auto, on or off; auto is used")
+        citations = citations if citations in _CITATIONS else "auto"
         for_others = self._search([shared], citations)
-        marked = [agent.name for agent in agents if agent.content.get("default") is True]
-        default = (marked or [agents[0].name])[0]
+        marked = (agent.name for agent in agents if agent.content.get("default") is True)
+        default = next(marked, agents[0].name)
         steps = steps_of(layout)
         configs = []
         for agent in agents:

@@ -57,48 +57,42 @@ class RemoteAccess:
     """Why the whole file cannot be read."""
 
 
-class AgentRemote:
-    """Reads one agent's configuration file anew at each call, and holds nothing of it."""
-
-    def __init__(self, config: OpenClawConfig, agent: str, env: Mapping[str, str]) -> None:
-        self._path, self._layout = config.path, config.layout
-        self._agent = agent_id(agent)
-        self._env = env
-
-    def read(self, provider: str) -> RemoteAccess:
-        """Read what the agent uses for a provider; never raises for what the file holds."""
-        if self._path is None:
-            return RemoteAccess()
-        try:
-            document, problems = read_sections(self._path, _SECTIONS)
-            if problems:
-                # An include that cannot be used may say where a key goes.
-                raise Unreadable(problems[0])
-        except Unreadable as error:
-            return RemoteAccess(problem=str(error))
-        # The weakest first.
-        remotes: list[Any] = []
-        if self._layout is not None:
-            remotes.append(deep(document, *self._layout.split("."), "remote"))
-            for agent in agents_in(document, []):
-                if agent.name == self._agent:
-                    remotes.append(deep(agent.content, *steps_of(self._layout), "remote"))
-        key = headers = None
-        for remote in remotes:
-            key = deep(remote, "apiKey") or key
-            headers = deep(remote, "headers") or headers
-        named: Mapping[str, Any] = {}
-        for name, content in _table(document, "models", "providers").items():
-            if _folded(name) == provider_id(provider) and isinstance(content, dict):
-                named = named or content
-        env, place = self._env, "models.providers"
-        return RemoteAccess(
-            api_key=_read_secret("remote.apiKey", key, env),
-            headers=_read_headers("remote.headers", headers, env),
-            provider_base_url=_read_text(f"{place} baseUrl", named.get("baseUrl"), env),
-            provider_api_key=_read_secret(f"{place} apiKey", named.get("apiKey"), env),
-            provider_headers=_read_headers(f"{place} headers", named.get("headers"), env),
-        )
+def read_remote(
+    config: OpenClawConfig, agent: str, env: Mapping[str, str], provider: str
+) -> RemoteAccess:
+    """Read what an agent uses for a provider, from its file; never raises for what that holds."""
+    if config.path is None:
+        return RemoteAccess()
+    try:
+        document, problems = read_sections(config.path, _SECTIONS)
+        if problems:
+            # An include that cannot be used may say where a key goes.
+            raise Unreadable(problems[0])
+    except Unreadable as error:
+        return RemoteAccess(problem=str(error))
+    tables: list[Any] = []
+    if config.layout is not None:
+        # The strongest first.
+        own = (one.content for one in agents_in(document, []) if one.name == agent_id(agent))
+        tables += [deep(content, *steps_of(config.layout), "remote") for content in own]
+        tables.append(deep(document, *config.layout.split("."), "remote"))
+    key, headers = (
+        next(filter(None, (deep(table, name) for table in tables)), None)
+        for name in ("apiKey", "headers")
+    )
+    named = (
+        content
+        for name, content in _table(document, "models", "providers").items()
+        if _folded(name) == provider_id(provider) and isinstance(content, dict)
+    )
+    shared, place = next(filter(None, named), {}), "models.providers"
+    return RemoteAccess(
+        api_key=_read_secret("remote.apiKey", key, env),
+        headers=_read_headers("remote.headers", headers, env),
+        provider_base_url=_read_text(f"{place} baseUrl", shared.get("baseUrl"), env),
+        provider_api_key=_read_secret(f"{place} apiKey", shared.get("apiKey"), env),
+        provider_headers=_read_headers(f"{place} headers", shared.get("headers"), env),
+    )
 
 
 def provider_id(name: str) -> str:
@@ -200,8 +194,9 @@ def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
     path = config_file(env, home)
     # What is wrong with the file is said by whoever reads the rest of it.
     with suppress(Unreadable):
-        block = None if path is None else deep(read_sections(path, ("env",))[0], "env")
-        variables = {**_texts(block), **_texts(deep(block, "vars"))}
+        block = _table(read_sections(path, ("env",))[0], "env") if path is not None else {}
+        texts = {**block, **_table(block, "vars")}.items()
+        variables = {str(name): text.strip() for name, text in texts if isinstance(text, str)}
     with suppress(OSError, ValueError):
         text = read_bytes(state_dir_of(env, home) / DOTENV).decode("utf-8-sig")
         for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
@@ -209,9 +204,3 @@ def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
             quoted = _QUOTED.fullmatch(value)
             variables[match[1]] = quoted[2] if quoted else _COMMENT.sub("", value)
     return {name: value for name, value in variables.items() if value and not env.get(name)}
-
-
-def _texts(block: Any) -> dict[str, str]:
-    if not isinstance(block, Mapping):
-        return {}
-    return {str(name): value.strip() for name, value in block.items() if isinstance(value, str)}
