@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -40,7 +40,6 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
 from memtui.index.foreign.disk import (
     SESSIONS,
-    Counts,
     Listing,
     Why,
     compare_notes,
@@ -81,7 +80,7 @@ from memtui.model import (
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind
 from memtui.model.status import FileState as Compared
-from memtui.model.status import FileTruth, ForeignStatus, Severity, Truth
+from memtui.model.status import FileTruth, Finding, ForeignStatus, Severity, Truth
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
 from memtui.settings.openclaw.releases import effective
@@ -246,19 +245,21 @@ class OpenClawIndex(Index):
         truth, problem, state = self.truth, self._problem, self._base.state
         assert self._base.foreign is not None
         foreign = replace(self._base.foreign, truth=truth, examining=self._examining.is_set())
-        drifted = truth.drifted if truth is not None else ()
-        findings = truth.findings if truth is not None else ()
-        noted = [finding for finding in findings if finding.severity is not Severity.INFO]
+        drifted, noted = tuple[FileTruth, ...](), list[Finding]()
         if truth is not None:
             gets, because = agent_gets(truth, self.facts.profile)
             foreign = replace(foreign, agent_gets=gets, agent_gets_because=because)
-        if any(finding.severity is Severity.ERROR for finding in noted):
+            noted = [one for one in truth.findings if one.severity is not Severity.INFO]
+            drifted = truth.drifted
+        if problem:
+            state = IndexState.ERROR
+        elif any(finding.severity is Severity.ERROR for finding in noted):
             state = IndexState.DEGRADED
         elif drifted:
             state = IndexState.STALE
         return replace(
             self._base,
-            state=IndexState.ERROR if problem else state,
+            state=state,
             pending=tuple(file.path for file in drifted[:_SHOWN]),
             pending_count=len(drifted),
             vector_backend=self.legs.backend,
@@ -404,15 +405,8 @@ class AgentFiles(Files):
         """The sources that the agent indexes, as far as anybody knows."""
         if target.expected is not None:
             self._sources = effective(target.expected.search, self._release).sources
+        self._has_notes = MEMORY in self._sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
-
-    def _compare(
-        self, notes: Iterable[FileRow], listing: Listing, counts: Counts, *, deep: bool
-    ) -> Mapping[str, FileTruth]:
-        """Compare notes of the index with those of the workspace, by path."""
-        enabled = MEMORY in self._sources
-        truths = compare_notes(notes, listing, counts, self._target, deep=deep, enabled=enabled)
-        return {truth.path: truth for truth in truths}
 
     def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         indexed, counts = self._index.read_rows(
@@ -421,12 +415,12 @@ class AgentFiles(Files):
         listing = list_memory(self._target, self._release, cancelled=cancelled)
         last = self._index.truth
         notes = [row for row in indexed if row.source == MEMORY]
-        compared = self._compare(notes, listing, counts, deep=False)
+        compared = compare_notes(notes, listing, counts, self._target, enabled=self._has_notes)
         row_of = {(row.path, row.source): row for row in indexed}
-        truth_of = {(one.path, one.source): one for one in (last.files if last else ())}
-        truth_of |= {(path, MEMORY): truth for path, truth in compared.items()}
+        files_known = (*(last.files if last is not None else ()), *compared)
+        truth_of = {(one.path, one.source): one for one in files_known}
         files: list[MemoryFile] = []
-        for path, source in sorted(row_of.keys() | {(path, MEMORY) for path in compared}):
+        for path, source in sorted(row_of.keys() | {(one.path, MEMORY) for one in compared}):
             row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
             file, place, detail = None, self._target.agent or source, NOT_COMPARED
             if source == MEMORY:
@@ -511,9 +505,9 @@ class AgentFiles(Files):
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
-        row: FileRow | None = indexed.row if indexed is not None else None
-        truth = self._compare([row] if row is not None else [], listing, {}, deep=True).get(path)
-        if truth is not None:
+        notes: list[FileRow] = [indexed.row] if indexed is not None and indexed.row else []
+        truths = compare_notes(notes, listing, {}, self._target, deep=True, enabled=self._has_notes)
+        if truth := next((one for one in truths if one.path == path), None):
             lines = None
             if truth.state is Compared.STALE:
                 # It may be gone by now.

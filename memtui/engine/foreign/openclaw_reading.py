@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,7 +30,6 @@ from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, moment, parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
-from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.leg_detail import (
@@ -51,10 +51,9 @@ from memtui.retrieval.openclaw.terms import (
     well_formed,
 )
 from memtui.retrieval.openclaw.vector_leg import Vector, is_zero
-from memtui.retrieval.pool import CONVERSATIONS, with_mask
+from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
 from memtui.text.ecmascript import trim
-from memtui.text.redact import redact_spoken
 
 # It imports this module.
 if TYPE_CHECKING:
@@ -129,10 +128,8 @@ class OpenClawReading(Reading):
         provider, values = identity.provider or "", None
         sql = f"SELECT embedding FROM {self._layout.chunks} WHERE rowid = ?"
         for (stored,) in self._select(sql, rowid):
-            try:
+            with suppress(ValueError):
                 values = parse_vector(stored)
-            except ValueError:
-                values = None
         if values is None or not values.size:
             return StoredVector(None, Reason.NO_VECTOR, provider, identity.vector_dims)
         state = Reason.OK if values.any() else Reason.ZERO_VECTOR
@@ -181,43 +178,20 @@ class OpenClawReading(Reading):
             "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
             limit,
         )
+        epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(
-                str(path),
-                moment(finite(mtime) or 0) or datetime.fromtimestamp(0, UTC),
-                _line(lines) if lines is not None else 0,
-            )
+            RecentFile(str(path), moment(finite(mtime) or 0) or epoch, whole(lines))
             for path, mtime, lines in files
         ]
 
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        ranges = self._select(
-            f"SELECT start_line, end_line, id FROM {self._layout.chunks} WHERE path = ?"
-            f" AND {self._layout.source} = ? ORDER BY start_line, end_line",
-            path,
-            self._source_of(path),
-        )
-        return [ChunkRange(_line(start), _line(end), str(name)) for start, end, name in ranges]
-
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash of a file and its text as the chunks hold it.
-
-        Of a path in several sources, notes come first; what is said in a conversation is as it
-        may be shown, credentials masked.
-        """
-        source = self._source_of(path)
-        hashes = [row.hash for row in rows.files(self.opened, path) if row.source == source]
-        pieces = self._select(
-            f"SELECT start_line, text FROM {self._layout.chunks} WHERE path = ?"
-            f" AND {self._layout.source} = ? ORDER BY start_line DESC",
-            path,
-            source,
-        )
-        shown = redact_spoken if source == CONVERSATIONS else str
+        """Return the hash of a file and its text as the chunks hold it, credentials masked."""
+        row = next(iter(rows.files(self.opened, path)), None)
         lines: dict[int, str] = {}
-        for start, text in pieces:
-            lines.update(enumerate(shown(str(text)).split("\n"), start=_line(start)))
-        return (hashes[0] if hashes else None), "\n".join(_without_gaps(lines))
+        chunks = self.chunks(rowids := self.rows_of(path))
+        for chunk in (chunks[rowid] for rowid in reversed(rowids) if rowid in chunks):
+            lines.update(enumerate(chunk.text.split("\n"), start=max(1, chunk.start_line)))
+        return (row.hash if row is not None else None), "\n".join(_without_gaps(lines))
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         path = well_formed(place.path)
@@ -231,18 +205,6 @@ class OpenClawReading(Reading):
             standing = self.index.files.transcript_standing(self.opened, path, row)
             file = replace(file, standing=standing)
         return file
-
-    def _source_of(self, path: str) -> Any:
-        """Return the source whose file of this path is shown: notes before all others."""
-        layout = self._layout
-        for table in (layout.files, layout.chunks):
-            for (source,) in self._select(
-                f"SELECT {layout.source} FROM {table} WHERE path = ? "
-                f"ORDER BY {layout.source} != 'memory', 1 LIMIT 1",
-                path,
-            ):
-                return source
-        return MEMORY
 
     # --- one chunk under one search -------------------------------------------------------
 
@@ -277,15 +239,13 @@ class OpenClawReading(Reading):
                 Leg.VECTOR: self._vector_place(pool, scope, chunk_id),
                 Leg.KEYWORD: self._keyword_place(pool, query, scope, terms),
             }
-        if scope.model is not None and chunk.model != scope.model:
-            vector = Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
-        else:
-            rowid = self.row_of(chunk.id)
-            values = self.vector(rowid).values if rowid is not None else None
-            vector = Reason.NO_VECTOR
-            if values is not None:
-                is_nothing = is_zero(values.astype(np.float64, copy=False))
-                vector = Reason.ZERO_VECTOR if is_nothing else Reason.OK
+        vector, rowid = Reason.NO_VECTOR, self.row_of(chunk.id)
+        values = self.vector(rowid).values if rowid is not None else None
+        if scope.model is not None and chunk.model not in ("", scope.model):
+            vector = Reason.OTHER_MODEL
+        elif values is not None and (scope.model is None or chunk.model):
+            is_nothing = is_zero(values.astype(np.float64, copy=False))
+            vector = Reason.ZERO_VECTOR if is_nothing else Reason.OK
         return ChunkFacts(chunk, terms, places, vector, left_out, gone=gone)
 
     def _keyword_terms(
@@ -377,8 +337,3 @@ def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
             yield f"… no chunk holds the lines {last + 1}–{line - 1} …"
         yield lines[line]
         last = line
-
-
-def _line(stored: object) -> int:
-    """Return a line number in a column that holds anything; 1 for what is none."""
-    return max(1, whole(stored))
