@@ -162,7 +162,7 @@ def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
 
     Raises `IndexMissing`, `IndexUnusable` and `SettingsError`.
     """
-    from memtui.retrieval.openclaw.release import RELEASES
+    from memtui.settings.openclaw.releases import RELEASES
 
     loaded = invocation.settings(None)
     target, given = agent_target(invocation)

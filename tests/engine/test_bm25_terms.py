@@ -25,12 +25,12 @@ from memtui.retrieval.leg_detail import (
     openclaw_row,
     view_rank,
 )
-from memtui.retrieval.openclaw.release import RELEASES
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.pool import LegAnswer
 from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector_view import nearest
+from memtui.settings.openclaw.releases import RELEASES
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
 from tests.support.rows import IndexFile, unit_vectors, view_of

@@ -24,7 +24,6 @@ from memtui.retrieval.openclaw.keyword_leg import (
     contains_condition,
     exact_path_tier,
 )
-from memtui.retrieval.openclaw.release import RELEASES, Release, ShortTerms, release_of
 from memtui.retrieval.openclaw.tables import KeywordHit, Layout, SearchScope
 from memtui.retrieval.openclaw.terms import (
     KeywordPlan,
@@ -35,6 +34,7 @@ from memtui.retrieval.openclaw.terms import (
     searched_part,
     tokens,
 )
+from memtui.settings.openclaw.releases import RELEASES, Release, ShortTerms, release_named
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.known import DATA, cases, load
 
@@ -505,7 +505,7 @@ def test_names_sort_as_locale_compare_sorts_them() -> None:
 
 def test_a_profile_that_is_no_release_is_refused() -> None:
     with pytest.raises(SettingsError, match="memtui is not how the agent's program searches"):
-        release_of("memtui")
+        release_named("memtui")
 
 
 def test_the_part_of_a_query_that_is_searched() -> None:

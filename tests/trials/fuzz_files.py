@@ -28,7 +28,7 @@ from memtui.settings.keys import sample_config, tables
 from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import read_config
-from memtui.settings.openclaw.releases import RELEASES as PROFILE_RELEASES
+from memtui.settings.openclaw.releases import RELEASE_NAMES as PROFILE_RELEASES
 from memtui.settings.openclaw.secrets import own_variables
 from memtui.settings.schema import leaves
 from memtui.settings.storage import StateFolder, history_name, queries_in

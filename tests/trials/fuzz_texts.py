@@ -28,10 +28,10 @@ from memtui.model.conversations import TranscriptKind
 from memtui.report.json_text import document_text
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
-from memtui.retrieval.openclaw.release import ShortTerms
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import allowed_rows, parse_query, split_filters, word_pieces
+from memtui.settings.openclaw.releases import ShortTerms
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms

@@ -36,7 +36,6 @@ from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import profile
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
-from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     KeywordHit,
@@ -54,6 +53,7 @@ from memtui.settings.openclaw.releases import (
     NO_PROVIDER,
     PREFIX,
     effective,
+    release_named,
     release_of_version,
 )
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
@@ -88,8 +88,8 @@ def choose_profile(
         (config.version if config else None, "the configuration was written by"),
     ):
         release = release_of_version(version) if version else None
-        if release in _FITTING[layout.generation]:
-            return PREFIX + str(release), f"{where} {version}"
+        if release is not None and release.name in _FITTING[layout.generation]:
+            return PREFIX + release.name, f"{where} {version}"
     if layout.generation is IndexGeneration.AGENT_BLOB:
         return "openclaw-2026.9", "vectors are stored as blobs"
     if layout.generation is IndexGeneration.AGENT:
@@ -136,7 +136,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     name, because = choose_profile(layout, identity, app_version, target.config)
     if named is not None:
         name, because = named, "it was asked for"
-    release_of(name)
+    release_named(name)
     search = effective(target.search.search, name) if target.search is not None else None
     provider = search.provider if search is not None else identity.provider
     if identity.model == KEYWORD_ONLY_MODEL or provider == NO_PROVIDER:
@@ -182,7 +182,7 @@ class AgentLegs(Legs):
         """`given` are vectors of queries from a file; `env` has the keys of providers."""
         self._database = database
         self._facts = facts
-        self._release = release_of(facts.profile)
+        self._release = release_named(facts.profile)
         target = facts.target
         config, agent = target.config, target.agent or DEFAULT_AGENT
         self.query_vectors = QueryVectors(

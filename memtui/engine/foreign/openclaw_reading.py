@@ -41,7 +41,6 @@ from memtui.retrieval.leg_detail import (
 )
 from memtui.retrieval.openclaw.candidates import read_chunks
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
-from memtui.retrieval.openclaw.release import Expansion, release_of
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
@@ -53,6 +52,7 @@ from memtui.retrieval.openclaw.terms import (
 from memtui.retrieval.openclaw.vector_leg import Vector, is_zero
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
+from memtui.settings.openclaw.releases import Expansion, release_named
 from memtui.text.ecmascript import trim
 
 # It imports this module.
@@ -75,7 +75,7 @@ class OpenClawReading(Reading):
         self.index = index
         self.query_vector = vector
         self._layout = opened.layout
-        self._facts, self._release = index.facts, release_of(index.facts.profile)
+        self._facts, self._release = index.facts, release_named(index.facts.profile)
         self._select = opened.select
         if opened.layout.fts is not None:
             table, tokenizer = opened.layout.fts, opened.layout.tokenizer

@@ -40,10 +40,10 @@ from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
-from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
 from memtui.settings.openclaw.convert import with_fields
+from memtui.settings.openclaw.releases import release_named
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 
 T = TypeVar("T")
@@ -371,7 +371,7 @@ class _Verifier(Struct, frozen=True):
         `None` when that cannot be told: no legs, legs of another index, or a release that does
         not record its whole-query leg (2026.9).
         """
-        release = release_of(self.facts.profile)
+        release = release_named(self.facts.profile)
         if record.legs is None or release.has_paths:
             return None
         names = {hit.chunk for leg in record.legs for hit in leg.hits}

@@ -52,7 +52,7 @@ from memtui.settings.openclaw.releases import (
     PROVENANCE_VERSION,
     effective,
     expected_identity,
-    known_release,
+    release_named,
 )
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
@@ -88,13 +88,13 @@ def examine(
     `release` is one of the four profiles, `now` dates left-over files. `deep`: read every file and
     every vector, and check a database of any size. Nothing is written anywhere. A table that
     cannot be read becomes a finding, the rest is still examined. Raises `IndexChanged` when
-    another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
+    another program changes the index meanwhile, `Cancelled`, and `SettingsError` for a release
     without a profile.
     """
     written, findings = target.expected, Findings()
     config = effective(written.search, release) if written is not None else None
     tables = StoredTables(opened, findings, deep)
-    audit = _Audit(opened, target, known_release(release), now, deep, config, findings, tables)
+    audit = _Audit(opened, target, release_named(release).name, now, deep, config, findings, tables)
     return audit.truth(cancelled)
 
 

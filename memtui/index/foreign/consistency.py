@@ -29,7 +29,7 @@ from memtui.model.status import (
     Severity,
     Truth,
 )
-from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, known_release
+from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
 
@@ -101,9 +101,9 @@ def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
     """Return what the agent's own search returns, and the code that keeps it from the same as here.
 
     `None` where that is not known: the configuration cannot be read, or the index is newer than
-    memtui. Raises `ValueError` for a release without a profile.
+    memtui. Raises `SettingsError` for a release without a profile.
     """
-    pausing = known_release(release) in PAUSING_RELEASES
+    pausing = release_named(release).name in PAUSING_RELEASES
     codes = {finding.code for finding in truth.findings}
     for code, gets in _GETS.items():
         if code in codes and (pausing or code not in _PAUSED_BY):

@@ -34,7 +34,7 @@ from memtui.memory.transcripts.openclaw_files import (
 from memtui.model import Reason
 from memtui.model.status import FileState, FileTruth
 from memtui.settings.openclaw.read import expanded
-from memtui.settings.openclaw.releases import PREFIX, effective, known_release
+from memtui.settings.openclaw.releases import PREFIX, effective, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 
 SESSIONS: Final = "sessions"
@@ -135,7 +135,7 @@ def list_memory(
 
     None where no workspace is known, no extra path without a configuration. With `only`, an
     absolute path, folders that do not lead to it are not entered. Raises `Cancelled` when
-    `cancelled()` turns true, `ValueError` for a release without a profile.
+    `cancelled()` turns true, `SettingsError` for a release without a profile.
     """
     search = _NoteSearch(target, release, only, cancelled)
     if target.workspace is None:
@@ -161,7 +161,7 @@ class _NoteSearch:
     ) -> None:
         self.listing = Listing()
         self._workspace = os.path.abspath(target.workspace or "")
-        self._release = known_release(release)
+        self._release = release_named(release).name
         written = target.expected.search if target.expected is not None else MemorySearchConfig()
         self._config = effective(written, release)
         self._only = (only, os.path.realpath(only)) if only is not None else ()
@@ -423,7 +423,7 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    rules, files = RULES[f"{PREFIX}{known_release(release)}"], None
+    rules, files = RULES[PREFIX + release_named(release).name], None
     folder = Path()
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS

@@ -370,7 +370,7 @@ class ForeignDatabase:
         arrange: Callable[[Opened], Layout] | None = None,
     ) -> None:
         """`memory` and `arrange` as `open_foreign` has them."""
-        self._path, self._memory, self._arrange = path, memory, arrange
+        self._path, self._open = path, partial(open_foreign, path, memory=memory, arrange=arrange)
         self._opened: Opened | None = None
         self._guard = threading.Lock()
         """Held while the connection may be interrupted from another thread, or is closed."""
@@ -391,8 +391,7 @@ class ForeignDatabase:
     def _read(self, function: Callable[[Opened], T], snapshot: bool, *, settled: bool = False) -> T:
         if self._opened is None or not self._opened.is_current():
             self.close()
-            memory, arrange = self._memory, self._arrange
-            self._opened = open_foreign(self._path, memory=memory, settled=settled, arrange=arrange)
+            self._opened = self._open(settled=settled)
         opened = self._opened
         try:
             with opened.errors(), opened.snapshot() if snapshot else nullcontext():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -126,17 +127,14 @@ def with_file_times(
     chunks: Mapping[str, Chunk], rule: DateRule, file_time: FileTime
 ) -> dict[str, Chunk]:
     """Give their file's time to the chunks whose age comes from it; no other file is looked at."""
-    times: dict[tuple[str, str], int] = {}
-    timed: dict[str, Chunk] = {}
-    for chunk_id, chunk in chunks.items():
-        # Without a time so far, a chunk that its file would date has none.
-        if chunk_day(chunk, rule)[1] in _DATED_BY_FILE:
-            key = (chunk.source, chunk.path)
-            if key not in times:
-                times[key] = file_time(*key)
-            chunk = replace(chunk, mtime_ns=times[key])
-        timed[chunk_id] = chunk
-    return timed
+    time_of = cache(file_time)
+    # Without a time so far, a chunk that its file would date has none.
+    return {
+        chunk_id: replace(chunk, mtime_ns=time_of(chunk.source, chunk.path))
+        if chunk_day(chunk, rule)[1] in _DATED_BY_FILE
+        else chunk
+        for chunk_id, chunk in chunks.items()
+    }
 
 
 def matched_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:

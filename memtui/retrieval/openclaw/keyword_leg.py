@@ -16,7 +16,6 @@ from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.release import Expansion, Release, ShortTerms
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     EXACT_PATH_LIMIT,
@@ -40,6 +39,7 @@ from memtui.retrieval.openclaw.terms import (
     tokens_with_marks,
     well_formed,
 )
+from memtui.settings.openclaw.releases import Expansion, Release, ShortTerms
 from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length
 
 Rows = TypeVar("Rows")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
-from memtui.retrieval.openclaw.release import ShortTerms
+from memtui.data import read_table
+from memtui.settings.openclaw.releases import ShortTerms
 from memtui.text.ecmascript import is_space, trim
 from memtui.text.tokens import MAX_QUERY_CHARS
 
@@ -114,29 +114,13 @@ _ASCII_WORD = re.compile("[a-z0-9_]+", re.IGNORECASE | re.ASCII)
 _ASCII_LETTERS = re.compile("[a-zA-Z]+")
 _ASCII_DIGITS = re.compile("[0-9]+")
 _SHORTEST_WORD = 3
-_PARTICLES: Final = "korean particles"
-
-
-@cache
-def _word_lists() -> Mapping[str, tuple[str, ...]]:
-    """Read the program's word lists: stop words by language, and the particles of Korean."""
-    file = resources.files("memtui.data").joinpath("openclaw-stop-words.txt")
-    words: dict[str, tuple[str, ...]] = {}
-    section = ""
-    for line in file.read_text("utf-8").splitlines():
-        if line.startswith("["):
-            section = line.strip("[]")
-        elif not line.startswith("#"):
-            words[section] = (*words.get(section, ()), *line.split())
-    return words
+_word_lists: Final = partial(read_table, "openclaw-stop-words.toml")
 
 
 @cache
 def stop_words() -> frozenset[str]:
     """The words of seven languages that no keyword search asks for."""
-    return frozenset(
-        word for name, words in _word_lists().items() if name != _PARTICLES for word in words
-    )
+    return frozenset(" ".join(_word_lists()["stop_words"].values()).split())
 
 
 def extract_keywords(query: str, *, trigram: bool) -> list[str]:
@@ -173,9 +157,8 @@ def _keywords_of(segment: str, trigram: bool) -> list[str]:
         return ["".join(characters)] if trigram else [*characters, *pairs]
     if not _HANGUL.search(segment):
         return [segment]
-    lists = _word_lists()
-    stop = lists["korean"]
-    stems = (segment.removesuffix(particle) for particle in lists[_PARTICLES])
+    stop, particles = _word_lists()["stop_words"]["korean"].split(), _word_lists()["particles"]
+    stems = (segment.removesuffix(particle) for particle in particles.split())
     stem = next((stem for stem in stems if stem not in ("", segment)), None)
     words = [] if segment in stop or stem in stop else [segment]
     if stem and stem not in stop:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.release import Release
 from memtui.retrieval.openclaw.tables import Layout, SearchScope, readable, text_of
+from memtui.settings.openclaw.releases import Release
 
 Vector: TypeAlias = NDArray[np.float64]
 VectorBatches: TypeAlias = Iterable[tuple[Sequence[str], Vector]]

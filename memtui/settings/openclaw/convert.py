@@ -13,12 +13,9 @@ from msgspec import Struct
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
 from memtui.settings.openclaw.releases import (
-    Release,
     effective,
-    has_no_effect,
     ignored_keys,
-    known_release,
-    layout_of,
+    release_named,
 )
 from memtui.settings.openclaw.schema import (
     DEFAULT_HALF_LIFE,
@@ -80,12 +77,11 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     """Translate an agent's memory search, as `release` acts on it, into settings of memtui.
 
     Every ranking value is there, also those of OpenClaw's defaults, so that the result does not
-    depend on memtui's. What `release` ignores is not taken over. Raises `ValueError` for a
-    release without a profile.
+    depend on memtui's. What `release` ignores is not taken over. Raises `SettingsError` for
+    a release without a profile.
     """
-    rules_release = known_release(release)
-    search = effective(agent.search, rules_release)
-    ignored = ignored_keys(agent.search, rules_release)
+    name, search = release_named(release).name, effective(agent.search, release)
+    ignored = ignored_keys(agent.search, release)
     settings: dict[str, Any] = {}
     sources: dict[str, str] = {}
     cannot: list[str] = []
@@ -100,15 +96,15 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
             value = inside
         settings[setting], sources[setting] = value, source
 
-    put("ranking.profile", f"openclaw-{rules_release}", "the release")
+    put("ranking.profile", f"openclaw-{name}", "the release")
     for field, setting in _SETTINGS.items():
         value = getattr(search, field)
         put(setting, float(value) if field == "half_life_days" else value, _NAMES[field])
     if not search.hybrid_enabled:
-        name = "query.hybrid.enabled"
-        put("ranking.vector_weight", 1.0, name)
-        put("ranking.keyword_weight", 0.0, name)
-        cannot.append(f"{name} false: memtui asks both legs; the vector leg has all the weight")
+        key = "query.hybrid.enabled"
+        put("ranking.vector_weight", 1.0, key)
+        put("ranking.keyword_weight", 0.0, key)
+        cannot.append(f"{key} false: memtui asks both legs; the vector leg has all the weight")
     if search.extra_paths:
         patterns = dict(search.extra_path_patterns)
         paths = tuple(
@@ -132,7 +128,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         cannot.append("enabled false: memtui searches all the same")
     if "sessions" in search.sources:
         cannot.append("sources sessions: memtui's own index has no transcripts")
-    cannot += [f"{name}: has no effect in OpenClaw {rules_release}" for name in ignored]
+    cannot += [f"{key}: has no effect in OpenClaw {name}" for key in ignored]
     taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
     rest = sorted(written - taken - _QUIET)
     if rest:
@@ -157,10 +153,9 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     """Write a ranking in the key layout of `release`.
 
     Every key of the ranking that the release has is written, with OpenClaw's default beside those
-    that differ from it. Raises `ValueError` for a release without a profile.
+    that differ from it. Raises `SettingsError` for a release without a profile.
     """
-    rules_release = known_release(release)
-    defaults = effective(MemorySearchConfig(), rules_release)
+    rules, defaults = release_named(release), effective(MemorySearchConfig(), release)
     days = ranking.decay.half_life_days
     values = {
         "max_results": min(MAX_CANDIDATES, max(1, ranking.k)),
@@ -176,15 +171,15 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     }
     document: dict[str, Any] = {}
     for field, value in values.items():
-        if has_no_effect(_NAMES[field], rules_release):
+        if rules.ignores(_NAMES[field]):
             continue
-        *tables, name = f"{layout_of(rules_release)}.{_NAMES[field]}".split(".")
+        *tables, name = f"{rules.layout}.{_NAMES[field]}".split(".")
         table = reduce(lambda outer, part: outer.setdefault(part, {}), tables, document)
         default = getattr(defaults, field)
         note = "" if value == default else f" // default {_json(default)}"
         table[name] = f"{_json(value)},{note}"
-    lines = [f"// OpenClaw {rules_release}: merge into openclaw.json", "{", *_lines(document), "}"]
-    return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, rules_release, values)))
+    lines = [f"// OpenClaw {rules.name}: merge into openclaw.json", "{", *_lines(document), "}"]
+    return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, rules.name, values)))
 
 
 def _lines(table: Mapping[str, Any], indent: str = _INDENT) -> Iterator[str]:
@@ -203,7 +198,7 @@ def _json(value: Any) -> str:
     return json.dumps(int(value) if is_whole else value)
 
 
-def _cannot(ranking: Ranking, release: Release, written: Mapping[str, Any]) -> Iterator[str]:
+def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a release lacks, has fixed, or has otherwise; `written` values by field."""
     own = f"openclaw-{release}"
     decay, mmr, candidates = ranking.decay, ranking.mmr, ranking.candidates

@@ -7,14 +7,17 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.data import read_table
+from memtui.errors import SettingsError
 from memtui.model.status import Identity
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.schema import (
@@ -26,41 +29,107 @@ from memtui.settings.openclaw.schema import (
     OpenClawConfig,
 )
 
-Release = Literal["2026.2", "2026.4", "2026.7", "2026.9"]
-RELEASES: Final[tuple[Release, ...]] = ("2026.2", "2026.4", "2026.7", "2026.9")
-"""The releases that rankings have profiles for."""
 PREFIX: Final = "openclaw-"
 """What the name of a release's profile begins with."""
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
 
-_tables: Final = partial(read_table, "openclaw-releases.toml")
+class ShortTerms(StrEnum):
+    """Which terms of fewer than three characters are searched as substrings under trigram."""
+
+    NONE = "none"
+    CJK = "cjk"
+    ALL = "all"
 
 
-def release_rules() -> Mapping[Release, Mapping[str, Any]]:
-    """Read what differs between the releases, oldest first."""
-    return {release: _tables()[release] for release in RELEASES}
+class Expansion(StrEnum):
+    """When a query is searched keyword by keyword, and how the answers are merged.
+
+    `WITHOUT_PROVIDER_ALWAYS`: each keyword instead of the query, best score. `WITHOUT_PROVIDER`:
+    only when the whole query finds nothing, best score. `WHEN_EMPTY`: with a provider too, at
+    most six, best text score. `WHEN_THIN`: also when the query fills fewer than the candidates,
+    beside its own hits.
+    """
+
+    WITHOUT_PROVIDER_ALWAYS = "without_provider_always"
+    WITHOUT_PROVIDER = "without_provider"
+    WHEN_EMPTY = "when_empty"
+    WHEN_THIN = "when_thin"
+
+
+class Release(Struct, frozen=True):
+    """What a release makes of a configuration, and the rules by which it searches."""
+
+    name: str
+    layout: Layout
+    """Where the keys of memory search are."""
+    no_effect: tuple[str, ...]
+    """Keys and whole tables of memory search of which it takes no notice."""
+    fixed: Mapping[str, Any]
+    """Values, by the field of the configuration, that it has whatever is written."""
+    short_terms: ShortTerms
+    expansion: Expansion
+    before: tuple[int, ...] = ()
+    """The first version that follows the rules of the next release; empty for the newest."""
+    filters_by_model: bool = False
+    """The keyword leg sees only chunks of the provider's model when there is a provider."""
+    live_chunks_only: bool = False
+    """Full-text rows whose chunk is gone are left out."""
+    match_failure: bool = False
+    """A MATCH that fails falls back to substrings instead of finding nothing."""
+    substring_score: float = 1.0
+    """The text score of a hit that no BM25 value backs."""
+    has_boost: bool = True
+    """Boosts by shared words, path and length (`scoreFallbackKeywordResult`)."""
+    has_paths: bool = False
+    """Searches paths too, and puts exact names first."""
+    has_knn: bool = True
+    """Vectors are preselected by sqlite-vec's own search, by L2 distance, eight times too many."""
+    max_knn: int | None = None
+
+    def ignores(self, key: str) -> bool:
+        """Return whether the release takes no notice of a dotted key."""
+        return any(key == name or key.startswith(f"{name}.") for name in self.no_effect)
+
+
+_TABLES: Final = read_table("openclaw-releases.toml")
+RELEASES: Final = {
+    PREFIX + name: msgspec.convert({"name": name, **rules}, Release)
+    for name, rules in _TABLES["releases"].items()
+}
+"""The releases that rankings have profiles for, by profile, oldest first."""
+RELEASE_NAMES: Final = tuple(release.name for release in RELEASES.values())
+
+
+def release_named(name: str) -> Release:
+    """Return a release by its name or its profile's; raises `SettingsError` for no release."""
+    profile = PREFIX + name.removeprefix(PREFIX)
+    if profile in RELEASES:
+        return RELEASES[profile]
+    raise SettingsError(
+        f"{name} is not how the agent's program searches",
+        hint=f"choose one of {', '.join(RELEASES)}",
+    )
 
 
 def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
     """Put the values that hold in `release` in the place of those that are written.
 
     Provider `auto` (also: none written) is `openai` from 2026.6 on, and the model is the
-    provider's default where none is written and the provider is known. Raises `ValueError` for a
-    release without a profile.
+    provider's default where none is written and the provider is known. Raises `SettingsError` for
+    a release without a profile.
     """
-    rules_release, base = known_release(release), MemorySearchConfig()
-    unused = [key.field for key in KEYS if has_no_effect(key.name, rules_release)]
-    values = {field: getattr(base, field) for field in unused}
-    for field, value in release_rules()[rules_release]["fixed"].items():
+    rules, base = release_named(release), MemorySearchConfig()
+    values = {key.field: getattr(base, key.field) for key in KEYS if rules.ignores(key.name)}
+    for field, value in rules.fixed.items():
         values[field] = tuple(value) if isinstance(value, list) else value
-    if not (config.session_memory or rules_release == "2026.9"):
+    if not (config.session_memory or rules.name == "2026.9"):
         values["sources"] = tuple(s for s in config.sources if s != "sessions") or base.sources
     provider = config.provider
-    if provider == "auto" and rules_release in {"2026.7", "2026.9"}:
+    if provider == "auto" and rules.name in {"2026.7", "2026.9"}:
         provider = "openai"
     # A model is stored without the provider in front of it.
-    prefixes = _tables()["providers"].get(provider, {}).get("prefixes", ())
+    prefixes = _TABLES["providers"].get(provider, {}).get("prefixes", ())
     prefix = next((one for one in prefixes if config.model.startswith(one)), "")
     model = config.model.removeprefix(prefix) or default_model(provider)
     return replace(config, **values, provider=provider, model=model)
@@ -68,27 +137,13 @@ def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
 
 def ignored_keys(config: MemorySearchConfig, release: str) -> tuple[str, ...]:
     """Return the written keys of which a release takes no notice, in the order of `KEYS`."""
-    names = (key.name for key in KEYS if has_no_effect(key.name, release))
+    names = filter(release_named(release).ignores, (key.name for key in KEYS))
     return tuple(name for name in names if name in config.set_keys)
-
-
-def has_no_effect(key: str, release: str) -> bool:
-    """Return whether a release takes no notice of a dotted key."""
-    names = release_rules()[known_release(release)]["no_effect"]
-    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def default_model(provider: str) -> str:
     """Return the model of a provider when none is written; empty where memtui cannot know it."""
-    return str(_tables()["providers"].get(provider, {}).get("model", ""))
-
-
-def known_release(release: str) -> Release:
-    """Return one of `RELEASES` for its name or its profile's; raises `ValueError` for others."""
-    name = release.removeprefix(PREFIX)
-    if name not in RELEASES:
-        raise ValueError(f"unknown OpenClaw release {release!r}: one of {', '.join(RELEASES)}")
-    return name
+    return str(_TABLES["providers"].get(provider, {}).get("model", ""))
 
 
 def release_of_version(version: str) -> Release | None:
@@ -100,25 +155,19 @@ def release_of_version(version: str) -> Release | None:
     match = _VERSION.match(version.strip())
     if match is None:
         return None
-    number = [int(part or 0) for part in match.groups()]
-    rules = release_rules()
-    return next((name for name in RELEASES[:-1] if number < rules[name]["before"]), RELEASES[-1])
+    number = tuple(int(part or 0) for part in match.groups())
+    return next(one for one in RELEASES.values() if not one.before or number < one.before)
 
 
-def layout_of(release: str) -> Layout:
-    """Return where a release has the keys of memory search."""
-    return cast("Layout", release_rules()[known_release(release)]["layout"])
-
-
-def release_of(config: OpenClawConfig) -> tuple[Release, str]:
+def release_of(config: OpenClawConfig) -> tuple[str, str]:
     """Return the release that a configuration is for, and how that was told, as a phrase.
 
     The version that wrote the file decides where it has this layout, else the layout: the newer
     one is that of 2026.9, the older one was last that of 2026.7. Without any key, 2026.9.
     """
     written = release_of_version(config.version)
-    if written is not None and config.layout in {None, layout_of(written)}:
-        return written, f"the configuration was last written by {config.version}"
+    if written is not None and config.layout in {None, written.layout}:
+        return written.name, f"the configuration was last written by {config.version}"
     if config.layout == OLD_LAYOUT:
         return "2026.7", f"the last release that has its keys under {OLD_LAYOUT}"
     if config.layout == NEW_LAYOUT:
@@ -155,18 +204,17 @@ def expected_identity(
 
     Not known are the provider that `auto` chooses up to 2026.5, a local model's name, the key of
     a provider whose cache key data holds an address, and the length of vectors. 2026.2 wrote
-    neither sources, scope nor tokenizer. Raises `ValueError` for a release without a profile.
+    neither sources, scope nor tokenizer. Raises `SettingsError` for a release without a profile.
     """
-    rules_release = known_release(release)
-    config = effective(search, rules_release)
-    oldest, newest = rules_release == "2026.2", rules_release == "2026.9"
+    name, config = release_named(release).name, effective(search, release)
+    oldest, newest = name == "2026.2", name == "2026.9"
     # A local model is stored under names of its own.
     model = None if config.provider in {"auto", "local"} else config.model or None
     key = scope = None
     if config.provider == NO_PROVIDER:
         model = KEYWORD_ONLY_MODEL
         key = json_digest({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
-    paths = None if oldest else _scope_paths(config, workspace, rules_release, home)
+    paths = None if oldest else _scope_paths(config, workspace, home, expands=newest)
     if paths is not None:
         multimodal = {
             "enabled": config.multimodal_enabled,
@@ -190,16 +238,17 @@ def expected_identity(
 
 
 def _scope_paths(
-    config: MemorySearchConfig, workspace: Path | None, release: Release, home: Path | None
+    config: MemorySearchConfig, workspace: Path | None, home: Path | None, *, expands: bool
 ) -> list[str | Mapping[str, str]] | None:
     """Return extra paths as they are hashed; `None` where place or order cannot be known.
 
-    Up to 2026.7 they are sorted by UTF-16 unit, from 2026.8 on by the rules of a language.
+    `expands` holds for 2026.9: `~` is the home folder. Up to 2026.7 they are sorted by UTF-16
+    unit, from 2026.8 on by the rules of a language.
     """
     patterns = dict(config.extra_path_patterns)
     absolute: dict[tuple[str, str], None] = {}
     for path in config.extra_paths:
-        if release == "2026.9" and path.startswith("~"):
+        if expands and path.startswith("~"):
             if home is None:
                 return None
             place = str(expanded(path, home))
@@ -209,7 +258,7 @@ def _scope_paths(
             place = os.path.abspath(os.path.join(workspace or "", path))
         absolute[(place.replace("\\", "/"), patterns.get(path, ""))] = None
     ordered = sorted(absolute, key=lambda pair: pair[0].encode("utf-16-be", "surrogatepass"))
-    if release == "2026.9" and len(ordered) > 1:
+    if expands and len(ordered) > 1:
         paths = [path for path, _ in ordered]
         is_plain = not patterns and all(_ANY_ORDER.fullmatch(path) for path in paths)
         if not is_plain or any(later.startswith(path) for path, later in pairwise(paths)):

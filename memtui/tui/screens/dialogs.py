@@ -20,7 +20,7 @@ from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking, citation
 from memtui.report import status as words
 from memtui.settings.openclaw.convert import fragment
-from memtui.settings.openclaw.releases import RELEASES
+from memtui.settings.openclaw.releases import RELEASE_NAMES
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -356,7 +356,7 @@ class ConfigurationScreen(Dialog[None]):
         super().__init__()
         self._ranking, self.text = ranking, ""
         releases = [name.removeprefix("openclaw-") for name in profiles]
-        self.release = next((one for one in releases if one in RELEASES), RELEASES[-1])
+        self.release = next((one for one in releases if one in RELEASE_NAMES), RELEASE_NAMES[-1])
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog-box", id="configuration"):
@@ -385,7 +385,7 @@ class ConfigurationScreen(Dialog[None]):
         self.app.copy_to_clipboard(self.text)
 
     def action_release(self, step: int) -> None:
-        place = RELEASES.index(self.release) + step
-        if 0 <= place < len(RELEASES):
-            self.release = RELEASES[place]
+        place = RELEASE_NAMES.index(self.release) + step
+        if 0 <= place < len(RELEASE_NAMES):
+            self.release = RELEASE_NAMES[place]
             self._show()
