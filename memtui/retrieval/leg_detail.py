@@ -24,6 +24,7 @@ from memtui.model.inquiry import (
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
+from memtui.retrieval.openclaw.candidates import Vector, VectorBatches, cosine_similarities
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import (
@@ -34,7 +35,6 @@ from memtui.retrieval.openclaw.terms import (
     well_formed,
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
-from memtui.retrieval.openclaw.vector_leg import Vector, VectorBatches, cosine_similarities
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.settings.openclaw.releases import Release, ShortTerms

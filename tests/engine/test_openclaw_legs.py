@@ -40,7 +40,7 @@ from tests.support.known import DATA, cases, load
 
 FIRST, SECOND, THIRD, FOURTH = RELEASES.values()
 PROFILES = {"2026.4.26": SECOND, "2026.9.6": FOURTH}
-BY_PROFILE: dict[str, Any] = {"ids": lambda release: release.profile}
+BY_PROFILE: dict[str, Any] = {"ids": lambda release: release.name}
 MODEL, OTHER_MODEL = "text-embedding-3-small", "nomic-embed-text"
 WITH_PROVIDER, WITHOUT_PROVIDER = SearchScope(MODEL), SearchScope(None)
 MAPPING = ScoreMapping.SIGNED
@@ -167,7 +167,7 @@ def test_known_searches(
         (THIRD, ["mine", "other"]),
         (FOURTH, ["mine", "other"]),
     ],
-    ids=lambda value: getattr(value, "profile", ""),
+    ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_model_of_a_chunk(words: Tables, release: Release, shown: Sequence[str]) -> None:
     (case,) = [c for c in load("keyword_plan")["search_expectations"] if c["name"] == CROSS_MODEL]

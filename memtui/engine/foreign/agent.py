@@ -34,7 +34,14 @@ from memtui.model import (
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import profile
-from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
+from memtui.retrieval.openclaw.candidates import (
+    VectorBatches,
+    is_zero,
+    make_pool,
+    nearest_chunks,
+    read_chunks,
+    with_file_times,
+)
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
@@ -45,7 +52,6 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
-from memtui.retrieval.openclaw.vector_leg import VectorBatches, is_zero, nearest_chunks
 from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
 from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
 from memtui.settings.openclaw.releases import (

@@ -39,7 +39,7 @@ from memtui.retrieval.leg_detail import (
     openclaw_row,
     stored_rank,
 )
-from memtui.retrieval.openclaw.candidates import read_chunks
+from memtui.retrieval.openclaw.candidates import Vector, is_zero, read_chunks
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
@@ -49,7 +49,6 @@ from memtui.retrieval.openclaw.terms import (
     searched_part,
     well_formed,
 )
-from memtui.retrieval.openclaw.vector_leg import Vector, is_zero
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
 from memtui.settings.openclaw.releases import Expansion, release_named
