@@ -62,8 +62,10 @@ class TranscriptsScreen(ModalScreen[bool]):
         """What is shown, by name."""
         self.selected: set[str] = set()
         """The names that are chosen."""
-        self._is_loaded = self._is_busy = False
+        self._is_busy = False
         self._error = self._note = ""
+        self._nothing = f"looking for transcripts{self._glyphs.ellipsis}"
+        """What is said in place of facts."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts-box", classes="transcripts-box") as box:
@@ -78,7 +80,7 @@ class TranscriptsScreen(ModalScreen[bool]):
         self._draw()
 
         def take(sources: Sequence[TranscriptSource], error: str = "") -> None:
-            self._is_loaded, self._error = True, error
+            self._nothing, self._error = "no transcripts on this machine", error
             self.sources = {source.name: source for source in sources}
             self.selected = {source.name for source in sources if source.is_indexed}
             self._show_rows()
@@ -115,9 +117,7 @@ class TranscriptsScreen(ModalScreen[bool]):
         if self.chosen is not None:
             facts += source_facts(self.chosen)
         elif not self._error:
-            searching = f"looking for transcripts{self._glyphs.ellipsis}"
-            nothing = "no transcripts on this machine"
-            facts.append(("", Content(nothing if self._is_loaded else searching)))
+            facts.append(("", Content(self._nothing)))
         self.query_one("#transcripts-facts", Facts).show_facts(facts)
         self.scroll.scroll_home(animate=False)
         note = (f"{safe_line(self._note)}   ", "$state-warn bold") if self._note else ""

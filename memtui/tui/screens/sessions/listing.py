@@ -210,10 +210,7 @@ class ListPane(Pane):
             )
         part = f"{fmt.count(len(rows))}/" if len(rows) != total else ""
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
-        waiting = sum(
-            each.turns is None and each.state not in _NEVER_COUNTED
-            for each in self.listings.values()
-        )
+        waiting = sum(each.turns is None and each.state not in _NEVER_COUNTED for each in listings)
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)

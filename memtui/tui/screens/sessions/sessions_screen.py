@@ -127,7 +127,6 @@ class SessionsScreen(Screen[None]):
 
     def open_asked(self) -> None:
         """Show what the agent asked its memory in every conversation."""
-
         self.asked.is_all = True
         self.call_later(self.show_pane, "asked")
 
