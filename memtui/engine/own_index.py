@@ -390,7 +390,7 @@ class OwnLegs(Legs):
         self._is_filling = is_filling
         self._connection: Connection | None = None
         self._guard = threading.Lock()
-        """Held while the connection may be closed, so that nobody interrupts it then."""
+        """Held while `_connection` is interrupted, or taken away because it may be closed."""
         self._is_following = False
         self._keyword: KeywordLeg | None = None
         self._view: VectorView | None = None
@@ -403,7 +403,7 @@ class OwnLegs(Legs):
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
         with self._guard:
             before, self._connection = self._connection, None
-            self._connection = connection = self.live.connection()
+        self._connection = connection = self.live.connection()
         if connection is not before:
             self._keyword = KeywordLeg(connection)
             self._view = self._view_stamp = None
@@ -452,7 +452,7 @@ class OwnLegs(Legs):
         """Close the connection."""
         with self._guard:
             self._connection = None
-            self.live.close()
+        self.live.close()
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None

@@ -164,7 +164,10 @@ class OwnReading(Reading):
         ]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash and the text of a note; lines that no chunk holds are empty."""
+        """Return the hash and the text of a file; lines that no chunk holds are empty.
+
+        What is said in a conversation is as it may be shown, credentials masked.
+        """
         row = known_file(self._connection, path)
         if row is None:
             return None, ""
@@ -175,8 +178,9 @@ class OwnReading(Reading):
             # Parts of one chunk have its lines; pieces of one long line overlap: no parts.
             earlier = parts.get(place, "") if chunk.start_line < chunk.end_line else ""
             parts[place] = earlier + chunk.text
+        shown = redact_spoken if row.source == SESSIONS else str
         for (start, _), text in parts.items():
-            lines.update(enumerate(text.split("\n"), start=start))
+            lines.update(enumerate(shown(text).split("\n"), start=start))
         last = max(lines, default=0)
         return row.hash, "\n".join(lines.get(number, "") for number in range(1, last + 1))
 
@@ -437,7 +441,7 @@ class OwnFiles(Files):
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)
                 return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
         indexed = self._index.read(lambda reading: reading.indexed_text(path)) or (None, "")
-        shown = [safe_line(redact_spoken(line))[:_LONGEST] for line in indexed[1].split("\n")]
+        shown = [safe_line(line)[:_LONGEST] for line in indexed[1].split("\n")]
         return SourceText(path, shown, "gone", "", f"{why}; indexed text")
 
     def paths_on_disk(self) -> Collection[str]:

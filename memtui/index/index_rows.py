@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.embedding.provider import byte_size, split_input
+from memtui.errors import Cancelled
 from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
@@ -170,16 +171,18 @@ def write_chunks(
     spans: Iterable[ChunkSpan],
     model: str,
     stale: dict[str, int],
-    check: Callable[[], None],
+    cancelled: Callable[[], bool],
 ) -> tuple[list[str], int]:
     """Add the chunks that are not there, each in a row that never had another one.
 
     Those that the spans confirm are taken out of `stale`, which are rows by id. Return the ids of
-    the chunks that were added or confirmed, and how many were added. `check` comes before each.
+    the chunks that were added or confirmed, and how many were added. Raises `Cancelled` in
+    mid-work: roll back.
     """
     names, added = [], 0
     for span in spans:
-        check()
+        if cancelled():
+            raise Cancelled
         start, end = span.start_line, span.end_line
         name = chunk_id(file.source, file.path, start, end, span.hash, model)
         if stale.pop(name, None) is None:

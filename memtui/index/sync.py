@@ -324,7 +324,7 @@ def _index_notes(
             file_id = write_file(connection, file, document.hash, lines, seen_ns, document)
             stale = chunks_of(connection, file.path)
             _, added = write_chunks(
-                connection, file, file_id, spans, recipe.model, stale, job.check
+                connection, file, file_id, spans, recipe.model, stale, job.cancelled
             )
             delete_chunks(connection, stale.values())
             stats.chunks_written += added

@@ -36,6 +36,7 @@ _MAX_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 _DESCRIPTORS = Path("/proc/self/fdinfo")
 # Looking at very many files takes a while; it may take this part of the time at most.
 _SCAN_SHARE = 0.05
+_QUIET = logging.NullHandler()
 
 
 # --- file events of the operating system --------------------------------------------------------
@@ -123,7 +124,7 @@ class FileEvents:
         if most is not None and count > most:
             raise OSError(f"more than {most} folders, the limit of fs.inotify.max_user_watches")
         # Its messages stay off the terminal.
-        logging.getLogger("watchdog").addHandler(logging.NullHandler())
+        logging.getLogger("watchdog").addHandler(_QUIET)
         # A folder made while its parent is being added is added twice, which does no harm.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         self._observer = Observer()

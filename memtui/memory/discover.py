@@ -200,8 +200,12 @@ class FileSearch(ABC):
             is_asked = glob is None or glob.done(at)
             stored, is_wanted = above + written(entry.name), self.is_wanted(entry.name)
             is_met |= is_asked and is_wanted
-            is_link = entry.is_symlink()
-            is_folder = not is_link and entry.is_dir(follow_symlinks=False)
+            try:
+                is_link = entry.is_symlink()
+                is_folder = not is_link and entry.is_dir(follow_symlinks=False)
+            except OSError as error:
+                self.skip(stored, reason_of(error), said(error))
+                continue
             if (why := self.why_ignored(entry.name)) is not None:
                 if is_asked and (is_folder or is_wanted):
                     self.skip(stored, Reason.IGNORED, why)
@@ -246,7 +250,7 @@ class _NoteSearch(FileSearch):
     def __init__(self, scope: Scope, cancelled: Callable[[], bool], only: str | None) -> None:
         super().__init__(scope.root, cancelled)
         self._limit = scope.max_file_bytes
-        self._only = None if only is None else os.path.realpath(only)
+        self._only = () if only is None else (only, os.path.realpath(only))
         self._ignored = name_filter(scope.ignore)
         self._real_folder = cache(os.path.realpath)
         entries = self.list_folder(self.root, "")
@@ -270,7 +274,9 @@ class _NoteSearch(FileSearch):
         return "name in the ignore list" if self._ignored.match(name) else None
 
     def leads_on(self, folder: str) -> bool:
-        return self._only is None or parts_below(self._only, self._real(folder)) is not None
+        spelled = (folder, self._real(folder))
+        places = [(only, place) for only in self._only for place in spelled]
+        return not places or any(parts_below(*place) is not None for place in places)
 
     def _real(self, path: str) -> str:
         """Return the real path of what is no link."""

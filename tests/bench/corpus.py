@@ -380,7 +380,7 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
             document, spans = _document(note, made.root)
             lines = document.text.count("\n")
             file_id = write_file(connection, document.file, document.hash, lines, 0, document)
-            write_chunks(connection, document.file, file_id, spans, recipe.model, {}, lambda: None)
+            write_chunks(connection, document.file, file_id, spans, recipe.model, {}, lambda: False)
         write_vectors(connection, {row + place: one for place, one in enumerate(vectors, start=1)})
         row += len(vectors)
     connection.execute("COMMIT")

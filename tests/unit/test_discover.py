@@ -370,6 +370,9 @@ def test_no_folder_is_listed_that_need_not_be(
     file = look_at(Scope(tmp_path), "memory/b/2.md")
     assert isinstance(file, SourceFile)
     assert listed == [".", "memory", "memory/b"]
+    (tmp_path / "memory/b/link.md").symlink_to(tmp_path / "y/6.md")
+    link = look_at(Scope(tmp_path), "memory/b/link.md")
+    assert getattr(link, "reason", None) is Reason.SYMLINK
     listed.clear()
     discover(Scope(tmp_path, ("x/*.md",)))
     assert sorted(listed) == [".", "memory", "memory/a", "memory/b", "memory/b/c", "x"]

@@ -219,6 +219,7 @@ class TranscriptsPhase:
             stale.clear()
             return file_id, []
         model = job.recipe.model
-        names, added = write_chunks(connection, file, file_id, spans, model, stale, job.check)
+        stopped = job.is_stopped
+        names, added = write_chunks(connection, file, file_id, spans, model, stale, stopped)
         job.stats.chunks_written += added
         return file_id, names
