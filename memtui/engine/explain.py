@@ -30,7 +30,6 @@ from memtui.engine.search import Search
 from memtui.errors import MemtuiError
 from memtui.memory.documents import split_lines
 from memtui.model import (
-    CandidatePool,
     Drop,
     Leg,
     LegHit,
@@ -98,14 +97,25 @@ class Explain:
         as people write them; see `memtui.engine.places`.
         """
         indexed = self._index.read(lambda reading: self._indexed_at(reading, place))
-        inquiry = None
-        if indexed is not None and indexed.is_held:
-            file, indexed_file = self._index.files.standing(indexed.place.path, indexed), indexed
-            best = self._best_of_file(ranked.pool, indexed.place)
-            inquiry = self._index.read(
-                lambda reading: _nearest_chunk(reading, ranked, indexed_file, file, best),
-                ranked.pool,
-            )
+        if indexed is None or not indexed.is_held:
+            return self._not_indexed(ranked, place, indexed)
+        pool, path = ranked.pool, indexed.place.path
+        file, best = self._index.files.standing(path, indexed), list[str]()
+        has_failed = any(one.reason is Reason.PROVIDER_FAILED for one in pool.states.values())
+        in_pool = any(one.path == path for one in pool.chunks.values())
+        if indexed.place.line is None and not in_pool and not has_failed:
+            # Search this file alone, in front of the query, which may end inside of a quotation;
+            # as if it were being typed: then no service is asked for the vector again.
+            text = f'path:"{escape(path)}" {pool.query}'
+            request = SearchRequest(text, self._index.ranking, typing=True)
+            with suppress(MemtuiError):
+                hits = self._search.pool_of(request).hits.values()
+                ids = [[hit.chunk_id for hit in of_leg] for of_leg in hits]
+                # The best of each leg first.
+                best = [one for level in zip_longest(*ids) for one in level if one is not None]
+        inquiry = self._index.read(
+            lambda reading: _nearest_chunk(reading, ranked, indexed, file, best), pool
+        )
         return inquiry or self._not_indexed(ranked, place, indexed)
 
     def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
@@ -138,24 +148,6 @@ class Explain:
             # Whatever a provider raises is its own: the explanation goes on without.
             reason = Reason.PROVIDER_FAILED
         return Passages(text, nearest, reason, provider.identity.model)
-
-    def _best_of_file(self, pool: CandidatePool, place: Place) -> list[str]:
-        """Return the chunks that a search of one file alone finds, the best of each leg first.
-
-        Asked as if it were being typed: then no service is asked for the vector again.
-        """
-        has_failed = any(one.reason is Reason.PROVIDER_FAILED for one in pool.states.values())
-        in_pool = any(one.path == place.path for one in pool.chunks.values())
-        if place.line is not None or in_pool or has_failed:
-            return []
-        # In front of the query, which may end inside of a quotation.
-        text = f'path:"{escape(place.path)}" {pool.query}'
-        request = SearchRequest(text, self._index.ranking, typing=True)
-        with suppress(MemtuiError):
-            hits = self._search.pool_of(request).hits.values()
-            ids = [[hit.chunk_id for hit in of_leg] for of_leg in hits]
-            return [one for level in zip_longest(*ids) for one in level if one is not None]
-        return []
 
     def _indexed_at(self, reading: Reading, place: Place) -> IndexedFile:
         """Find the file that a place names, as people write paths."""
@@ -221,13 +213,17 @@ def _nearest_chunk(
     """
     place, ranges = indexed.place, indexed.ranges
     line, missing = place.line, Reason.NO_CHUNK_AT_LINE
-    if line is not None and file.lines is not None:
-        # The file is another version than the index holds.
-        lines = split_lines(reading.indexed_text(place.path)[1])
-        line = indexed_line(line, file.lines, lines)
-        at = place.line or 0
-        if line is None and 1 <= at <= len(file.lines) and file.lines[at - 1].strip():
-            missing = Reason.STALE
+    if place.line is not None and file.lines is not None:
+        # The file is another version than the index holds: the line is where its text was, the
+        # same place first, then the nearest one. Blank lines are all alike.
+        line, at = None, place.line
+        text = file.lines[at - 1] if 1 <= at <= len(file.lines) else None
+        if text is not None:
+            lines = enumerate(split_lines(reading.indexed_text(place.path)[1]), start=1)
+            same = [number for number, other in lines if other.removesuffix("\r") == text]
+            same = same if text.strip() else [number for number in same if number == at]
+            line = min(same, key=lambda number: (abs(number - at), number), default=None)
+            missing = Reason.STALE if line is None and text.strip() else missing
     ids = [
         one.chunk_id
         for one in ranges
@@ -253,21 +249,6 @@ def _nearest_chunk(
     return inquiry_of(ranked, place, file, facts, missing, numbers)
 
 
-def indexed_line(line: int, now: Sequence[str], indexed: Sequence[str]) -> int | None:
-    """Return the line of the indexed version that a line of the changed file was, both 1-based.
-
-    The same text at the same place, or else nearest to it; `None` when the index never had it.
-    """
-    if not 1 <= line <= len(now):
-        return None
-    text = now[line - 1]
-    same = [n for n, other in enumerate(indexed, start=1) if other.removesuffix("\r") == text]
-    if not text.strip():
-        # Blank lines are all alike.
-        same = [number for number in same if number == line]
-    return min(same, key=lambda number: (abs(number - line), number), default=None)
-
-
 # --- step by step ---------------------------------------------------------------------------------
 
 
@@ -284,8 +265,8 @@ def inquiry_of(
     Without `facts` the index holds no chunk there: `missing` says why, and `numbers` what was
     compared to find none.
     """
-    query, numbers = ranked.pool.query, numbers or {}
-    steps = tuple(_steps(ranked, file, facts, missing, numbers))
+    query = ranked.pool.query
+    steps = tuple(_steps(ranked, file, facts, missing, numbers or {}))
     if facts is None:
         return Inquiry(query, place, None, steps, None)
     rank = next((hit.rank for hit in ranked.hits if hit.chunk.id == facts.chunk.id), None)

@@ -90,7 +90,15 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
             other = rank(ranked.pool, changed, now=ranked.trace.now)
             ranks = (hit.rank for hit in other.hits if hit.chunk.id == chunk_id)
             without[name] = next(ranks, None)
-    return Explanation(scored, without, _similar(ranked, scored))
+    stage, similar = stage_score(scored, Stage.MMR), None
+    twin_id = stage.numbers.get("similar_to") if stage else None
+    if stage is not None and isinstance(twin_id, str):
+        twin = ranked.pool.chunks[twin_id]
+        shared = tokenize(snippet_text(scored.chunk)) & tokenize(snippet_text(twin))
+        place = cite(twin.path, twin.start_line, twin.end_line)
+        similarity = float(stage.numbers["max_similarity"] or 0.0)
+        similar = Similar(twin_id, place, similarity, tuple(sorted(shared)))
+    return Explanation(scored, without, similar)
 
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
@@ -114,22 +122,6 @@ def other_model(ranked: Ranked, chunk: Chunk) -> str | None:
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
-
-
-def _similar(ranked: Ranked, scored: Hit | Drop) -> Similar | None:
-    stage = stage_score(scored, Stage.MMR)
-    twin_id = stage.numbers.get("similar_to") if stage else None
-    if stage is None or not isinstance(twin_id, str):
-        return None
-    twin = ranked.pool.chunks[twin_id]
-    shared = tokenize(snippet_text(scored.chunk)) & tokenize(snippet_text(twin))
-    similarity = stage.numbers["max_similarity"]
-    return Similar(
-        twin_id,
-        cite(twin.path, twin.start_line, twin.end_line),
-        float(similarity or 0.0),
-        tuple(sorted(shared)),
-    )
 
 
 Setting: TypeAlias = float | int | bool | str | None
@@ -171,13 +163,13 @@ def _flat(values: Struct, prefix: str = "") -> list[tuple[str, Setting]]:
 
 def better(first: Hit | Drop, second: Hit | Drop) -> Hit | Drop:
     """Return which of two results of one ranked pool came further: in the list, else lost later."""
-    return min(first, second, key=_progress)
 
+    def progress(scored: Hit | Drop) -> tuple[int, int, int]:
+        if isinstance(scored, Hit):
+            return 0, scored.rank, 0
+        return 1, -len(scored.stages), scored.stages[-1].rank if scored.stages else 0
 
-def _progress(scored: Hit | Drop) -> tuple[int, int, int]:
-    if isinstance(scored, Hit):
-        return 0, scored.rank, 0
-    return 1, -len(scored.stages), scored.stages[-1].rank if scored.stages else 0
+    return min(first, second, key=progress)
 
 
 def deciding_step(first: Hit | Drop, second: Hit | Drop) -> Leg | Stage | None:
@@ -188,38 +180,26 @@ def deciding_step(first: Hit | Drop, second: Hit | Drop) -> Leg | Stage | None:
     the most beyond what it gave the other. `None` for one result with itself, and where neither
     was a candidate.
     """
-    if first.chunk.id == second.chunk.id:
-        return None
     winner = better(first, second)
     loser = second if winner is first else first
-    if not winner.stages:
+    if first.chunk.id == second.chunk.id or not winner.stages:
         return None
     if isinstance(loser, Drop) and loser.stage is not Stage.CUT:
         lost_together = isinstance(winner, Drop) and winner.stage is loser.stage
         if not lost_together:
             return loser.stage
-    return _overtaking(winner, loser) or _leading_leg(winner, loser)
-
-
-def _overtaking(winner: Hit | Drop, loser: Hit | Drop) -> Stage | None:
-    """Return the stage that brought the better one ahead for good; `None`: fusion did."""
-    there = {stage.stage: stage.rank for stage in loser.stages}
+    ranks = {stage.stage: stage.rank for stage in loser.stages}
     decided: Stage | None = None
     behind = False
     for stage in winner.stages:
-        if stage.stage not in there:
-            continue
-        ahead = stage.rank <= there[stage.stage]
-        if behind and ahead:
-            decided = stage.stage
-        behind = not ahead
-    return decided
+        if stage.stage in ranks:
+            ahead = stage.rank <= ranks[stage.stage]
+            decided = stage.stage if behind and ahead else decided
+            behind = not ahead
 
-
-def _leading_leg(winner: Hit | Drop, loser: Hit | Drop) -> Leg:
     def lead(leg: Leg) -> float:
         parts = (one.legs.get(leg) for one in (winner, loser))
         mine, others = (part.contribution if part is not None else 0.0 for part in parts)
         return mine - others
 
-    return max(Leg, key=lead)
+    return decided or max(Leg, key=lead)

@@ -94,15 +94,6 @@ class Explained(Struct, frozen=True, dict=True):
     due: frozenset[Part] = frozenset()
     """What is still being looked for."""
 
-    def with_part(self, part: Part, value: object, problem: str = "") -> Explained:
-        """Return the same with a part that was found, or with why it could not be found out.
-
-        A part that is `None` has nothing to say.
-        """
-        problems = {**self.problems, part: problem} if problem else self.problems
-        changed = replace(self, due=self.due - {part}, problems=problems)
-        return replace(changed, **{part.value: value})
-
     @property
     def chunk(self) -> Chunk | None:
         """The chunk, where there is one and it is known."""
@@ -130,12 +121,6 @@ class Explained(Struct, frozen=True, dict=True):
         if self.scored is not None:
             return isinstance(self.scored, Hit)
         return self.inquiry is not None and self.inquiry.shown
-
-    @property
-    def offers_changes(self) -> bool:
-        """Whether changes are there, are being looked for, or could not be found out."""
-        looked_for = {Part.LEAST, Part.WORDS} & (self.due | set(self.problems))
-        return not self.shown and bool(self.least or self.words or looked_for)
 
     @property
     def title(self) -> str:

@@ -23,8 +23,6 @@ MOST_CHARACTERS = 20_000
 """Characters after which no other line is begun."""
 CONTEXT = 3
 """Equal lines that are left beside one that differs where the rest is left out."""
-NARROWEST = 24
-"""Cells of a column; in less room one text stands below the other."""
 HUNK = "@"
 _MARKED = "bold underline $mark"
 _WORD = re.compile(r"\w+")
@@ -75,7 +73,7 @@ def two_texts(
     compared: bool = True,
     folded: bool = False,
 ) -> list[Content]:
-    """Draw both texts beside each other, or one below the other where `width` is too little.
+    """Draw both texts beside each other.
 
     Where they are `compared`, a line is marked `~` where its words differ, `-` or `+` where only
     one text has it. `folded` leaves out what is the same and far from what is not.
@@ -85,12 +83,7 @@ def two_texts(
     pairs = _folded(pairs) if folded else pairs
     names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
     bar = " | " if glyphs is ASCII else " │ "
-    column = (width - len(bar)) // 2
-    if column < NARROWEST:
-        above = _draw([one for one, _ in pairs if one is not None], width)
-        below = _draw([other for _, other in pairs if other is not None], width)
-        rule = Content.styled(glyphs.rule * width, "$foreground 25%")
-        return [*names[0], *above, *more_first, rule, *names[1], *below, *more_second]
+    column = max(1, (width - len(bar)) // 2)
     digits = max((len(str(line.number)) for line in (*first, *second)), default=1)
     blocks = [
         tuple(_draw([line] if line is not None else [], column, digits) for line in pair)

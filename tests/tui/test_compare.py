@@ -6,17 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
-from memtui.ranking.trace import compare_settings, deciding_step, difference
+from memtui.ranking.trace import compare_settings, deciding_step
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,
     CURRENT,
     CompareScreen,
-    Look,
     columns,
     comparison_lines,
-    setting_lines,
     two_results,
 )
 from tests.support.small_memory import SmallMemory
@@ -44,28 +42,6 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
         "mmr.enabled": (False, True),
         "mmr.lambda": (0.7, 0.5),
     }
-
-
-@pytest.mark.parametrize("width", [76, 116, 190])
-def test_settings_without_room_are_counted(width: int) -> None:
-    many = replace(
-        OTHER,
-        k=9,
-        fusion=Fusion.RRF,
-        vector_weight=0.9,
-        keyword_weight=0.1,
-        dedup=True,
-        min_score=0.2,
-        rrf_k=60,
-        min_candidates=10,
-    )
-    found = compare_settings(BASE, many)
-    lines = setting_lines(found, width, 2, UNICODE)
-    assert len(lines) <= 2
-    assert all(line.cell_length <= width for line in lines)
-    text = " ".join(line.plain for line in lines)
-    named = text.count("→")
-    assert named == len(found) or text.endswith(f"+{len(found) - named} more")
 
 
 def test_the_step_that_decides() -> None:
@@ -112,11 +88,10 @@ def test_a_stage_that_turns_the_order_decides() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) -> None:
     first, second = make_ranked(BASE), make_ranked(replace(OTHER, k=8))
-    changes = difference(first, second)
     column, gutter = columns(width)
     for lines in (1, 2, 3):
-        look = Look(lines, glyphs, second.hits[2].chunk.id)
-        drawn = comparison_lines(first, second, changes, width, look)
+        chosen = second.hits[2].chunk.id
+        drawn = comparison_lines([first, second], width, lines, glyphs, chosen)
         assert len(drawn) == lines * 8
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width, glyphs)

@@ -153,19 +153,15 @@ def test_a_sweep_shows_where_the_order_flips() -> None:
     assert lower.end == pytest.approx(0.5)
 
 
-def test_a_sweep_tells_how_far_it_is_and_can_be_stopped() -> None:
-    told: list[float] = []
-    for parameter in (Parameter.VECTOR_WEIGHT, Parameter.K, Parameter.CANDIDATE_MULTIPLIER):
-        told.clear()
-        sweep(two_sides(), BASE, parameter, ("sense",), now=NOW, progress=told.append)
-        assert told == sorted(told)
-        assert (told[0] >= 0.0, told[-1]) == (True, 1.0)
-
-    def stop(part: float) -> None:
-        raise InterruptedError(part)
+@pytest.mark.parametrize(
+    "parameter", [Parameter.VECTOR_WEIGHT, Parameter.K, Parameter.CANDIDATE_MULTIPLIER]
+)
+def test_a_sweep_can_be_stopped(parameter: Parameter) -> None:
+    def stop() -> None:
+        raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        sweep(two_sides(), BASE, Parameter.VECTOR_WEIGHT, ("sense",), now=NOW, progress=stop)
+        sweep(two_sides(), BASE, parameter, ("sense",), now=NOW, progress=stop)
 
 
 def test_a_switch_cannot_be_swept() -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
@@ -134,8 +134,6 @@ class Columns:
     rows: list[FusedRow]
     vector: Part
     keyword: Part
-    factors: dict[tuple[float, float], Floats] = field(default_factory=dict)
-    """Decay factors by half-life and floor."""
 
     @cached_property
     def state(self) -> StageState:
@@ -268,18 +266,15 @@ def _numbered(keys: Iterable[Hashable]) -> Indices:
 def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
     rows, _ = fuse(pool, ranking)
-    vector, keyword = (_part(rows, leg) for leg in (Leg.VECTOR, Leg.KEYWORD))
-    return Columns(pool, ranking, now, rows, vector, keyword)
-
-
-def _part(rows: list[FusedRow], leg: Leg) -> Part:
-    present = np.zeros(len(rows), dtype=bool)
-    mapped, place = np.zeros(len(rows)), np.zeros(len(rows))
+    parts = {
+        leg: Part(np.zeros(len(rows), dtype=bool), np.zeros(len(rows)), np.zeros(len(rows)))
+        for leg in (Leg.VECTOR, Leg.KEYWORD)
+    }
     for index, row in enumerate(rows):
-        for part, hit, value, _ in row.parts:
-            if part is leg:
-                present[index], mapped[index], place[index] = True, value, hit.position
-    return Part(present, mapped, place)
+        for leg, hit, value, _ in row.parts:
+            part = parts[leg]
+            part.present[index], part.mapped[index], part.place[index] = True, value, hit.position
+    return Columns(pool, ranking, now, rows, parts[Leg.VECTOR], parts[Leg.KEYWORD])
 
 
 # --- stage by stage -------------------------------------------------------------------------------
@@ -453,44 +448,21 @@ def identity(state: State) -> State:
 
 def decayed(state: State) -> State:
     """Scores times the decay factor."""
-    setting = state.ranking.decay
+    columns, setting, parameter = state.columns, state.ranking.decay, state.seed.parameter
     if not setting.enabled:
         return state
-    columns = state.columns
-    key = (setting.half_life_days, setting.floor)
-    factors = columns.factors.get(key)
-    if factors is None:
-        factors = np.array(stages.decay_factors(columns.ages, *key), dtype=np.float64)
-        if state.seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
-            columns.factors[key] = factors
-    values = state.exact * factors
-    after = state.scored(values, state.curve.times(_decay_curve(state, factors)))
-    if state.seed.parameter is not Parameter.HALF_LIFE or setting.floor != 0:
-        return after
-    # log |score| + age * ln 2 / half-life, negated in the age.
-    size, ages = np.abs(state.exact), columns.aged
-    with np.errstate(divide="ignore"):
-        start = np.where(size > 0, np.log(size), 0.0)
-    rate = math.log(2) / setting.half_life_days
-    logs = Curve(start - rate * ages, -ages, np.zeros_like(ages))
-    return replace(after, logs=logs, signs=np.sign(values))
-
-
-def _decay_curve(state: State, factors: Floats) -> Curve:
-    columns, setting, seed = state.columns, state.ranking.decay, state.seed
-    nothing = np.zeros_like(factors)
-    is_on = math.isfinite(setting.half_life_days) and setting.half_life_days > 0
-    if not is_on or seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
-        return Curve(factors, nothing, nothing)
-    rate = math.log(2) / setting.half_life_days
-    ages = columns.aged
+    ages, floor, days = columns.aged, setting.floor, setting.half_life_days
+    factors = np.array(stages.decay_factors(columns.ages, days, floor), dtype=np.float64)
+    values, curve = state.exact * factors, constant(factors)
+    if parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR} or not 0 < days < math.inf:
+        return state.scored(values, state.curve.times(curve))
+    rate, nothing = math.log(2) / days, np.zeros_like(ages)
     power = np.where(columns.ageless, 1.0, np.exp(-rate * ages))
-    if seed.parameter is Parameter.FLOOR:
-        return Curve(factors, 1.0 - power, nothing)
-    rest = 1 - setting.floor
+    if parameter is Parameter.FLOOR:
+        return state.scored(values, state.curve.times(Curve(factors, 1.0 - power, nothing)))
     # Where nothing is left of scores they are equal from there on, and 0 passes a minimum of 0.
-    if setting.floor == 0:
-        ending, gone = _endings(state.exact), state.exact * factors == 0
+    if floor == 0:
+        ending, gone = _endings(state.exact), values == 0
     else:
         ending, gone = np.full_like(ages, SMALLEST_EXPONENT), power == 0
     # Beside the end the exponent may be on the other side by rounding; the score itself decides.
@@ -498,8 +470,17 @@ def _decay_curve(state: State, factors: Floats) -> Curve:
     stays = state.exact == 0
     ends = np.where(stays, 1.0, (ending - rate * ages) * side)
     state.margins.append(Curve(ends, np.where(stays, 0.0, -ages * side), nothing))
-    highest = np.exp(-min(seed.low, rate) * ages)
-    return Curve(factors, -rest * ages * power, rest * ages * ages * highest)
+    highest = np.exp(-min(state.seed.low, rate) * ages)
+    bend = (1 - floor) * ages * ages * highest
+    curve = Curve(factors, -(1 - floor) * ages * power, bend)
+    after = state.scored(values, state.curve.times(curve))
+    if floor != 0:
+        return after
+    # log |score| + age * ln 2 / half-life, negated in the age.
+    size = np.abs(state.exact)
+    with np.errstate(divide="ignore"):
+        start = np.where(size > 0, np.log(size), 0.0)
+    return replace(after, logs=Curve(start - rate * ages, -ages, nothing), signs=np.sign(values))
 
 
 def _endings(scores: Floats) -> Floats:
@@ -523,9 +504,8 @@ def multiplied(state: State, factors: Floats) -> State:
 
 
 def weighted_by_importance(state: State) -> State:
-    if not state.ranking.importance_multiplier:
-        return state
-    return multiplied(state, state.columns.importance)
+    is_on = state.ranking.importance_multiplier
+    return multiplied(state, state.columns.importance) if is_on else state
 
 
 def weighted_by_project(state: State) -> State:

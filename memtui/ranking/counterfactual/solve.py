@@ -498,70 +498,59 @@ def sweep(
     *,
     now: datetime,
     mode: SearchMode = SearchMode.HYBRID,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> Sweep:
     """Follow chunks over the whole range of a parameter; `mode` as for `least_changes`.
 
     A rank is a place in the list of `ranking`, 1 to k; outside it is `None`. k and the multiplier
     end where the pool holds no more candidates. A sweep takes milliseconds for a hundred
-    candidates, and up to a few seconds for hundreds of them under MMR: `progress` is told again
-    and again which part is done, 0 to 1 and never less than before, and may raise to stop it.
-    Raises `ValueError` for a parameter that is a switch or a method, or that this ranking does
-    not use.
+    candidates, and up to a few seconds for hundreds of them under MMR: `progress` is called again
+    and again, and may raise to stop it. Raises `ValueError` for a parameter that is a switch or a
+    method, or that this ranking does not use.
     """
     problem = Problem(pool, ranking, now, mode)
     if parameter not in RANGES or not is_used(problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
     pieces: list[Piece] = []
-    for part, piece in _pieces(problem, parameter):
-        if progress is not None:
-            progress(part)
-        pieces += [piece] if piece is not None else []
+    for piece in _pieces(problem, parameter):
+        progress()
+        pieces.append(piece)
     pieces.sort(key=lambda piece: piece[:2])
     low = pieces[0][0] if pieces else RANGES[parameter][0]
     high = pieces[-1][1] if pieces else low
-    ranks = {chunk_id: _merged(pieces, chunk_id) for chunk_id in chunk_ids}
+    ranks: dict[str, tuple[Segment, ...]] = {}
+    for chunk_id in chunk_ids:
+        segments: list[Segment] = []
+        for start, end, listed in pieces:
+            place = listed.get(chunk_id)
+            if segments and segments[-1].rank == place:
+                segments[-1] = replace(segments[-1], end=end)
+                continue
+            if segments:
+                segments[-1] = replace(segments[-1], end=start)
+            segments.append(Segment(start, end, place))
+        ranks[chunk_id] = tuple(segments)
     return Sweep(parameter, low, high, ranks)
 
 
-def _pieces(problem: Problem, parameter: Parameter) -> Iterator[tuple[float, Piece | None]]:
-    """Yield which part of the range is done, 0 to 1, and what was found there."""
+def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Piece]:
+    """Yield the lists over the range, in the order in which they are found."""
     if parameter is Parameter.MIN_SCORE:
         ranking = problem.ranking
         state = state_before_cut(problem.columns, replace(ranking, min_score=None), Seed())
         for start, end in pairwise(float(edge) for edge in minimum_edges(state)):
             # A score passes the minimum that it equals: the upper end stands for what is between.
             changed = replace(state, ranking=replace(ranking, min_score=end))
-            yield end, (start, end, problem.columns.ranks(listing(changed)[0]))
+            yield start, end, problem.columns.ranks(listing(changed)[0])
     elif parameter in DEPTH:
         low, high = (int(value) for value in RANGES[parameter])
         for value in range(low, high + 1):
-            ranking, part = problem.changed(parameter, value), (value - low) / (high - low)
-            piece: Piece | None = None
+            ranking = problem.changed(parameter, value)
             if not problem.needs_search(ranking):
-                piece = value, value, problem.ranks_under(ranking)
-            yield part, piece
+                yield value, value, problem.ranks_under(ranking)
     else:
         axis = Axis(problem, parameter)
-        scale = math.log if parameter in LOGARITHMIC else float
-        first, last = (scale(bound) for bound in axis.bounds)
         for stretch in walk(axis, axis.bounds[0], 1):
-            done = (scale(stretch.end) - first) / (last - first) if last > first else 1.0
-            piece = None
             if stretch.start != stretch.end:
-                ends = axis.value(stretch.start), axis.value(stretch.end)
-                piece = min(ends), max(ends), stretch.ranks
-            yield min(1.0, max(0.0, done)), piece
-
-
-def _merged(pieces: Sequence[Piece], chunk_id: str) -> tuple[Segment, ...]:
-    segments: list[Segment] = []
-    for low, high, ranks in pieces:
-        place = ranks.get(chunk_id)
-        if segments and segments[-1].rank == place:
-            segments[-1] = replace(segments[-1], end=high)
-            continue
-        if segments:
-            segments[-1] = replace(segments[-1], end=low)
-        segments.append(Segment(low, high, place))
-    return tuple(segments)
+                start, end = sorted(map(axis.value, (stretch.start, stretch.end)))
+                yield start, end, stretch.ranks

@@ -19,8 +19,6 @@ from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import needs_search
 from memtui.ranking.trace import (
-    Difference,
-    SettingDifference,
     better,
     compare_settings,
     deciding_step,
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 CONFIGURED, CURRENT = "configured", "current"
-_SETTING_LINES = 2
 _MOST_LINES = 3
 """Lines of a row where there is room."""
 NAMES = ("A", "B")
@@ -191,12 +188,12 @@ class CompareScreen(Screen[str | None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        look = Look(lines, self.glyphs, self.chosen, self.active, query_terms(self.ranked))
+        terms, answers = query_terms(self.ranked), [side.ranked for side in self.sides]
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
             "sides": self._heads,
             "lists": lambda width: comparison_lines(
-                first.ranked, second.ranked, changes, width, look
+                answers, width, lines, self.glyphs, self.chosen, self.active, terms
             ),
             "detail": self._detail,
         }
@@ -219,11 +216,21 @@ class CompareScreen(Screen[str | None]):
             for name, side in zip(NAMES, self.sides, strict=True)
             if side.error
         ]
-        differing = compare_settings(*(side.ranking for side in self.sides))
-        differing = tuple(one for one in differing if one.name != "profile")
+        words = []
+        for one in compare_settings(*(side.ranking for side in self.sides)):
+            name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
+            first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+            if one.name == "stages":
+                words.append(Content.styled("other stages", "bold"))
+            elif one.name != "profile":
+                change = f"{first}{self.glyphs.arrow}", (second, "bold")
+                words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
+        named = Content("   ").join(words) or Content.styled("the same parameters", fmt.MUTED)
+        line, *others = named.wrap(width)
         return [
             *(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes),
-            *setting_lines(differing, width, _SETTING_LINES, self.glyphs),
+            line,
+            *([fmt.fit(Content(" ").join(others), width)] if others else []),
         ]
 
     def _heads(self, width: int) -> list[Content]:
@@ -331,124 +338,86 @@ def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
 # --- two rankings -------------------------------------------------------------------------------
 
 
-class Look(Struct, frozen=True):
-    """How a comparison is drawn."""
-
-    lines: int
-    """Lines of a row: the place, then the text, then a blank one where there are three."""
-    glyphs: Glyphs
-    chosen: str | None = None
-    active: int = 1
-    """The side that the keys move in: 0 or 1."""
-    terms: tuple[str, ...] = ()
-    """What the part of the text that is shown should hold."""
-
-
 def columns(width: int) -> tuple[int, int]:
     """Return the cells of each list, and those between them."""
     gutter = next(cells for least, cells in _GUTTERS if width >= least)
     return max((width - gutter) // 2, 1), gutter
 
 
-def setting_lines(
-    differing: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
-) -> list[Content]:
-    """Draw the parameters that differ, as `λ 0.7→0.5`, in at most `most` lines.
-
-    Those without room are counted.
-    """
-    if not differing:
-        return [Content.styled("the same parameters", fmt.MUTED)]
-    lines = [Content("")]
-    for number, one in enumerate(differing):
-        name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
-        first, second = value_words(one.first, one.second), value_words(one.second, one.first)
-        words = Content.assemble(
-            (f"{name} ", fmt.MUTED), f"{first}{glyphs.arrow}", (second, "bold")
-        )
-        if one.name == "stages":
-            words = Content.styled("other stages", "bold")
-        rest = f"  +{len(differing) - number} more"
-        is_last = len(lines) == most
-        room = width - (len(rest) if is_last and number < len(differing) - 1 else 0)
-        added = Content.assemble(lines[-1], "   " if lines[-1] else "", words)
-        if added.cell_length <= room:
-            lines[-1] = added
-        elif is_last:
-            lines[-1] += Content.styled(rest, fmt.MUTED)
-            break
-        else:
-            lines.append(words)
-    return [*lines[:-1], fmt.fit(lines[-1], width)]
-
-
 def comparison_lines(
-    first: Ranked | None, second: Ranked | None, changes: Difference, width: int, look: Look
+    sides: Sequence[Ranked | None],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    chosen: str | None = None,
+    active: int = 1,
+    terms: tuple[str, ...] = (),
 ) -> list[Content]:
-    """Draw both lists with lines between the places of each chunk; a missing list is empty."""
-    left, right = (ranked.hits if ranked is not None else () for ranked in (first, second))
+    """Draw two lists with lines between the places of each chunk; a missing list is empty.
+
+    A row has `height` lines: the place, then the part of the text that holds `terms`, then a blank
+    one. `active` is the side that the keys move in.
+    """
+    pairs = difference(*sides).pairs
+    before = {pair.chunk_id: pair.first for pair in pairs}
     column, gutter = columns(width)
-    before = {pair.chunk_id: pair.first for pair in changes.pairs}
-    height = max(len(left), len(right), 1) * look.lines
-    canvas = Canvas(gutter, height, look.glyphs is not ASCII)
+
+    def cells(hit: Hit | None, side: int) -> list[Content]:
+        """Draw a row of one list, its rank next to the lines between the lists."""
+        lines = [Content("")] * height
+        if hit is None:
+            return [_padded(line, column) for line in lines]
+        is_chosen, is_active = hit.chunk.id == chosen, side == active
+        style = f"{'$primary' if is_active else '$foreground'} bold"
+        marker = (glyphs.marker if is_chosen else " ", style)
+        score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
+        rank = (f"{hit.rank:>{3 - side}}", "bold")
+        tail = Content.assemble(score, rank, " ")
+        if side:
+            mark, style = moved_mark(before[hit.chunk.id], hit.rank, glyphs)
+            moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
+            tail = Content.assemble(rank, " ", moved, score, "  ")
+        room = max(column - tail.cell_length - 1, 1)
+        where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+        gap = " " * max(room - where.cell_length, 0)
+        lines[0] = Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))
+        if height > 1:
+            indent, end = (8, 0) if side else (2, 3)
+            room = max(column - indent - end, 4)
+            text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
+            shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
+            lines[1] = " " * indent + shown
+        background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
+        return [
+            _padded(line, column).stylize_before(background if at < 2 else "")
+            for at, line in enumerate(lines)
+        ]
+
+    left, right = (ranked.hits if ranked is not None else () for ranked in sides)
+    rows = max(len(left), len(right), 1)
+    canvas = Canvas(gutter, rows * height, glyphs is not ASCII)
     end, flat = gutter * canvas.across - 1, canvas.across
     dash = ("╌" if canvas.braille else "-") * 2
     # Words stand over lines, and the chosen line, which is thicker, over the others.
     for pair in sorted(
-        changes.pairs,
-        key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
+        pairs, key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == chosen)
     ):
-        rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
+        tops = [(rank - 1) * height for rank in (pair.first, pair.second) if rank is not None]
         if pair.second is None:
-            canvas.put(0, rows[0], f"{dash} out", "$state-error bold")
+            canvas.put(0, tops[0], f"{dash} out", "$state-error bold")
         elif pair.first is None:
-            canvas.put(gutter - 6, rows[0], f"new {dash}", "$state-warn bold")
+            canvas.put(gutter - 6, tops[0], f"new {dash}", "$state-warn bold")
         else:
-            is_chosen, gained = pair.chunk_id == look.chosen, pair.gained
+            is_chosen, gained = pair.chunk_id == chosen, pair.gained
             style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
-            start, stop = map(canvas.middle, rows)
+            start, stop = map(canvas.middle, tops)
             points = [(0, start), (flat, start), (end - flat, stop), (end, stop)]
             canvas.path(points, f"{style} bold" if is_chosen else style, is_thick=is_chosen)
     lines: list[Content] = []
     for one, other in zip_longest(left, right):
-        cells = _cells(one, before, column, look, 0), _cells(other, before, column, look, 1)
-        for here, there in zip(*cells, strict=True):
+        for here, there in zip(cells(one, 0), cells(other, 1), strict=True):
             lines.append(Content("").join([here, canvas.row(len(lines)), there]))
     return lines
-
-
-def _cells(
-    hit: Hit | None, before: Mapping[str, int | None], width: int, look: Look, side: int
-) -> list[Content]:
-    """Draw a row of one list, its rank next to the lines between the lists."""
-    lines = [Content("")] * look.lines
-    if hit is None:
-        return [_padded(line, width) for line in lines]
-    is_chosen, is_active = hit.chunk.id == look.chosen, side == look.active
-    style = f"{'$primary' if is_active else '$foreground'} bold"
-    marker = (look.glyphs.marker if is_chosen else " ", style)
-    score = f"{fmt.score(hit.shown_score):>{7 - side}}" if width >= _SCORED else ""
-    rank = (f"{hit.rank:>{3 - side}}", "bold")
-    tail = Content.assemble(score, rank, " ")
-    if side:
-        mark, style = moved_mark(before[hit.chunk.id], hit.rank, look.glyphs)
-        moved = (f"{mark or look.glyphs.same:<4}", style or fmt.MUTED)
-        tail = Content.assemble(rank, " ", moved, score, "  ")
-    room = max(width - tail.cell_length - 1, 1)
-    where = place_text(hit.chunk.path, hit.chunk.start_line, room)
-    gap = " " * max(room - where.cell_length, 0)
-    lines[0] = Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))
-    if look.lines > 1:
-        indent, end = (8, 0) if side else (2, 3)
-        room = max(width - indent - end, 4)
-        text = cached_snippet(hit.chunk.text, look.terms, room + _SLACK).text
-        shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
-        lines[1] = " " * indent + shown
-    background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
-    return [
-        _padded(line, width).stylize_before(background if at < 2 else "")
-        for at, line in enumerate(lines)
-    ]
 
 
 def _padded(content: Content, width: int) -> Content:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -71,9 +72,9 @@ class ChangeList(TextBlock, can_focus=True):
         self.at = 0
         """The number of the chosen change."""
 
-    def show_changes(self, sections: Sequence[Section]) -> None:
-        """Show sections whose rows are the changes, in their order."""
-        self._sections, self.display = sections, bool(sections)
+    def show_changes(self, sections: Sequence[Section], at: int) -> None:
+        """Show sections whose rows are the changes, in their order, and choose one."""
+        self._sections, self.at, self.display = sections, at, bool(sections)
         self.show(lambda width: [line for _, line in self._lines(width)])
 
     def action_choose(self, step: int) -> None:
@@ -149,8 +150,6 @@ class ExplainScreen(Dialog[str | None]):
         self._note = ""
         """The change that was applied or taken back last."""
         self._pauses = Timers(self)
-        self._reading: tuple[Widget, int] | None = None
-        """The section that is read, and its line."""
         self._line_up(subject)
 
     @property
@@ -203,7 +202,6 @@ class ExplainScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
-        self.watch(self.box, "virtual_size", self._keep_place, init=False)
         self._show()
         after_refresh(self, self._gather)
 
@@ -265,7 +263,9 @@ class ExplainScreen(Dialog[str | None]):
                 except Exception as error:
                     # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
-                known = known.with_part(part, value, problem)
+                problems = {**known.problems, part: problem} if problem else known.problems
+                known = replace(known, due=known.due - {part}, problems=problems)
+                known = replace(known, **{part.value: value})
                 self.call_later(self._take, known)
 
         description = "explain a chunk"
@@ -290,7 +290,6 @@ class ExplainScreen(Dialog[str | None]):
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
         explained, box, changes = self.explained, self.box, self.query_one(ChangeList)
-        self._reading = self._reading_place() if again else None
         self._show_frame()
         report = report_of(explained, spell=SHORT)
         style = f"bold ${'state-ok' if explained.shown else 'state-warn'}"
@@ -302,29 +301,31 @@ class ExplainScreen(Dialog[str | None]):
         self.query_one("#explain-verdict", TextBlock).show(
             lambda width: [line for part in head if part for line in part.wrap(width)]
         )
+
+        def draw(sections: Sequence[Section], least: int, width: int) -> list[Content]:
+            lines = [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
+            return lines + [Content("")] * (least - len(lines))
+
         for name in (*_LEFT, *_RIGHT):
             sections = [section for section in report.sections if section.id == name]
             block = self.query_one(f"#explain-{name}", TextBlock)
             block.display = bool(sections)
-            block.show(partial(self._section_lines, sections, _RESERVED.get(name, 0)))
-        changes.at = changes.at if again else 0
-        changes.show_changes([section for section in report.sections if section.id in _CHANGES])
+            block.show(partial(draw, sections, _RESERVED.get(name, 0)))
+        sections = [section for section in report.sections if section.id in _CHANGES]
+        changes.show_changes(sections, changes.at if again else 0)
+        chunk, passages = explained.chunk, explained.passages
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
-            block.show(self._text)
+            block.show(
+                lambda width: (
+                    text_lines(chunk.text, self.ranked, passages, width, self.glyphs)
+                    if chunk is not None
+                    else []
+                )
+            )
         if not again:
             box.scroll_home(animate=False)
             box.focus()
         self.refresh_bindings()
-
-    def _section_lines(self, sections: Sequence[Section], least: int, width: int) -> list[Content]:
-        lines = [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
-        return lines + [Content("")] * (least - len(lines))
-
-    def _text(self, width: int) -> list[Content]:
-        chunk, passages = self.explained.chunk, self.explained.passages
-        if chunk is None:
-            return []
-        return text_lines(chunk.text, self.ranked, passages, width, self.glyphs)
 
     def _show_frame(self) -> None:
         mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.state.pins else ""
@@ -337,27 +338,12 @@ class ExplainScreen(Dialog[str | None]):
         title = Content.assemble(
             (mark, "bold $primary"), "Explain  ", (safe_line(explained.title), "bold"), f"  {where}"
         )
-        apply = "a apply  " if explained.offers_changes else ""
+        changes = {Part.LEAST, Part.WORDS} & (explained.due | set(explained.problems))
+        changes = changes or explained.least or explained.words
+        apply = "a apply  " if changes and not explained.shown else ""
         undo = "u undo  " if self._applied else ""
         pin = "p pin  c compare  " if explained.chunk is not None else ""
         self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
-
-    def _reading_place(self) -> tuple[Widget, int] | None:
-        """Return the section in the middle of the view and its line; `None` at the top."""
-        box = self.box
-        middle = box.content_region.y + box.content_region.height // 2
-        sections = box.query("#explain-columns > Vertical > *").results(Widget)
-        shown = (one for one in sections if one.display and one.region.bottom > middle)
-        section = next(shown, None) if box.scroll_offset.y else None
-        return (section, section.region.y + box.scroll_offset.y) if section is not None else None
-
-    def _keep_place(self) -> None:
-        """Leave the section that is read where it was, whatever grew above it."""
-        if self._reading is not None:
-            section, line = self._reading
-            grown = section.region.y + self.box.scroll_offset.y - line
-            self._reading = section, line + grown
-            self.box.scroll_relative(y=grown, animate=False, force=True)
 
     # --- keys -----------------------------------------------------------------------------------
 

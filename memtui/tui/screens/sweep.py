@@ -294,15 +294,9 @@ class SweepScreen(Screen[Ranking | None]):
         self._show()
 
         def solve(is_cancelled: Callable[[], bool]) -> Sweep:
-            shown = 0
-
-            def progress(part: float) -> None:
-                nonlocal shown
+            def check() -> None:
                 if is_cancelled():
                     raise Cancelled
-                if (percent := round(part * 100)) != shown:
-                    shown = percent
-                    self.call_later(self._show_progress, percent)
 
             return sweep(
                 pool,
@@ -311,7 +305,7 @@ class SweepScreen(Screen[Ranking | None]):
                 list(dict.fromkeys((*ids, *pool.chunks))),
                 now=ranked.trace.now,
                 mode=pool.search_mode,
-                progress=progress,
+                progress=check,
             )
 
         def take(swept: Sweep) -> None:
@@ -339,13 +333,18 @@ class SweepScreen(Screen[Ranking | None]):
         fewest = 1 if subject.is_whole else self.ranking.k
         chart = Chart(subject.axis, max([fewest, *lowest]), lines, self._marks())
         self.query_one(RankChart).show(chart)
-        self.query_one("#sweep-box").border_title = Content.assemble(
+        box, progress = self.query_one("#sweep-box"), "computing…"
+        if self.swept is not None:
+            progress = f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
+            if subject.low == subject.high:
+                progress = f"another {described.name} takes other candidates: a new search"
+        box.border_subtitle = progress
+        box.border_title = Content.assemble(
             "Rank against ",
             (described.title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
-        self._show_progress(0)
         parameters = []
         for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
@@ -363,16 +362,6 @@ class SweepScreen(Screen[Ranking | None]):
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
-
-    def _show_progress(self, percent: int) -> None:
-        """Say how much of the range is computed, or what came of it."""
-        text = f"computing… {percent}%"
-        if self.swept is not None:
-            text = f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
-            if self.subject.low == self.subject.high:
-                name = PARAMETERS[self.parameter].name
-                text = f"another {name} takes other candidates: a new search"
-        self.query_one("#sweep-box").border_subtitle = text
 
     def _marks(self) -> list[Mark]:
         """Return the cursor, the present value and the configured one, in this order."""
