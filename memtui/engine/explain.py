@@ -241,7 +241,7 @@ def _nearest_chunk(
         ranks = [number for name, number in drop.numbers.items() if name.endswith("_rank")]
         return True, min((float(rank) for rank in ranks if rank is not None), default=0.0)
 
-    in_list = [hit.chunk.id for hit in ranked.hits if hit.chunk.id in ids]
+    in_list = [chunk_id for chunk_id in ranked.ranks if chunk_id in ids]
     drops = sorted((drop for drop in ranked.drops if drop.chunk.id in ids), key=fused_rank)
     ordered = [*in_list, *(drop.chunk.id for drop in drops), *(one for one in best if one in ids)]
     nearest = next(iter([*ordered, *ids]), None)
@@ -269,8 +269,8 @@ def inquiry_of(
     steps = tuple(_steps(ranked, file, facts, missing, numbers or {}))
     if facts is None:
         return Inquiry(query, place, None, steps, None)
-    rank = next((hit.rank for hit in ranked.hits if hit.chunk.id == facts.chunk.id), None)
-    return Inquiry(query, place, facts.chunk, steps, rank, facts.terms, facts.places)
+    rank, terms = ranked.ranks.get(facts.chunk.id), facts.terms
+    return Inquiry(query, place, facts.chunk, steps, rank, terms, facts.places)
 
 
 def _steps(

@@ -130,7 +130,7 @@ class WhatIf:
         changed queries cannot be searched as the query was: each would ask a service (`PENDING`),
         or its vector is not to be had (`NOT_REPRODUCIBLE`).
         """
-        if _rank_of(ranked, chunk.id) is not None:
+        if chunk.id in ranked.ranks:
             return WordChanges((), 0)
         reason = self._index.other_queries(ranked.pool)
         if reason is not Reason.OK:
@@ -163,7 +163,7 @@ class WhatIf:
                     for leg, state in answer.pool.states.items()
                     if state.status in _DEGRADED and refused(ranked.pool, leg) is None
                 ]
-                rank = _rank_of(answer, chunk.id)
+                rank = answer.ranks.get(chunk.id)
                 if lost:
                     degraded = lost[0] or degraded
                 elif rank is not None:
@@ -180,10 +180,6 @@ class WhatIf:
         # The fewest words first, then the best rank.
         changes.sort(key=lambda one: (len(one.added) + len(one.removed), one.rank_after))
         return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
-
-
-def _rank_of(answer: Ranked, chunk_id: str) -> int | None:
-    return next((hit.rank for hit in answer.hits if hit.chunk.id == chunk_id), None)
 
 
 def _deep_pool(
@@ -233,7 +229,7 @@ def _nearest(
         if progress is not None:
             progress(parameter)
         answer = ask(changed)
-        new, place = value, _rank_of(answer, chunk_id)
+        new, place = value, answer.ranks.get(chunk_id)
         if place is None and is_k and changed.candidates >= ranking.max_candidates:
             # A larger k takes no more candidates than these.
             if chunk_id not in answer.pool.chunks:

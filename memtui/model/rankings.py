@@ -327,3 +327,8 @@ class Ranked(Struct, frozen=True):
     drops: Sequence[Drop]
     trace: Trace
     elapsed_ms: float = 0.0
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The 1-based rank of each chunk of the list, best first."""
+        return {hit.chunk.id: hit.rank for hit in self.hits}

@@ -43,8 +43,7 @@ class Difference(Struct, frozen=True):
 
 def difference(first: Ranked | None, second: Ranked | None) -> Difference:
     """Compare two result lists chunk by chunk; one that is not there is empty."""
-    before = {hit.chunk.id: hit.rank for hit in first.hits} if first is not None else {}
-    after = {hit.chunk.id: hit.rank for hit in second.hits} if second is not None else {}
+    before, after = (ranked.ranks if ranked is not None else {} for ranked in (first, second))
     pairs = [
         Pair(one, before.get(one), rank, before.get(one, rank) - rank)
         for one, rank in after.items()
@@ -88,8 +87,7 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
         if (stage := getattr(ranking, name)).enabled:
             changed = replace(ranking, **{name: replace(stage, enabled=False)})
             other = rank(ranked.pool, changed, now=ranked.trace.now)
-            ranks = (hit.rank for hit in other.hits if hit.chunk.id == chunk_id)
-            without[name] = next(ranks, None)
+            without[name] = other.ranks.get(chunk_id)
     stage, similar = stage_score(scored, Stage.MMR), None
     twin_id = stage.numbers.get("similar_to") if stage else None
     if stage is not None and isinstance(twin_id, str):
@@ -103,12 +101,9 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
     """Return the hit or the near miss of a chunk; raises `KeyError` for one outside the pool."""
-    for hit in ranked.hits:
-        if hit.chunk.id == chunk_id:
-            return hit
-    for drop in ranked.drops:
-        if drop.chunk.id == chunk_id:
-            return drop
+    for scored in (*ranked.hits, *ranked.drops):
+        if scored.chunk.id == chunk_id:
+            return scored
     raise KeyError(chunk_id)
 
 

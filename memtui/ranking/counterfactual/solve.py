@@ -115,7 +115,7 @@ class Problem:
     def rank_with(self, parameter: Parameter, value: Value) -> int | None:
         """Return the rank of the chunk in the changed list, by the ranking itself."""
         ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
-        return next((hit.rank for hit in ranked.hits if hit.chunk.id == self.chunk_id), None)
+        return ranked.ranks.get(self.chunk_id)
 
     def needs_search(self, ranking: Ranking) -> bool:
         """Return whether a ranking takes candidates that the pool does not hold."""
@@ -307,7 +307,7 @@ def least_changes(
     if chunk_id not in pool.chunks:
         raise KeyError(chunk_id)
     problem = Problem(pool, ranking, now, mode, chunk_id)
-    if any(hit.chunk.id == chunk_id for hit in rank(pool, problem.ranking, now=now).hits):
+    if chunk_id in rank(pool, problem.ranking, now=now).ranks:
         return Counterfactuals()
     solved: dict[Parameter, list[Change] | NoChangeReason] = {}
     for parameter in sorted(parameters, key=lambda one: _SLOW.index(one) if one in _SLOW else -1):

@@ -76,7 +76,7 @@ class Side(Struct, frozen=True):
     @property
     def ids(self) -> list[str]:
         """The chunks of its list."""
-        return [hit.chunk.id for hit in self.ranked.hits] if self.ranked is not None else []
+        return list(self.ranked.ranks) if self.ranked is not None else []
 
 
 class CompareScreen(Screen[str | None]):

@@ -422,8 +422,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     def _order_lines(self, order: Ranked, width: int) -> list[Content]:
         """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
-        before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
-        ranks = {hit.chunk.id: hit.rank for hit in order.hits}
+        before, ranks = self.ranked.ranks, order.ranks
         lines = []
         for chunk_id in dict.fromkeys((*ranks, *self.traced)):
             chunk, rank_ = order.pool.chunks[chunk_id], ranks.get(chunk_id)
