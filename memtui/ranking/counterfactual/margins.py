@@ -233,13 +233,11 @@ def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve]) 
     if shown.filling.any():
         margins += order_margins(state, state.order, len(state.order))
     rows: list[int] = []
-
-    def is_enough(chosen: Sequence[int]) -> bool:
-        return len(rows) + len(chosen) >= k
-
     for group in mmr_groups(state, kept_rows):
-        if not is_enough(()):
-            rows += diversified(state, group, margins, is_enough)
+        if (free := k - len(rows)) > 0:
+            rows += diversified(
+                state, group, margins, lambda chosen, free=free: len(chosen) >= free
+            )
     return rows
 
 

@@ -418,7 +418,6 @@ def identity(state: State) -> State:
     columns, content = state.columns, state.exact
     named = columns.tier > 0
     decays = state.ranking.decay.enabled
-    values, slope, bend = content.copy(), state.curve.slope.copy(), state.curve.bend.copy()
     if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
         replaced = named if decays else np.zeros_like(named)
         backed = np.where(columns.body, content, 0.0)
@@ -427,23 +426,19 @@ def identity(state: State) -> State:
         backed = content
     if not replaced.any():
         return state
-    for index in np.flatnonzero(replaced):
-        part = float(backed[index])
-        moves = 0.0
-        if not named[index]:
-            values[index] = columns.lexical[index]
-        elif decays:
-            values[index] = stages.tie_score(part)
-            moves = 0.5 if 0 < part < 1 else 0.0
-        else:
-            values[index] = part if part > 0 else 1.0
-            moves = 1.0 if part > 0 else 0.0
-        slope[index] *= moves
-        bend[index] *= moves
+    if decays:
+        own = np.array([stages.tie_score(float(part)) for part in backed])
+        share = np.where((backed > 0) & (backed < 1), 0.5, 0.0)
+    else:
+        own = np.where(backed > 0, backed, 1.0)
+        share = (backed > 0).astype(np.float64)
+    values = np.where(replaced, np.where(named, own, columns.lexical), content)
+    moves = np.where(replaced, np.where(named, share, 0.0), 1.0)
     sided = np.flatnonzero(named | (columns.lexical != 0))
     state.margins.append(state.curve[sided].sided())
     state.margins.append(state.curve[sided].minus(constant(1.0)).sided())
-    return state.scored(values, Curve(values, slope, bend))
+    curve = Curve(values, state.curve.slope * moves, state.curve.bend * moves)
+    return state.scored(values, curve)
 
 
 def decayed(state: State) -> State:
