@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 CONFIGURED, CURRENT = "configured", "current"
+_SETTING_LINES = 2
 _MOST_LINES = 3
 """Lines of a row where there is room."""
 NAMES = ("A", "B")
@@ -225,13 +226,23 @@ class CompareScreen(Screen[str | None]):
             elif one.name != "profile":
                 change = f"{first}{self.glyphs.arrow}", (second, "bold")
                 words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
-        named = Content("   ").join(words) or Content.styled("the same parameters", fmt.MUTED)
-        line, *others = named.wrap(width)
-        return [
-            *(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes),
-            line,
-            *([fmt.fit(Content(" ").join(others), width)] if others else []),
-        ]
+        words = words or [Content.styled("the same parameters", fmt.MUTED)]
+        lines = [Content("")]
+        for number, word in enumerate(words):
+            # What has no room in two lines is counted.
+            rest = f"  +{len(words) - number} more"
+            is_last = len(lines) == _SETTING_LINES
+            room = width - (len(rest) if is_last and number < len(words) - 1 else 0)
+            longer = Content.assemble(lines[-1], "   " if lines[-1] else "", word)
+            if longer.cell_length <= room:
+                lines[-1] = longer
+            elif is_last:
+                lines[-1] += Content.styled(rest, fmt.MUTED)
+                break
+            else:
+                lines.append(word)
+        notes_drawn = (fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes)
+        return [*notes_drawn, *lines[:-1], fmt.fit(lines[-1], width)]
 
     def _heads(self, width: int) -> list[Content]:
         """Draw name, profile and state of the sides over their columns, the active one reversed."""
