@@ -89,8 +89,7 @@ def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(folder))
     for kind in ("CONFIG", "STATE", "DATA"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
-    for name, registration in READ_ONCE.items():
-        monkeypatch.setitem(REGISTRATIONS, name, registration)
+    monkeypatch.setattr("memtui.embedding.packaged.REGISTRATIONS", READ_ONCE)
     (folder / "here").mkdir()
     monkeypatch.chdir(folder / "here")
     return folder
@@ -127,7 +126,7 @@ READ_ONCE = {
     name: replace(registration, create=functools.partial(_read_once, name))
     for name, registration in REGISTRATIONS.items()
 }
-"""The models in packages; their files, which are the same for every call, are read once, and stay open."""
+"""The models in packages, which stay open: their files are read once for all calls."""
 
 
 def _as_of_a_process() -> io.TextIOWrapper:
@@ -149,8 +148,7 @@ def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        for name, registration in READ_ONCE.items():
-            patch.setitem(REGISTRATIONS, name, registration)
+        patch.setattr("memtui.embedding.packaged.REGISTRATIONS", READ_ONCE)
         patch.setattr("sys.stdin", nothing)
         patch.chdir(folder)
         yield
