@@ -269,9 +269,8 @@ class TextsRefused(ProviderError):
     `made` and `refused` hold the vector, or the failure, of each text by its place in the call.
     """
 
-    def __init__(
-        self, made: Mapping[int, Vector], refused: Mapping[int, ProviderError], first: ProviderError
-    ) -> None:
+    def __init__(self, made: Mapping[int, Vector], refused: Mapping[int, ProviderError]) -> None:
+        first = refused[min(refused)]
         super().__init__(first.message, hint=first.hint, failure=first.failure)
         self.made = made
         self.refused = refused
@@ -319,7 +318,7 @@ def bisect_rejected(
                 halve(half, again)
 
     halve(range(len(texts)), error)
-    return TextsRefused(made, refused, refused[min(refused)])
+    return TextsRefused(made, refused)
 
 
 # --- how much text one input and one request hold, in UTF-8 bytes ---------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -46,14 +47,6 @@ class Registration(Struct, frozen=True):
     """The host that `create` would send text to, empty where it stays in this program or the
     settings do not tell, and whether text leaves this machine; asks nothing."""
 
-    def works(self, choice: EmbeddingSettings) -> bool:
-        """Return whether everything that it needs is here, as far as `check` tells."""
-        try:
-            self.check(choice)
-        except (ProviderError, SettingsError):
-            return False
-        return True
-
 
 registered: dict[str, Registration] = {}
 """Providers by name that are known besides, and that stand in for others of the same name."""
@@ -94,7 +87,8 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
     candidates = ["gguf"] if choice.model_path else []
     candidates += AUTO_REMOTE if choice.allow_remote else ()
     for registration in map(registration_of, candidates):
-        if registration.works(choice):
+        with suppress(ProviderError, SettingsError):
+            registration.check(choice)
             return registration
     return registration_of(EMBEDDED_DEFAULT)
 

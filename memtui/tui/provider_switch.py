@@ -88,9 +88,9 @@ class ProviderSwitch:
             from memtui.tui.screens.providers import worth_asking
 
             folder = StateFolder(options.state_dir)
-            if folder.read_json(ASKED) is not None or not worth_asking(
-                engine.providers.available()
-            ):
+            if folder.read_json(ASKED) is not None:
+                return False
+            if not worth_asking(engine.providers.available()):
                 return False
             # A state folder that cannot be written would ask for ever: no question then.
             folder.write_json(ASKED, {"asked": True})

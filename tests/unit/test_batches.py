@@ -268,8 +268,9 @@ def test_a_batch_that_the_service_forgot_is_forgotten(tmp_path: Path) -> None:
     with bench("openai", tmp_path) as here:
         here.server.fail("poll", *[Answer(b"", 404)] * 2)
         assert here.run(texts_of(2)).done == 2, "a new batch is not seen at once"
-        here.server.fail("poll", *[Answer(b"", 404)] * 3)
-        assert "knows the batch no more" in here.run(texts_of(3)).note
+        for step in ("poll", "download"):
+            here.server.fail(step, *[Answer(b"", 404)] * 3)
+            assert "knows the batch no more" in here.run(texts_of(3)).note
     assert not (tmp_path / "batches.json").exists()
 
 

