@@ -47,7 +47,6 @@ from memtui.tui.screens.sessions.turn_view import (
     chunk_edges,
     chunk_of,
     display_text,
-    local_time,
     turn_of,
     turn_with_words,
     wrap,
@@ -316,11 +315,6 @@ def test_every_state_has_a_badge() -> None:
     assert all(words.badge(replace(LISTINGS[0], state=reason)) for reason in others)
 
 
-@pytest.mark.parametrize("hostile", [10**18, -1, 0, 2**63])
-def test_times_that_no_calendar_has_are_left_out(hostile: int) -> None:
-    assert local_time([replace(TURNS[0], timestamp_ms=hostile)], 0) == ""
-
-
 @pytest.mark.parametrize("when", [datetime.max, datetime.min])
 @pytest.mark.parametrize("zone", ["UTC+12", "UTC-12"])
 def test_the_ends_of_the_calendar_are_a_day(
@@ -487,13 +481,11 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.shows("sources = [")
         assert config.read_text() == MINE, "nothing is written before it is agreed to"
         await talks.press("enter")
-        listings = talks.screen.conversations.listings
         await until(talks.run.pilot, lambda: 'sources = ["openclaw", "cl' in config.read_text())
         await until(talks.run.pilot, lambda: talks.run.app.screen is talks.screen)
         await until(
             talks.run.pilot, lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks)
         )
-        assert listings
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(
