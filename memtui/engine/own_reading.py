@@ -73,7 +73,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
-from memtui.text.redact import redact, redact_spoken
+from memtui.text.redact import redact
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
@@ -178,9 +178,8 @@ class OwnReading(Reading):
             # Parts of one chunk have its lines; pieces of one long line overlap: no parts.
             earlier = parts.get(place, "") if chunk.start_line < chunk.end_line else ""
             parts[place] = earlier + chunk.text
-        shown = redact_spoken if row.source == SESSIONS else str
         for (start, _), text in parts.items():
-            lines.update(enumerate(shown(text).split("\n"), start=start))
+            lines.update(enumerate(text.split("\n"), start=start))
         last = max(lines, default=0)
         return row.hash, "\n".join(lines.get(number, "") for number in range(1, last + 1))
 

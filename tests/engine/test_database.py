@@ -269,6 +269,13 @@ def test_a_commit_makes_a_generation_live(folder: IndexFolder) -> None:
     connection = open_database(folder.path(1), readonly=True)
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     connection.close()
+    live = LiveIndex(folder)
+    live.connection()
+    # The file of the first is still there.
+    folder.commit(build(folder, 2))
+    live.connection()
+    assert live.generation == 2
+    live.close()
 
 
 @pytest.mark.parametrize("fault", ["damaged", "stopped"])
