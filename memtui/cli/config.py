@@ -68,8 +68,8 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     chosen: set[str] = set()
     for name in keys:
         inside = [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")]
-        if not inside and name not in known_keys() | tables():
-            near = nearest(name, known_keys() | tables())
+        if not inside and name not in {*known_keys(), *tables()}:
+            near = nearest(name, {*known_keys(), *tables()})
             hint = f"did you mean {near}?" if near else EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
         chosen.update(inside)

@@ -37,9 +37,10 @@ LOCAL_PROVIDERS: Final = frozenset(
 
 
 @cache
-def known_keys() -> frozenset[str]:
-    """Return every key that may be set, bindings included."""
-    return frozenset(leaves()) | {f"{KEYMAP}.{id_}" for id_ in ACTION_IDS}
+def known_keys() -> Mapping[str, Leaf]:
+    """Return every key that may be set outside of `[profiles]`, bindings included."""
+    bindings = [f"{KEYMAP}.{id_}" for id_ in ACTION_IDS]
+    return {**leaves(), **{key: Leaf(key, "", str, "") for key in bindings}}
 
 
 @cache
@@ -47,11 +48,6 @@ def tables() -> frozenset[str]:
     """Return the dotted names of the tables."""
     parts = [key.split(".") for key in known_keys()]
     return frozenset(".".join(one[:n]) for one in parts for n in range(1, len(one))) | {PROFILES}
-
-
-def leaf_of(key: str) -> Leaf | None:
-    """Return the leaf of a key outside of `[profiles]`; `None` where no value belongs."""
-    return leaves().get(key) or (Leaf(key, "", str, "") if key in known_keys() else None)
 
 
 def key_of(path: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,6 @@ from memtui.settings.files import (
 from memtui.settings.keys import (
     key_of,
     known_keys,
-    leaf_of,
     name_problem,
     nearest,
     nearest_profile,
@@ -124,6 +123,8 @@ class Given(NamedTuple):
 
 Layer: TypeAlias = Mapping[str, Given]
 """What one source gave, checked, by dotted key; keys of profiles are named by `profile_key`."""
+Row: TypeAlias = tuple[str, Leaf, Given]
+"""A value that a source gave for a key, not checked yet."""
 
 
 def values_in(layer: Layer) -> dict[str, Any]:
@@ -133,10 +134,9 @@ def values_in(layer: Layer) -> dict[str, Any]:
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     """Return the values of a file; unknown keys and wrong values are problems and left out."""
-    problems: list[Problem] = []
-    rows: list[tuple[str, Leaf, Given]] = []
+    hints = iter(range(MOST_HINTS))
 
-    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    def rows_in(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Row | Problem]:
         """Read a table; one below a profile has the keys of `[ranking]`."""
         in_profile = path[:1] == (PROFILES,)
         for name, value in table.items():
@@ -144,66 +144,63 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             key, place = key_of(here), file.place(here)
             setting = ".".join((RANKING, *here[2:]) if in_profile else here)
             is_start = in_profile and setting == f"{RANKING}.profile"
-            if leaf := _PROFILE_START if is_start else leaf_of(setting):
-                rows.append((key, leaf, Given(source, place, value)))
+            if leaf := _PROFILE_START if is_start else known_keys().get(setting):
+                yield key, leaf, Given(source, place, value)
             elif setting not in tables():
                 near = None
-                if len(problems) < MOST_HINTS:
-                    names = known_keys() | tables()
+                if next(hints, None) is not None:
+                    names = {*known_keys(), *tables()}
                     if in_profile:
-                        names = frozenset(one for one in names if one.startswith(RANKING))
+                        names = {one for one in names if one.startswith(RANKING)}
                     near = nearest(setting, names)
                 if near and in_profile:
                     near = near.replace(RANKING, key_of(here[:2]), 1)
                 hint = f"did you mean {near}?" if near else EVERY_KEY
                 hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
-                shown = masked_text(key)
-                problems.append(Problem(ProblemCode.UNKNOWN_KEY, place, shown, "no such key", hint))
+                yield Problem(ProblemCode.UNKNOWN_KEY, place, masked_text(key), "no such key", hint)
             else:
                 is_profile = path == (PROFILES,)
                 why = name_problem(name) if is_profile else ""
                 why = why if isinstance(value, dict) else f"must be a table [{key}]"
                 if why:
-                    problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, why))
+                    yield Problem(ProblemCode.WRONG_VALUE, place, key, why)
                     continue
                 if is_profile:
                     # A table without any key is a profile, too.
                     start = Given(source, place, _PROFILE_START.default)
-                    rows.append((profile_key(name), _PROFILE_START, start))
-                walk(value, here)
+                    yield profile_key(name), _PROFILE_START, start
+                yield from rows_in(value, here)
 
-    walk(file.table, ())
-    layer, wrong_values = _checked(rows, strict=True)
-    return layer, [*problems, *wrong_values]
+    return _checked(rows_in(file.table, ()), strict=True)
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
     """Return the values of `MEMTUI_*` variables; `__` goes one table down, empty sets nothing."""
-    problems: list[Problem] = []
-    rows: list[tuple[str, Leaf, Given]] = []
-    for variable in sorted(env):
-        text, place = env[variable], f"${variable}"
-        if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
-            continue
-        key = variable.removeprefix(ENV_PREFIX).lower().replace("__", ".")
-        leaf = leaf_of(key)
-        if leaf is None:
-            near = nearest(key, known_keys())
-            hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
-            problems.append(Problem(ProblemCode.UNKNOWN_KEY, place, "", "no such setting", hint))
-            continue
-        value: Any = text
-        if leaf.is_list:
-            value = [part.strip() for part in text.split(",") if part.strip()]
-            try:
-                value = json.loads(text) if text.lstrip().startswith("[") else value
-            except (ValueError, RecursionError):
-                message = "must be a JSON array or words separated by commas"
-                problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
+
+    def rows() -> Iterator[Row | Problem]:
+        for variable, text in sorted(env.items()):
+            place, key = f"${variable}", variable.removeprefix(ENV_PREFIX)
+            if key == variable or variable in RESERVED_VARIABLES or not text:
                 continue
-        rows.append((key, leaf, Given(Source.ENVIRONMENT, place, value)))
-    layer, wrong_values = _checked(rows)
-    return layer, [*problems, *wrong_values]
+            key = key.lower().replace("__", ".")
+            value: Any = text
+            leaf = known_keys().get(key)
+            if leaf is None:
+                near = nearest(key, known_keys())
+                hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
+                yield Problem(ProblemCode.UNKNOWN_KEY, place, "", "no such setting", hint)
+                continue
+            if leaf.is_list:
+                value = [part.strip() for part in text.split(",") if part.strip()]
+                try:
+                    value = json.loads(text) if text.lstrip().startswith("[") else value
+                except (ValueError, RecursionError):
+                    message = "must be a JSON array or words separated by commas"
+                    yield Problem(ProblemCode.WRONG_VALUE, place, key, message)
+                    continue
+            yield key, leaf, Given(Source.ENVIRONMENT, place, value)
+
+    return _checked(rows())
 
 
 def variable_of(key: str) -> str:
@@ -213,25 +210,24 @@ def variable_of(key: str) -> str:
 
 def option_layer(options: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
     """Return the values of options by dotted key; a `Given` names its option."""
-    rows = []
-    for key, value in options.items():
-        leaf = leaf_of(key)
-        assert leaf is not None
-        given = value if isinstance(value, Given) else Given(Source.FLAG, "", value)
-        rows.append((key, leaf, given))
-    return _checked(rows)
+    return _checked(
+        (key, known_keys()[key], one if isinstance(one, Given) else Given(Source.FLAG, "", one))
+        for key, one in options.items()
+    )
 
 
-def _checked(
-    rows: Sequence[tuple[str, Leaf, Given]], *, strict: bool = False
-) -> tuple[Layer, list[Problem]]:
+def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[Layer, list[Problem]]:
     """Check the values of a layer one by one, so that each problem names its key.
 
     Without `strict` texts may stand for numbers. The last row of a key counts.
     """
     problems: list[Problem] = []
     layer: dict[str, Given] = {}
-    for key, leaf, given in {row[0]: row for row in rows}.values():
+    for row in rows:
+        if isinstance(row, Problem):
+            problems.append(row)
+            continue
+        key, leaf, given = row
         value = given.value
         try:
             if isinstance(value, str):
@@ -239,15 +235,19 @@ def _checked(
                 value.encode()
                 if not strict:
                     value = value.strip()
-                    is_switch = bool in leaf.parts()
+                    is_switch = bool in leaf.parts
                     value = _SWITCHES.get(value.lower(), value) if is_switch else value
             # An empty text unsets what need not be set.
-            is_unset = given.value == "" and type(None) in leaf.parts()
+            is_unset = given.value == "" and type(None) in leaf.parts
             value = None if is_unset else convert(value, leaf.type, strict=strict)
+            layer[key] = given._replace(value=value)
         except (ValueError, RecursionError) as error:
             message, hint = f"must {leaf.rule}", ""
             shown = shown_value(leaf.key, given.value)
             shown = repr(shown) if isinstance(shown, str | int | float) else type(shown).__name__
+            if leaf is _PROFILE_START:
+                # The profile is there, whatever it starts from.
+                layer[key] = given._replace(value=leaf.default)
             if leaf is _PROFILE_START and isinstance(given.value, str):
                 message = f"no built-in profile {given.value[:80]!r}: "
                 message += "own profiles do not start from one another"
@@ -263,11 +263,6 @@ def _checked(
                 # Whoever gives no name of a variable may have given the key itself.
                 message += f", not {shown[:80]}"
             problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
-            if leaf is _PROFILE_START:
-                # The profile is there, whatever it starts from.
-                layer[key] = given._replace(value=leaf.default)
-        else:
-            layer[key] = given._replace(value=value)
     return layer, problems
 
 
@@ -345,38 +340,30 @@ class SettingsFiles(Struct, frozen=True):
     def read(self) -> Loaded:
         """Do the same without raising for what files hold: what cannot be used is left out."""
         problems: list[Problem] = []
-        user_file, user = user_config_file(self.env), None
-        try:
-            user = read_config(user_file)
-            if user is None and self.env.get(CONFIG_VARIABLE):
-                place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
-                problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
-        except SettingsProblems as error:
-            problems += error.problems
+        user_file = user_config_file(self.env)
+        user = _read(user_file, (), problems)
+        if user is None and not problems and self.env.get(CONFIG_VARIABLE):
+            place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
+            problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
         project = project_file(self.root, problems)
-        layers: dict[Source, Layer] = {}
-        for source, (layer, wrong) in {
+        read = {
             Source.FLAG: option_layer(self.flags),
             Source.ENVIRONMENT: environment_layer(self.env),
             Source.PROJECT: file_layer(Source.PROJECT, project or ConfigFile(Path())),
             Source.USER: file_layer(Source.USER, user or ConfigFile(Path())),
-        }.items():
-            layers[source] = layer
-            problems += wrong
-            if source is not Source.PROJECT or project is None:
-                continue
-            if is_trusted(project, self.state or StateFolder()):
-                continue
+        }
+        problems += [problem for _, wrong in read.values() for problem in wrong]
+        layers = {source: layer for source, (layer, _) in read.items()}
+        if project is not None and not is_trusted(project, self.state or StateFolder()):
+            layer = layers[Source.PROJECT]
             withheld = protected_keys(values_in(layer))
+            layers[Source.PROJECT] = {key: layer[key] for key in layer if key not in withheld}
             message = "ignored: a project file may not set it until you trust the file"
             code, hint = ProblemCode.PROTECTED, "memtui trust"
-            for key in withheld:
-                problems.append(Problem(code, layer[key].place, key, message, hint))
-            layers[source] = {key: one for key, one in layer.items() if key not in withheld}
+            problems += [Problem(code, layer[key].place, key, message, hint) for key in withheld]
         settings, contradictions = merge(layers)
-        return Loaded(
-            settings, layers, (*problems, *contradictions), user_file, user, project, self.root
-        )
+        every = (*problems, *contradictions)
+        return Loaded(settings, layers, every, user_file, user, project, self.root)
 
 
 def load_settings(
@@ -392,18 +379,21 @@ def load_settings(
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
     """Read the workspace's own configuration: `.memtui.toml`, else that of its pyproject.toml."""
-    files = []
-    for name, prefix in ((PROJECT_FILE, ()), (PROJECT_TABLE_FILE, ("tool", "memtui"))):
-        try:
-            file = None if root is None else read_config(root / name, prefix)
-        except SettingsProblems as error:
-            problems += error.problems
-        else:
-            files += [] if file is None else [file]
+    places = {PROJECT_FILE: (), PROJECT_TABLE_FILE: ("tool", "memtui")} if root else {}
+    read = [_read(Path(root or "", name), prefix, problems) for name, prefix in places.items()]
+    files = [file for file in read if file is not None]
     if len(files) > 1:
         place, message = str(files[1].path), f"not read, because {PROJECT_FILE} is there too"
         problems.append(Problem(ProblemCode.SHADOWED_FILE, place, "tool.memtui", message))
     return files[0] if files else None
+
+
+def _read(path: Path, prefix: tuple[str, ...], problems: list[Problem]) -> ConfigFile | None:
+    try:
+        return read_config(path, prefix)
+    except SettingsProblems as error:
+        problems += error.problems
+        return None
 
 
 def in_force(layers: Mapping[Source, Layer]) -> Layer:
@@ -411,40 +401,33 @@ def in_force(layers: Mapping[Source, Layer]) -> Layer:
     merged: dict[str, Given] = {}
     for layer in reversed([*layers.values()]):
         anew = {path_of(key)[:2] for key in layer if key.startswith(f"{PROFILES}.")}
-        if anew:
-            merged = {key: one for key, one in merged.items() if path_of(key)[:2] not in anew}
-        merged |= layer
+        merged = {key: merged[key] for key in merged if path_of(key)[:2] not in anew} | {**layer}
     return merged
 
 
 def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     """Return the settings of layers, strongest first, and where they contradict one another."""
     settings = convert(nested(values_in(in_force(layers))), Settings)
-    problems: list[Problem] = []
-
-    def contradict(keys: Sequence[str], message: str) -> None:
-        """Tell of a contradiction at the strongest of the keys that are part of it."""
-        given = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
-        place, key = next(given, ("", keys[0]))
-        problems.append(Problem(ProblemCode.CONTRADICTION, place, key, message))
-
+    contradictions: dict[tuple[str, ...], str] = {}
     tokens, overlap = settings.chunking.tokens, settings.chunking.overlap
     if overlap >= tokens:
         message = f"chunking.overlap ({overlap}) must be below tokens ({tokens})"
-        contradict(("chunking.overlap", "chunking.tokens"), message)
+        contradictions["chunking.overlap", "chunking.tokens"] = message
     rankings = {RANKING: settings.ranking} | {
         key_of((PROFILES, name)): profile for name, profile in settings.profiles.items()
     }
     for table, ranking in rankings.items():
         if (ranking.vector_weight, ranking.keyword_weight) == (0.0, 0.0):
             both = (f"{table}.vector_weight", f"{table}.keyword_weight")
-            contradict(both, "vector_weight and keyword_weight must not both be 0")
-    key = f"{RANKING}.profile"
-    names = (*BUILT_IN, *settings.profiles)
-    for layer in layers.values():
-        if key in layer and layer[key].value not in names:
-            name = layer[key].value
+            contradictions[both] = "vector_weight and keyword_weight must not both be 0"
+    problems: list[Problem] = []
+    for keys, message in contradictions.items():
+        # It is told of the strongest of the keys.
+        given = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
+        problems.append(Problem(ProblemCode.CONTRADICTION, *next(given), message))
+    key, names = f"{RANKING}.profile", (*BUILT_IN, *settings.profiles)
+    for _, place, name in [layer[key] for layer in layers.values() if key in layer]:
+        if name not in names:
             message, hint = f"no such profile: {shown_name(name)}", nearest_profile(name, names)
-            code = ProblemCode.WRONG_VALUE
-            problems.append(Problem(code, layer[key].place, key, message, hint))
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message, hint))
     return settings, problems

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import fields, replace
 
-from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -272,12 +271,9 @@ class Settings(Table, frozen=True):
     def base_ranking(self) -> Ranking:
         """The ranking of `ranking.profile`, which the other keys of `[ranking]` change.
 
-        Raises `SettingsError` for a name that is not known; loading has refused those.
+        Raises `KeyError` for a name that is not known; loading has refused those.
         """
-        rankings = self.named_rankings()
-        if self.ranking.profile not in rankings:
-            raise SettingsError(f"no such profile: {self.ranking.profile}")
-        return rankings[self.ranking.profile]
+        return self.named_rankings()[self.ranking.profile]
 
     def configured_ranking(self) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""
@@ -304,23 +300,24 @@ class Leaf(Struct, frozen=True):
     type: Any
     default: Any
 
-    def parts(self) -> Iterator[Any]:
-        """Yield the annotation and everything that it is made of, but for single words."""
+    @property
+    def parts(self) -> list[Any]:
+        """The annotation and everything that it is made of, but for single words."""
         annotations = [self.type]
         for annotation in annotations:
             if get_origin(annotation) is not Literal:
                 annotations += get_args(annotation)
-        return iter(annotations)
+        return annotations
 
     @property
     def metas(self) -> list[Meta]:
         """The ranges and patterns of its values."""
-        return [part for part in self.parts() if isinstance(part, Meta)]
+        return [part for part in self.parts if isinstance(part, Meta)]
 
     @property
     def is_list(self) -> bool:
         """Whether it takes several values."""
-        return any(get_origin(part) is tuple for part in self.parts())
+        return any(get_origin(part) is tuple for part in self.parts)
 
     @property
     def rule(self) -> str:
@@ -330,9 +327,8 @@ class Leaf(Struct, frozen=True):
             return meta.description
         bounds = {name: getattr(meta, name) for name in _BOUNDS}
         limits = "".join(_BOUNDS[name](one) for name, one in bounds.items() if one is not None)
-        parts = [*self.parts()]
-        words = [f"{name}{limits}" for kind, name in _KINDS.items() if kind in parts]
-        for part in parts:
+        words = [f"{name}{limits}" for kind, name in _KINDS.items() if kind in self.parts]
+        for part in self.parts:
             choices = get_args(part) if get_origin(part) is Literal else ()
             choices = tuple(part) if isinstance(part, EnumMeta) else choices
             words += [f"{'' if words else 'one of '}{', '.join(choices)}"] if choices else []
