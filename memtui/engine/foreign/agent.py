@@ -111,13 +111,10 @@ class AgentFacts(Struct, frozen=True):
     """An index, its release, and how its agent searches it."""
 
     target: ForeignTarget
-    generation: IndexGeneration
     profile: str
     because: str
     """Why it is that profile, as a phrase."""
     identity: Identity
-    app_version: str | None
-    """Of the program that wrote the database, where that says so."""
     search: MemorySearchConfig | None
     """The configuration as the release acts on it."""
     mode: SearchMode
@@ -153,9 +150,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
         mode = SearchMode.HYBRID
     sources = identity.sources or (search.sources if search is not None else None)
     scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
-    return AgentFacts(
-        target, layout.generation, name, because, identity, app_version, search, mode, scope
-    )
+    return AgentFacts(target, name, because, identity, search, mode, scope)
 
 
 # --- searching --------------------------------------------------------------------------------
@@ -186,9 +181,9 @@ class AgentLegs(Legs):
         env: Mapping[str, str],
     ) -> None:
         """`given` are vectors of queries from a file; `env` has the keys of providers."""
-        self._database = database
-        self._facts = facts
-        self._release = release_named(facts.profile)
+        self.database = database
+        self.facts = facts
+        self.release = release_named(facts.profile)
         target = facts.target
         config, agent = target.config, target.agent or DEFAULT_AGENT
         self.query_vectors = QueryVectors(
@@ -211,7 +206,7 @@ class AgentLegs(Legs):
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], early: Partial | None
     ) -> CandidatePool:
-        facts = self._facts
+        facts = self.facts
         text, filters = split_filters(request.text)
         ranking, typing = for_mode(request.ranking, facts.mode), request.typing
         search = Search(request.text, text, ranking, facts.mode, facts.scope, typing, filters)
@@ -221,7 +216,7 @@ class AgentLegs(Legs):
             self.answered.set()
 
     def interrupt(self) -> None:
-        self._database.interrupt()
+        self.database.interrupt()
 
     def search(
         self, search: Search, cancelled: Callable[[], bool], early: Partial | None = None
@@ -230,7 +225,7 @@ class AgentLegs(Legs):
         started = perf_counter()
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
-            answer = self._database.read(lambda opened: self._pool(opened, search, vector))
+            answer = self.database.read(lambda opened: self._pool(opened, search, vector))
             elapsed = _ms_since(started)
             return replace(answer, query=search.query, elapsed_ms=elapsed, typing=search.typing)
 
@@ -251,7 +246,7 @@ class AgentLegs(Legs):
 
     def file_time(self, source: str, path: str) -> int:
         """Return the time of a file of the workspace; sessions do not lie there."""
-        workspace = self._facts.target.workspace
+        workspace = self.facts.target.workspace
         try:
             return (workspace / path).stat().st_mtime_ns if workspace is not None else 0
         except (OSError, ValueError):
@@ -285,7 +280,7 @@ class AgentLegs(Legs):
         chunks = read_chunks(opened.connection, layout, ids)
 
         def file_time(source: str, path: str) -> int:
-            if source == "sessions" and self._release.has_paths:
+            if source == "sessions" and self.release.has_paths:
                 # From 2026.8 on, a session has the time at which it was indexed.
                 return rows.time_of(opened, path, source)
             return self.file_time(source, path)
@@ -298,7 +293,7 @@ class AgentLegs(Legs):
             states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
             limit=search.ranking.candidates,
             search_mode=mode,
-            names_files=self._release.has_paths,
+            names_files=self.release.has_paths,
             tokenizer=layout.tokenizer,
         )
 
@@ -310,7 +305,7 @@ class AgentLegs(Legs):
             detail = "the index has no full-text table"
             return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
         limit, mapping = ranking.candidates, ranking.keyword_mapping
-        leg = OpenClawKeywordLeg(opened.connection, layout, self._release, scope, limit, mapping)
+        leg = OpenClawKeywordLeg(opened.connection, layout, self.release, scope, limit, mapping)
         try:
             answer = leg.search(search.text)
         except DatabaseError as error:
@@ -367,7 +362,7 @@ class AgentLegs(Legs):
             answer = nearest_chunks(
                 opened.connection,
                 opened.layout,
-                self._release,
+                self.release,
                 vector.values,
                 search.ranking.candidates,
                 scope,
@@ -406,15 +401,12 @@ class StoredVectors:
     """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
-        self._stamp: Stamp | None = None
-        self._batches: list[VectorBatch] | None = None
+        self._loaded: tuple[Stamp, list[VectorBatch]] | None = None
 
     def are_loaded(self, opened: Opened) -> bool:
         """Return whether the vectors are in memory as they are in the index now."""
         stamp = opened.fingerprint, rows.revision(opened)
-        if stamp != self._stamp:
-            self._stamp, self._batches = stamp, None
-        return self._batches is not None
+        return self._loaded is not None and self._loaded[0] == stamp
 
     def batches(self, opened: Opened) -> Sequence[VectorBatch]:
         """Return the vectors as they are in the index now.
@@ -422,11 +414,14 @@ class StoredVectors:
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
         exact but take long to parse: the program compares in single precision too.
         """
-        if not self.are_loaded(opened) or self._batches is None:
-            indexed = read_indexed(opened)
+        stamp = opened.fingerprint, rows.revision(opened)
+        if self._loaded is None or self._loaded[0] != stamp:
+            # The old ones go before the new ones are read.
+            self._loaded, indexed = None, read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
-            self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
-        return self._batches
+            batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+            self._loaded = stamp, batches
+        return self._loaded[1]
 
     def visible(self, opened: Opened, scope: SearchScope) -> VectorBatches:
         """Read the vectors that a scope may see, as far as they are asked for."""

@@ -136,11 +136,11 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
         writer="the agent's program",
         foreign=ForeignStatus(
             agent=facts.target.agent,
-            generation=facts.generation,
+            generation=layout.generation,
             profile=facts.profile,
             chosen_because=facts.because,
             opened=opened.how.value,
-            app_version=facts.app_version,
+            app_version=rows.versions(opened)[1],
             query_vectors=f"{identity.provider or '?'}/{identity.model or '?'}",
         ),
     )
@@ -501,7 +501,7 @@ class AgentFiles(Files):
         if "\0" in path:
             return FileStanding(path, Reason.NO_FILE, _NO_FILE_NAME)
         place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
-        listing = list_memory(self._target, self._release, only=place)
+        listing = list_memory(self._target, self._release)
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)

@@ -126,9 +126,8 @@ class QueryVectors:
             raise Cancelled
         if self._name == NO_PROVIDER or self._model == KEYWORD_ONLY_MODEL:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
-        given = self._given.of(query) if self._given is not None else None
-        if self._given is not None and given is not None:
-            return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
+        if self._given is not None and (values := self._given.of(query)) is not None:
+            return self._checked(QueryVector(values, "file", safe_line(str(self._given.path))))
         query = trim(query)
         if not self._name or not self._model:
             why = "the index does not say which model made its vectors"
@@ -253,10 +252,9 @@ class QueryVectors:
             key = access.provider_api_key.value
         if not key and (address.is_own or address.is_loopback):
             # One of the environment goes to its own host or this machine.
-            for variable in service.key_variables:
-                key, key_name = self._env.get(variable, "").strip(), f"the key in {variable}"
-                if key:
-                    break
+            keys = ((name, self._env.get(name, "").strip()) for name in service.key_variables)
+            variable, key = next((pair for pair in keys if pair[1]), ("", ""))
+            key_name = f"the key in {variable}"
         if not key and is_provider_address:
             _refuse(access.provider_api_key.problem, access.provider_headers.problem)
         headers = request_headers(service, key, headers)
@@ -276,8 +274,7 @@ class QueryVectors:
         """
         config, name = self._config, self._name
         if not self._is_known:
-            _refuse(access.problem)
-            raise ProviderError("no configuration of the agent names it")
+            _refuse(access.problem, "no configuration of the agent names it")
         if not config.enabled:
             raise ProviderError("memory search is switched off for the agent")
         automatic = config.provider == "auto" and name in _CHOSEN_BY_AUTO
@@ -304,7 +301,7 @@ def _plain(provider: str, model: str) -> str:
 
 
 def _refuse(*problems: str) -> None:
-    for problem in filter(None, problems):
+    if problem := next(filter(None, problems), ""):
         raise ProviderError(problem)
 
 
@@ -328,10 +325,8 @@ class GivenVectors:
 
     def of(self, query: str) -> Vector | None:
         """The vector of a query, as it is written or without the blanks around it."""
-        values = self.by_query.get(query)
-        if values is None:
-            values = self.by_query.get(trim(query))
-        return self.for_all if values is None else values
+        written = (one for one in (query, trim(query)) if one in self.by_query)
+        return next(map(self.by_query.__getitem__, written), self.for_all)
 
 
 def load_given(path: Path) -> GivenVectors:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from memtui.engine.foreign.agent import AgentFacts, AgentLegs, Search, read_facts
+from memtui.engine.foreign.agent import AgentLegs, Search, read_facts
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
@@ -43,7 +43,6 @@ from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
 from memtui.settings.openclaw.convert import with_fields
-from memtui.settings.openclaw.releases import release_named
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 
 T = TypeVar("T")
@@ -268,7 +267,7 @@ def verify(
         mode = settings.mode(facts.mode)
         legs = AgentLegs(database, facts, given, env)
         with closing(legs.query_vectors):
-            verifier = _Verifier(database, facts, settings, legs, now, mode, ids)
+            verifier = _Verifier(legs, settings, now, mode, ids)
             for done, record in enumerate(recording.queries, start=1):
                 verdicts.append(verifier.verdict(record))
                 if progress is not None:
@@ -325,10 +324,8 @@ def _retokenized(tokenizer: str, opened: Opened) -> Layout:
 class _Verifier(Struct, frozen=True):
     """Runs the queries of one recording against one index."""
 
-    database: ForeignDatabase
-    facts: AgentFacts
-    settings: RecordedSettings
     legs: AgentLegs
+    settings: RecordedSettings
     now: datetime
     mode: SearchMode
     chunk_ids: Mapping[str, str]
@@ -336,7 +333,8 @@ class _Verifier(Struct, frozen=True):
 
     def verdict(self, record: RecordedQuery) -> Verdict:
         """Compare one query."""
-        options, base = record.opts or RecordedOptions(), self.settings.onto(self.facts.ranking)
+        facts = self.legs.facts
+        options, base = record.opts or RecordedOptions(), self.settings.onto(facts.ranking)
         ranking = replace(
             base,
             k=_given(options.max_results, base.k),
@@ -345,21 +343,23 @@ class _Verifier(Struct, frozen=True):
         )
         ranking = for_mode(ranking, self.mode)
         # The enabled ones of those that were asked for; empty when none of them is.
-        enabled = _given(self.settings.sources, self.facts.scope.sources)
+        enabled = _given(self.settings.sources, facts.scope.sources)
         enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
         sources = enabled
         if options.sources:
             sources = tuple(s for s in options.sources if enabled is None or s in enabled)
         # For no enabled source the program does not search, and asks for no vector.
         mode = self.mode if sources != () else SearchMode.KEYWORD_ONLY
-        model = self.settings.model or self.facts.identity.model
+        model = self.settings.model or facts.identity.model
         scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
         pool = self.legs.search(Search(record.query, record.query, ranking, mode, scope), never)
         if pool.search_mode is not mode:
             detail, results = pool.states[Leg.VECTOR].detail, len(record.results)
             return Verdict(record.query, False, results, 0.0, None, str(Leg.VECTOR), detail)
         ranked = rank(pool, ranking, now=self.now)
-        recorded = self.database.read(lambda opened: self._recorded_pool(opened, record, ranking))
+        recorded = self.legs.database.read(
+            lambda opened: self._recorded_pool(opened, record, ranking)
+        )
         legs = rank(recorded, ranking, now=self.now) if recorded is not None else None
         return compare(record, ranked, legs)
 
@@ -371,7 +371,7 @@ class _Verifier(Struct, frozen=True):
         `None` when that cannot be told: no legs, legs of another index, or a release that does
         not record its whole-query leg (2026.9).
         """
-        release = release_named(self.facts.profile)
+        release = self.legs.release
         if record.legs is None or release.has_paths:
             return None
         names = {hit.chunk for leg in record.legs for hit in leg.hits}

@@ -22,7 +22,7 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.index.transcripts.streams import registered_sessions
 from memtui.memory.documents import open_regular, reason_of, text_hash
-from memtui.memory.paths import Glob, parts_below, said
+from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     REGISTRY,
@@ -128,16 +128,13 @@ class _Root(Struct, frozen=True):
     base: str = ""
 
 
-def list_memory(
-    target: ForeignTarget, release: str, *, only: str | None = None, cancelled: Cancels = never
-) -> Listing:
+def list_memory(target: ForeignTarget, release: str, *, cancelled: Cancels = never) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
-    None where no workspace is known, no extra path without a configuration. With `only`, an
-    absolute path, folders that do not lead to it are not entered. Raises `Cancelled` when
-    `cancelled()` turns true, `SettingsError` for a release without a profile.
+    None where no workspace is known, no extra path without a configuration. Raises `Cancelled`
+    when `cancelled()` turns true, `SettingsError` for a release without a profile.
     """
-    search = _NoteSearch(target, release, only, cancelled)
+    search = _NoteSearch(target, release, cancelled)
     if target.workspace is None:
         return search.listing
     try:
@@ -156,15 +153,12 @@ def as_stored(path: str) -> str:
 
 
 class _NoteSearch:
-    def __init__(
-        self, target: ForeignTarget, release: str, only: str | None, cancelled: Cancels
-    ) -> None:
+    def __init__(self, target: ForeignTarget, release: str, cancelled: Cancels) -> None:
         self.listing = Listing()
         self._workspace = os.path.abspath(target.workspace or "")
         self._release = release_named(release).name
         written = target.expected.search if target.expected is not None else MemorySearchConfig()
         self._config = effective(written, release)
-        self._only = (only, os.path.realpath(only)) if only is not None else ()
         self._cancelled = cancelled
         self._seen: set[str] = set()
         kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
@@ -234,10 +228,7 @@ class _NoteSearch:
                 else:
                     prefix = "" if stored == "." else f"{stored}/"
                     for below in sorted(os.listdir(path), reverse=True):
-                        place = os.path.join(path, below)
-                        leads = (parts_below(one, place) is not None for one in self._only)
-                        if not self._only or any(leads):
-                            waiting.append((place, prefix + as_stored(below)))
+                        waiting.append((os.path.join(path, below), prefix + as_stored(below)))
             except FileNotFoundError:
                 # Gone since it was listed.
                 continue
