@@ -50,7 +50,6 @@ from memtui.index.foreign.disk import (
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import (
-    SOURCE,
     TranscriptHomes,
     TranscriptPlace,
     TranscriptScope,
@@ -83,7 +82,6 @@ from memtui.model.status import FileState as Compared
 from memtui.model.status import FileTruth, Finding, ForeignStatus, Severity, Truth
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
-from memtui.settings.openclaw.releases import effective
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
@@ -337,7 +335,7 @@ class AgentTranscripts(TranscriptStore):
 
     def __init__(self, index: OpenClawIndex) -> None:
         sources = index.facts.scope.sources
-        is_on = sources is None or SOURCE in sources
+        is_on = sources is None or SESSIONS in sources
         self._target, self._read_rows = index.facts.target, index.read_rows
         self.scope = TranscriptScope(
             index.root,
@@ -351,9 +349,9 @@ class AgentTranscripts(TranscriptStore):
 
         def read(opened: Opened) -> Mapping[str, TranscriptRow]:
             listed = {(row.path, row.source): (0, 0) for row in rows.files(opened)}
-            chunks = listed | rows.chunks_by_file(opened)
-            own = {path: count for (path, source), (count, _) in chunks.items() if source == SOURCE}
-            return {path: TranscriptRow(count) for path, count in own.items()}
+            chunks = (listed | rows.chunks_by_file(opened)).items()
+            own = ((path, count) for (path, source), (count, _) in chunks if source == SESSIONS)
+            return {path: TranscriptRow(count) for path, count in own}
 
         return self._read_rows(read)
 
@@ -376,7 +374,7 @@ class AgentTranscripts(TranscriptStore):
         parts, database = next(iter(self.indexed()), "").split("/"), target.database
         agent, name = parts[1] if len(parts) == 3 else "", written(str(database))
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
-        prefix = f"{SOURCE}/{agent}/" if agent else f"{SOURCE}/"
+        prefix = f"{SESSIONS}/{agent}/" if agent else f"{SESSIONS}/"
         try:
             return [replace(place, files=event_files(database, prefix))]
         except (OSError, MemtuiError) as error:
@@ -403,8 +401,8 @@ class AgentFiles(Files):
         self._release = facts.profile
         self._sources = facts.identity.sources or (MEMORY, SESSIONS)
         """The sources that the agent indexes, as far as anybody knows."""
-        if target.expected is not None:
-            self._sources = effective(target.expected.search, self._release).sources
+        if target.expected is not None and facts.search is not None:
+            self._sources = facts.search.sources
         self._has_notes = MEMORY in self._sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
 
