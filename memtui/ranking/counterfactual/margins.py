@@ -39,7 +39,7 @@ def diversified(state: State, members: Indices, margins: list[Curve], enough: En
     """Return the members in the order of MMR, until `enough`.
 
     `members` come best first; equal values go to the earlier one. Adds the margins of every
-    choice to `margins`.
+    choice to `margins`, where a parameter moves.
     """
     lambda_ = min(1.0, max(0.0, state.ranking.mmr.lambda_))
     values = state.exact[members]
@@ -60,6 +60,9 @@ def diversified(state: State, members: Indices, margins: list[Curve], enough: En
         np.minimum(marginal, beside, out=marginal)
         # What is chosen is taken out for good.
         marginal[position] = -np.inf
+    if state.seed.parameter is None:
+        # Nothing moves: no list is walked away from.
+        return rows
     margins += span_margins(state, members)
     left = np.ones((len(order), len(members)), dtype=bool)
     for step, position in enumerate(order):
