@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import fields, replace
 
+from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -271,9 +272,12 @@ class Settings(Table, frozen=True):
     def base_ranking(self) -> Ranking:
         """The ranking of `ranking.profile`, which the other keys of `[ranking]` change.
 
-        Raises `KeyError` for a name that is not known; loading has refused those.
+        Raises `SettingsError` for a name that is not known: a broken file is examined with it.
         """
-        return self.named_rankings()[self.ranking.profile]
+        rankings = self.named_rankings()
+        if self.ranking.profile not in rankings:
+            raise SettingsError(f"no such profile: {self.ranking.profile}")
+        return rankings[self.ranking.profile]
 
     def configured_ranking(self) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""

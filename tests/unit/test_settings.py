@@ -157,6 +157,12 @@ def test_stages_that_a_profile_lacks_are_named() -> None:
     assert wanted.without_effect(short) == ("ranking.mmr.enabled", "ranking.dedup")
 
 
+def test_a_profile_that_is_not_there_is_one_error_line(here: Configured) -> None:
+    here.user.write_text("[ranking]\nprofile = 'fats'\n")
+    with pytest.raises(SettingsError, match="no such profile: fats"):
+        here.files().read().settings.configured_ranking()
+
+
 # --- trust ----------------------------------------------------------------------------------------
 
 
