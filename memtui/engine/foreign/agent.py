@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
@@ -185,7 +184,7 @@ class AgentLegs(Legs):
         self.facts = facts
         self.release = release_named(facts.profile)
         target = facts.target
-        config, agent = target.config, target.agent or DEFAULT_AGENT
+        config, agent = target.config or OpenClawConfig(), target.agent or DEFAULT_AGENT
         self.query_vectors = QueryVectors(
             facts.identity,
             # No provider is asked without a configuration: defaults are nobody's choice.
@@ -195,7 +194,7 @@ class AgentLegs(Legs):
             read_cache=lambda digest: database.read(
                 lambda opened: cached_vector(opened, facts.identity, digest)
             ),
-            read_access=partial(read_remote, config or OpenClawConfig(), agent, env),
+            read_access=lambda provider: read_remote(config, agent, env, provider),
         )
         self.vectors = StoredVectors()
         self.backend = "not loaded"
@@ -204,14 +203,14 @@ class AgentLegs(Legs):
         """Set by the first search."""
 
     def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], early: Partial | None
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
         facts = self.facts
         text, filters = split_filters(request.text)
         ranking, typing = for_mode(request.ranking, facts.mode), request.typing
         search = Search(request.text, text, ranking, facts.mode, facts.scope, typing, filters)
         try:
-            return self.search(search, cancelled, early)
+            return self.search(search, cancelled, partial)
         finally:
             self.answered.set()
 
@@ -219,9 +218,9 @@ class AgentLegs(Legs):
         self.database.interrupt()
 
     def search(
-        self, search: Search, cancelled: Callable[[], bool], early: Partial | None = None
+        self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
     ) -> CandidatePool:
-        """Ask the legs; `early` gets the keyword leg's hits while the vector is waited for."""
+        """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""
         started = perf_counter()
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
@@ -230,8 +229,8 @@ class AgentLegs(Legs):
             return replace(answer, query=search.query, elapsed_ms=elapsed, typing=search.typing)
 
         try:
-            if early is not None and not search.typing and search.mode is SearchMode.HYBRID:
-                early(pool(None))
+            if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
+                partial(pool(None))
             vector = None
             if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
                 # Outside of any reading: it may take a while, or read the index itself.

@@ -184,7 +184,7 @@ class OpenClawReading(Reading):
         ]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash of a file and its text as the chunks hold it, credentials masked."""
+        """Return the hash and the text of a file as its chunks hold it; of conversations, masked."""
         row = next(iter(rows.files(self.opened, path)), None)
         lines: dict[int, str] = {}
         chunks = self.chunks(rowids := self.rows_of(path))

@@ -236,14 +236,15 @@ class _NoteSearch:
                 self._leave(stored, Why.UNREADABLE, said(error))
 
     def _take_file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
+        if not path.endswith(root.suffixes):
+            if path.lower().endswith(_NOTE_LIKE):
+                self._leave(stored, Why.NOT_MARKDOWN)
+            return
         media, real = not path.endswith(".md"), os.path.realpath(path)
         below = as_stored(os.path.relpath(path, root.base)) if root.pattern else ""
         is_lower_case = path == os.path.join(self._workspace, _LOWER_CASE)
         effective_ids = os.access in os.supports_effective_ids
-        if not path.endswith(root.suffixes):
-            if path.lower().endswith(_NOTE_LIKE):
-                self._leave(stored, Why.NOT_MARKDOWN)
-        elif not stat.S_ISREG(state.st_mode):
+        if not stat.S_ISREG(state.st_mode):
             self._leave(stored, Why.NOT_REGULAR)
         elif root.pattern and not matches_glob(root.pattern, below):
             self._leave(stored, Why.PATTERN)

@@ -83,7 +83,7 @@ def config_candidates(
 
 
 def config_file(env: Mapping[str, str], home: Path, state_dir: Path | None = None) -> Path | None:
-    """Return the configuration that OpenClaw reads, `None` when there is none, even if named."""
+    """Return the configuration that OpenClaw reads; `None`: there is none, named or not."""
     return next(filter(os.path.lexists, config_candidates(env, home, state_dir)), None)
 
 

@@ -195,7 +195,7 @@ def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
     # What is wrong with the file is said by whoever reads the rest of it.
     with suppress(Unreadable):
         block = _table(read_sections(path, ("env",))[0], "env") if path is not None else {}
-        texts = {**block, **_table(block, "vars")}.items()
+        texts = (pair for table in (block, _table(block, "vars")) for pair in table.items())
         variables = {str(name): text.strip() for name, text in texts if isinstance(text, str)}
     with suppress(OSError, ValueError):
         text = read_bytes(state_dir_of(env, home) / DOTENV).decode("utf-8-sig")
