@@ -184,7 +184,7 @@ class OpenClawReading(Reading):
         ]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash and the text of a file as its chunks hold it; of conversations, masked."""
+        """Return hash and text of a file as its chunks hold it; of a conversation, masked."""
         row = next(iter(rows.files(self.opened, path)), None)
         lines: dict[int, str] = {}
         chunks = self.chunks(rowids := self.rows_of(path))
