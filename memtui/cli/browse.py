@@ -164,8 +164,16 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         terms_section(f"terms{rarest}", shown),
         *neighbour_sections(replace(neighbours, **alike), [term.term for term in shown]),
     ]
-    entries = {kind: list(map(_neighbour_entry, some)) for kind, some in alike.items()}
-    document = {
+    names = ("id", "path", "source", "start_line", "end_line")
+    entries = {
+        kind: [
+            {name: getattr(one.chunk, name) for name in names}
+            | {"score": one.score, "shared": one.shared, "text": one.chunk.text}
+            for one in some
+        ]
+        for kind, some in alike.items()
+    }
+    document: dict[str, object] = {
         "record": record,
         "neighbours": {**entries, "vector_state": neighbours.vector_state},
     }
@@ -203,8 +211,6 @@ def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
 def masked_record(record: ChunkRecord) -> ChunkRecord:
     """Return the same without credentials: in the text, and in the terms that are parts of them."""
     text = masked(record.chunk.text)
-    if text == record.chunk.text and record.chunk.snippet is None:
-        return record
     lost = set(words_of(record.chunk.text)) - set(words_of(text))
     terms = tuple(
         # A term may be the stem of a word.
@@ -219,13 +225,3 @@ def _masked_neighbour(one: Neighbour) -> Neighbour:
     lost = set(words_of(one.chunk.text)) - set(words_of(text))
     shared = tuple(HIDDEN if word in lost else word for word in one.shared)
     return replace(one, chunk=replace(one.chunk, text=text), shared=shared)
-
-
-def _neighbour_entry(neighbour: Neighbour) -> dict[str, object]:
-    names = ("id", "path", "source", "start_line", "end_line")
-    return {
-        **{name: getattr(neighbour.chunk, name) for name in names},
-        "score": neighbour.score,
-        "shared": neighbour.shared,
-        "text": neighbour.chunk.text,
-    }

@@ -29,8 +29,6 @@ from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
 _MOST_LINES = 14
-PATHS_SHOWN = 50
-AGENTS_SHOWN = 200
 _GENERATIONS: Mapping[IndexGeneration, str] = {
     IndexGeneration.SIDECAR: "own file",
     IndexGeneration.AGENT: "agent database",
@@ -91,7 +89,7 @@ def choose_query(queries: Sequence[str]) -> Chooser:
 def completions(text: str, paths: Sequence[str]) -> list[str]:
     """Return paths that begin with the text, then those whose name does, then any that hold it.
 
-    A line number behind the path does not count; at most `PATHS_SHOWN`.
+    A line number behind the path does not count.
     """
     typed = parse_place(text.strip()).path.casefold()
 
@@ -101,7 +99,7 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
         return not starts, not starts and not folded.rpartition("/")[2].startswith(typed)
 
     matching = [path for path in paths if typed in path.casefold()]
-    return sorted(matching, key=order)[:PATHS_SHOWN]
+    return sorted(matching, key=order)
 
 
 class PlacePrompt(Dialog[Place | None]):
@@ -145,16 +143,17 @@ class PlacePrompt(Dialog[Place | None]):
         if typed and typed not in paths:
             is_indexed = self._paths is None or parse_place(typed).path in self._paths
             offered[typed] = "" if is_indexed else "  as typed, not in the index"
-        shown = []
-        for path, note in offered.items():
+
+        def draw(path: str, width: int) -> Content:
             folder, slash, name = safe_line(path).rpartition("/")
-            parts = (folder + slash, fmt.MUTED), (name, "$primary"), (note, "$state-warn")
-            shown.append(Row(path, partial(fmt.fit, Content.assemble(*parts))))
-        rows.set_rows(shown)
+            note = offered[path], "$state-warn"
+            line = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), note)
+            return fmt.fit(line, width)
+
+        rows.set_rows([Row(path, partial(draw, path)) for path in offered])
         title = "reading the paths…"
         if self._paths is not None:
-            more = f", first {PATHS_SHOWN} shown" if len(paths) == PATHS_SHOWN else ""
-            title = fmt.counted(len(self._paths), "indexed file") + more
+            title = fmt.counted(len(self._paths), "indexed file")
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:
@@ -247,19 +246,13 @@ class AgentsScreen(Dialog[EngineOpened | None]):
             if all(word in safe_line(text).lower() for word in typed):
                 rows.append(row)
         widget = self.query_one(RowList)
-        widget.set_rows(rows[:AGENTS_SHOWN], keep, first=True)
+        widget.set_rows(rows, keep, first=True)
         widget.border_subtitle = f"{len(rows)} of {len(self._choices)}" if typed else ""
 
     def _note(self, text: str, style: str = fmt.MUTED) -> None:
         line = self.query_one("#agents-note", Static)
         line.display = bool(text)
         line.update(Content.styled(safe_line(text), style))
-
-    @on(RowList.Chosen)
-    def _row_chosen(self, message: RowList.Chosen) -> None:
-        """Forget what went wrong with another index."""
-        if message.by_user and not self._is_opening:
-            self._note("")
 
     @on(RowList.Opened)
     def _row_opened(self, message: RowList.Opened) -> None:

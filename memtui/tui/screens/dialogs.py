@@ -26,10 +26,9 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.highlight import MAX_CELLS
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
-from memtui.tui.widgets.line_view import Draw, Fact, Facts, LineView
+from memtui.tui.widgets.line_view import Fact, Facts, LineView
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -258,11 +257,7 @@ class SideScreen(Dialog[None]):
 
     def __init__(self, first: Chunk, second: Chunk, glyphs: Glyphs) -> None:
         super().__init__()
-        left, right = (
-            SideText(citation(one.path, one.start_line, one.end_line), one.start_line, one.text)
-            for one in (first, second)
-        )
-        self._draw: Draw = lambda width: two_texts(left, right, width, glyphs)
+        self._chunks, self._glyphs = (first, second), glyphs
 
     def compose(self) -> ComposeResult:
         yield LineView(classes="dialog-box", id="side")
@@ -271,8 +266,13 @@ class SideScreen(Dialog[None]):
         only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
         title = Content.assemble("Side by side  ", *only, "  ~ words differ")
         self.frame(title, "j/k scroll  esc back")
-        self.query_one(LineView).lay_out(self._draw)
-        self.box.focus()
+        left, right = (
+            SideText(citation(one.path, one.start_line, one.end_line), one.start_line, one.text)
+            for one in self._chunks
+        )
+        view = self.query_one(LineView)
+        view.lay_out(lambda width: two_texts(left, right, width, self._glyphs))
+        view.focus()
 
 
 class DifferenceScreen(Dialog[None]):
@@ -285,9 +285,6 @@ class DifferenceScreen(Dialog[None]):
     def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
         super().__init__()
         self._path, self._indexed, self._on_disk = path, indexed, on_disk
-        self._lines: list[Content] = [Content.styled("comparing…", fmt.MUTED)]
-        self._left = 0
-        """Columns that are scrolled past."""
         self.hunks: list[int] = []
         """The lines that begin a hunk."""
 
@@ -295,7 +292,7 @@ class DifferenceScreen(Dialog[None]):
         yield LineView(classes="dialog-box", id="difference")
 
     def on_mount(self) -> None:
-        self._show("")
+        self._show("", [Content.styled("comparing…", fmt.MUTED)])
         self.view.focus()
         in_background(
             self,
@@ -309,23 +306,20 @@ class DifferenceScreen(Dialog[None]):
         """The lines."""
         return self.query_one(LineView)
 
-    def _show(self, counts: str) -> None:
+    def _show(self, counts: str, lines: Sequence[Content]) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
         title = Content.assemble(*sides, f"  {safe_line(self._path)}")
         self.frame(title, f"{counts}n/N changes  j/k scroll  esc back")
-        self.view.lay_out(self._draw)
+        self.view.lay_out(lambda width: lines)
 
     def _compared(self, lines: Sequence[str]) -> None:
         """Show the hunks, and how many lines they add and take away."""
         marks = [line[0] for line in lines]
         self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
-        self._lines = diff_contents(lines) or [same]
+        counts = f"-{marks.count('-')} +{marks.count('+')} lines   "
         changes = fmt.counted(len(self.hunks), "change")
-        self._show(f"{changes}, -{marks.count('-')} +{marks.count('+')} lines   ")
-
-    def _draw(self, width: int) -> list[Content]:
-        return [line[self._left :] for line in self._lines]
+        self._show(f"{changes}, {counts}", diff_contents(lines) or [same])
 
     def action_hunk(self, step: int) -> None:
         """Put the next or the previous change at the top; the last ones only into view."""
@@ -335,8 +329,7 @@ class DifferenceScreen(Dialog[None]):
             self.view.scroll_to(y=beyond[0 if step > 0 else -1], animate=False)
 
     def action_columns(self, steps: int) -> None:
-        self._left = min(max(self._left + steps * _COLUMNS, 0), MAX_CELLS)
-        self.view.lay_out(self._draw, again=True)
+        self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True)
 
 
 # --- the parameters as a piece of an agent's configuration ---------------------------------------

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -41,9 +41,6 @@ from memtui.tui.widgets.index_status import (
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Facts, fact_lines
 from memtui.tui.widgets.row_list import Row, RowList
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500
@@ -102,11 +99,6 @@ class IndexScreen(Screen[None]):
         after_refresh(self, self.refresh_status)
         self.set_interval(REFRESH_SECONDS, self._tick)
 
-    @property
-    def engine(self) -> Engine | None:
-        """The engine of the application, once it is open."""
-        return app_of(self).engine
-
     def _tick(self) -> None:
         if self.is_current:
             self.refresh_status()
@@ -115,10 +107,10 @@ class IndexScreen(Screen[None]):
 
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
-        if self.engine is None:
+        if (engine := app_of(self).engine) is None:
             self.query_one("#index-state", Static).update("opening the index…")
             return
-        status, now = self.engine.index.status(), self.engine.now()
+        status, now = engine.index.status(), engine.now()
         lines, progress = [state_line(status, self.glyphs)], status.progress
         if progress is not None:
             width = min(_METER_CELLS, max(20, self.size.width - 32))
@@ -156,7 +148,7 @@ class IndexScreen(Screen[None]):
                 attention = 0
             elif name == "files" and truth is not None:
                 total, attention = len(truth.files), len(truth.drifted)
-                about, note = self._filtered(truth.files), ""
+                about = self._filtered(truth.files)
                 if self.state_filter:
                     only = self.state_filter.replace("_", " ")
                     note = f"  only {only} ({fmt.count(len(about))})"
@@ -207,8 +199,8 @@ class IndexScreen(Screen[None]):
         """Show a row in full."""
         name = message.row_list.id or ""
         row = self._rows[name][message.row_list.cursor or 0]
-        if isinstance(row, FileTruth) and self.engine is not None:
-            lines = file_lines(row, self.glyphs, self.engine.now())
+        if isinstance(row, FileTruth) and (engine := app_of(self).engine) is not None:
+            lines = file_lines(row, self.glyphs, engine.now())
             self.app.push_screen(DetailScreen(row.path, lines))
         elif isinstance(row, ReportRow):
             detail = [safe_line(row.cells[-1]), *(f"  {safe_line(one)}" for one in row.names)]
@@ -227,17 +219,17 @@ class IndexScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what needs an engine that is not open yet."""
-        return None if action in ("sync", "rebuild") and self.engine is None else True
+        return None if action in ("sync", "rebuild") and app_of(self).engine is None else True
 
     def action_sync(self) -> None:
         """Index what changed, or look at an agent's index again: nothing of that is changed."""
-        if self.engine is not None:
-            self.engine.index.sync()
+        if (engine := app_of(self).engine) is not None:
+            engine.index.sync()
             self.refresh_status()
 
     def action_rebuild(self) -> None:
-        if self.engine is not None:
-            ask_to_rebuild(self, self.engine, self.glyphs, self.refresh_status)
+        if (engine := app_of(self).engine) is not None:
+            ask_to_rebuild(self, engine, self.glyphs, self.refresh_status)
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
@@ -253,7 +245,8 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
 
     def action_filter(self) -> None:
         """Show the files of the next state: all, drifted, then each state there is."""
-        foreign = self.engine.index.status().foreign if self.engine is not None else None
+        engine = app_of(self).engine
+        foreign = engine.index.status().foreign if engine is not None else None
         if foreign is not None and foreign.truth is not None:
             there = {file.state for file in foreign.truth.files}
             kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in there)]

@@ -56,7 +56,8 @@ class LineView(ScrollView, can_focus=True):
         self._draw_lines, self._width = draw_lines, self.scrollable_content_region.width
         if self._width > 0:
             self._lines = draw_lines(self._width)
-            self.virtual_size = Size(1, len(self._lines))
+            widest = max((line.cell_length for line in self._lines), default=1)
+            self.virtual_size = Size(widest, len(self._lines))
         if not again:
             self.scroll_to_line(0)
         self.refresh()

@@ -25,7 +25,6 @@ from memtui.tui.widgets.line_view import LineView
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8
 _INDEXED = "Indexed text · file changed · D difference"
-_INDEXED_BRIEF = "Indexed text · D difference"
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 _STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
@@ -60,9 +59,8 @@ class Preview(LineView):
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
-        self._hint = "Select a result to read its note here."
-        if is_file:
-            self._hint = "Choose a file to read it here."
+        what = "Choose a file to read it" if is_file else "Select a result to read its note"
+        self._hint = f"{what} here."
         self.border_title = "Preview"
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""
@@ -75,7 +73,7 @@ class Preview(LineView):
         self._terms: tuple[str, ...] = ()
         self._note = ""
         self._texts: Sequence[str] = ()
-        self._first = 1
+        """The lines of the note; of a chunk alone blank ones stand before it."""
         self._highlighter = Highlighter((), "")
         self._message = [Content(self._hint)]
         self._is_placed = True
@@ -118,11 +116,12 @@ class Preview(LineView):
 
     def _take_lines(self) -> None:
         source, chunk, path, message = self._source, self.chunk, "", ""
-        self._texts, self._first = (), 1
+        self._texts = ()
         if chunk is not None:
-            self._texts, self._first, path = chunk.text.split("\n"), chunk.start_line, chunk.path
+            path = chunk.path
+            self._texts = [*[""] * (chunk.start_line - 1), *chunk.text.split("\n")]
         if source is not None and (source.lines or chunk is None):
-            self._texts, self._first, path = source.lines, 1, source.path
+            self._texts, path = source.lines, source.path
         if source is None and chunk is None:
             message = self._note or self._hint
         elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
@@ -131,24 +130,24 @@ class Preview(LineView):
         self._highlighter = Highlighter(self._texts, path)
 
     def _write_title(self) -> None:
-        source, chunk, note, state, place = self._source, self.chunk, self._note, "loading", ""
+        source, chunk, note, state, style = self._source, self.chunk, "", "", ""
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
-        if source is None and chunk is None:
-            note = state = ""
+        place = source.path if source is not None else ""
+        if source is not None:
+            note, state = self._note, _state(source)
+            style = "$state-error" if is_gone else "$state-warn"
+        elif chunk is not None:
+            state = "loading"
+        if chunk is not None:
+            place = citation(chunk.path, chunk.start_line, chunk.end_line)
         if chunk in self.chunks:
             number = fmt.count(self.chunks.index(chunk) + 1)
             note = f"chunk {number} of {fmt.count(len(self.chunks))}"
         kind = "Rendered" if self.rendered else "Preview"
         self.border_title = Content(f"{kind}  {note}" if note else kind)
-        if source is not None:
-            state, place = _state(source), source.path
         if is_indexed:
-            notice = _INDEXED if self.size.width > len(_INDEXED) else _INDEXED_BRIEF
-            self.border_title, state = Content.styled(notice, "$state-warn"), ""
-        if chunk is not None:
-            place = citation(chunk.path, chunk.start_line, chunk.end_line)
-        style = "$state-error" if is_gone else "$state-warn" if source is not None else ""
+            self.border_title, state = Content.styled(_INDEXED, "$state-warn"), ""
         parts = (Content.styled(state, style), Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(part for part in parts if part)
         self.set_class(is_indexed, "-indexed")
@@ -162,11 +161,11 @@ class Preview(LineView):
         top = int(self.scroll_offset.y)
         if self.rendered:
             return self.rendered[min(top, len(self.rendered) - 1)].source
-        return self._first + top
+        return top + 1
 
     def go_to_line(self, line: int) -> None:
         """Scroll a line of the file to the top."""
-        top = line - self._first
+        top = line - 1
         if self.rendered and line > 1:
             top = bisect_left(self.rendered, line, key=lambda one: one.source)
         self._is_placed = True
@@ -177,13 +176,12 @@ class Preview(LineView):
         self._is_placed = bool(self.is_mounted and self.size)
         if not self._is_placed:
             return
-        top = self._first
+        top = 1
         if (chunk := self.chunk) is not None:
             height = self.scrollable_content_region.height
-            top = max(self._first, chunk.start_line - CONTEXT_LINES)
-            last = min(self._first + len(self._texts) - 1, chunk.end_line)
-            lines = range(max(self._first, chunk.start_line), last + 1) if self._terms else ()
-            matching = (line for line in lines if self._marked(line - self._first))
+            top = max(1, chunk.start_line - CONTEXT_LINES)
+            lines = range(chunk.start_line, min(len(self._texts), chunk.end_line) + 1)
+            matching = (line for line in lines if self._marked(line - 1))
             match = next(matching, chunk.start_line)
             if match >= top + height:
                 fits = match < chunk.start_line + height
@@ -194,9 +192,8 @@ class Preview(LineView):
         return match_spans(display_line(self._texts[at]), self._terms) if self._terms else ()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Write the title for the width; place the chunk once there is a size to place it in."""
+        """Place the chunk once there is a size to place it in."""
         event.prevent_default()
-        self._write_title()
         if not self._is_placed:
             self.action_chunk()
 
@@ -220,7 +217,7 @@ class Preview(LineView):
         """Cells before the text: the line number, a space, the marker, and borders of chunks."""
         if self.rendered:
             return 1
-        digits = max(4, len(str(self._first + len(self._texts))))
+        digits = max(4, len(str(len(self._texts) + 1)))
         return digits + (4 if self.chunks else 2)
 
     def border_at(self, line: int) -> str:
@@ -241,7 +238,7 @@ class Preview(LineView):
     def frame_at(self, at: int) -> tuple[Style, Content]:
         if self.rendered:
             return self.visual_style, Content(" ")
-        line, chunk = at + self._first, self.chunk
+        line, chunk = at + 1, self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
         style = self.get_visual_style("preview--chunk") if is_inside else self.visual_style
         kinds = "chunk-number" if is_inside else "number", "marker", "border"

@@ -148,17 +148,12 @@ def tree_lines(
 
 
 def _sort_number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
-    match sort:
-        case Sort.DATE:
-            when = datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
-            return -(when.timestamp() // 60) if when is not None else 0.0
-        case Sort.SIZE:
-            return -(file.size or 0)
-        case Sort.CHUNKS:
-            return -file.chunks
-        case Sort.RECALLS if recalled is not None:
-            return recalled.get(file.path, 0) if file.chunks else math.inf
-    return 0.0
+    if sort is Sort.DATE:
+        when = datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
+        return -(when.timestamp() // 60) if when is not None else 0.0
+    if sort is Sort.RECALLS and recalled is not None:
+        return recalled.get(file.path, 0) if file.chunks else math.inf
+    return {Sort.SIZE: -(file.size or 0), Sort.CHUNKS: -file.chunks}.get(sort, 0)
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
