@@ -258,12 +258,13 @@ class CareScreen(Screen[None]):
 
     def action_close(self) -> None:
         """Leave the filter, else stop what is looked for, else go back."""
-        if not self.filter_box.has_focus and self.stop_running():
+        if self.filter_box.has_focus:
+            self.findings.focus()
+        elif self.stop_running():
             return
-        if not self.filter_box.has_focus:
+        else:
             self.app.pop_screen()
         self.filter_box.value = ""
-        self.findings.focus()
 
 
 # --- rows and lines -------------------------------------------------------------------------------

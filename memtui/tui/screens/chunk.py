@@ -180,8 +180,8 @@ class ChunkScreen(Screen[None]):
         look = partial(in_background, self, failed=self._fail, group="chunk", exclusive=True)
         look(read, take, description="read a chunk")
 
-    def _fail(self, error: str) -> None:
-        self._problem = f"cannot be read: {safe_line(error)}"
+    def _fail(self, error: str, what: str = "cannot be read") -> None:
+        self._problem = f"{what}: {safe_line(error)}"
         self._show()
 
     def content_changed(self) -> None:
@@ -220,7 +220,7 @@ class ChunkScreen(Screen[None]):
                 self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
             ),
             take,
-            self._fail,
+            partial(self._fail, what="the queries cannot be asked"),
             progressed,
         )
         progressed(0, len(queries))

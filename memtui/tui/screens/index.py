@@ -79,7 +79,8 @@ class IndexScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="index-state", markup=False)
-        yield PartLine({name: name for name in ("facts", *self.LEFT, *self.RIGHT)}, self.FIRST)
+        names = "facts", *self.LEFT, *self.RIGHT
+        yield PartLine({name: name.capitalize() for name in names}, self.FIRST)
         with VerticalScroll(id="facts", classes="part"), Container(id="index-columns"):
             yield Facts(label_width=LABEL, id="index-first")
             yield Facts(label_width=LABEL, id="index-second")
@@ -197,8 +198,8 @@ class IndexScreen(Screen[None]):
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Show a row in full."""
-        name = message.row_list.id or ""
-        row = self._rows[name][message.row_list.cursor or 0]
+        name, at = message.row_list.id or "", message.row_list.cursor
+        row = self._rows[name][at] if at is not None else None
         if isinstance(row, FileTruth) and (engine := app_of(self).engine) is not None:
             lines = file_lines(row, self.glyphs, engine.now())
             self.app.push_screen(DetailScreen(row.path, lines))

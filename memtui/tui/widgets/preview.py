@@ -180,7 +180,7 @@ class Preview(LineView):
         if (chunk := self.chunk) is not None:
             height = self.scrollable_content_region.height
             top = max(1, chunk.start_line - CONTEXT_LINES)
-            lines = range(chunk.start_line, min(len(self._texts), chunk.end_line) + 1)
+            lines = range(max(1, chunk.start_line), min(len(self._texts), chunk.end_line) + 1)
             matching = (line for line in lines if self._marked(line - 1))
             match = next(matching, chunk.start_line)
             if match >= top + height:
