@@ -107,7 +107,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
 async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.2)
     async with running(memory.open, size=(120, 40)) as run:
         await run.press("escape", "4")
         screen = run.app.screen

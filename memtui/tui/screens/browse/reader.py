@@ -54,6 +54,10 @@ class Target(Struct, frozen=True):
     """The chunk that was asked for, else the one of the line; `None`: the line itself."""
 
 
+Reading = tuple[SourceText, Sequence[Chunk], Sequence[Heading], Sequence[RenderedLine]]
+"""A file as it was read: text, chunks, headings, and its rendered lines where they are shown."""
+
+
 class Reader:
     """Reads one file at a time: another one that is asked for takes its place."""
 
@@ -99,7 +103,7 @@ class Reader:
         # A margin of one on both sides, and the scroll bar.
         self._width, is_rendered = screen.view.size.width - 3, self.is_rendered
 
-        def read() -> tuple[SourceText, Sequence[Chunk], Sequence[Heading], Sequence[RenderedLine]]:
+        def read() -> Reading:
             source = engine.browse.source(target.path)
             chunks, lines = engine.browse.chunks_of(target.path), source.lines
             is_drawn = is_rendered and not too_much(lines)
@@ -109,7 +113,7 @@ class Reader:
         in_background(
             screen,
             read,
-            lambda reading: self._show_reading(target, *reading),
+            partial(self._show_reading, target),
             lambda error: self._show_note(safe_line(f"cannot be shown: {error}")),
             description="read a file",
             group="file",
@@ -142,14 +146,8 @@ class Reader:
         self._fill_outline(())
         self._screen.describe()
 
-    def _show_reading(
-        self,
-        target: Target,
-        source: SourceText,
-        chunks: Sequence[Chunk],
-        outline: Sequence[Heading],
-        rendered: Sequence[RenderedLine],
-    ) -> None:
+    def _show_reading(self, target: Target, reading: Reading) -> None:
+        source, chunks, outline, rendered = reading
         view, before = self._screen.view, self.source
         if self.is_rendered and (refusal := too_much(source.lines)):
             tell(self._screen, f"{refusal}.")
