@@ -362,6 +362,7 @@ def odd_index(state: State) -> None:
     places = (
         ("'unlisted.md'", "memory", 1, 1),
         ("'two.md'", "memory", 3, 4.0),
+        ("'two.md'", "memory", 4, 5),
         ("'two.md'", "memory", 1_000_000_000, "9e18"),
         ("'text.md'", "memory", "'x'", "'7'"),
         (nul, "memory", 1, 2),
@@ -382,12 +383,12 @@ def test_odd_lines_and_times(sidecar: State) -> None:
     odd_index(sidecar)
     with engine_of(sidecar) as engine:
         assert engine.browse.source("two.md").lines == [
-            *("", "", "1", "2"),
-            "… no chunk holds the lines 5–999999999 …",
+            *("", "", "1", "2", "2"),
+            "… no chunk holds the lines 6–999999999 …",
             *("1", "2"),
         ]
         ranges = engine.browse.chunk_ranges("two.md")
-        assert [(each.start_line, each.end_line) for each in ranges] == [(3, 4), (10**9, 0)]
+        assert [(each.start_line, each.end_line) for each in ranges] == [(3, 4), (4, 5), (10**9, 0)]
         assert [each.start_line for each in engine.browse.chunk_ranges("unlisted.md")] == [1]
         assert engine.browse.source("text.md").lines == ["1", "2"]
         assert [each.end_line for each in engine.browse.chunk_ranges("text.md")] == [7]
