@@ -222,11 +222,11 @@ def test_profiles_come_and_go_and_the_rest_stays(place: Configured) -> None:
 def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
     place: Configured,
 ) -> None:
-    place.user.write_text("[profiles.b]\nk = 5\n")
+    place.user.write_text("[profiles.b]\nk = 5\ndedup = true\n")
     place.project.write_text("[profiles.b]\nk = 9\n")
     shown = place.load().settings.named_rankings()["b"]
     plan = place.write(shown)
-    assert place.user.read_text() == "[profiles.b]\nk = 5\n\n[ranking]\nk = 9\n"
+    assert place.user.read_text() == "[profiles.b]\nk = 5\ndedup = true\n\n[ranking]\nk = 9\n"
     assert plan.notes == ("profile b is not this file's: its values, on memtui",)
     assert place.ranking() == plan.ranking == replace(shown, profile="memtui")
 
