@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
@@ -58,6 +59,12 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         finding = cast("CareScreen", run.app.screen).finding
         assert finding is not None
         assert finding.rule is CareRule.BROKEN_LINK
+        report = cast("CareScreen", run.app.screen).report
+        assert report is not None
+        turned = replace(report, findings=report.findings[::-1])
+        looks(lambda browse, **options: turned)
+        await run.press("r")
+        assert cast("CareScreen", run.app.screen).finding == finding, "at another place"
         await run.press("escape")
         run.app.action_show_care()
         await settle(run.app, run.pilot)
