@@ -1,4 +1,4 @@
-"""How a command was called: the options that several commands share, and what they stand for."""
+"""The options that several commands share, and what they stand for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Interface: TypeAlias = Callable[..., int]
 
 
 class Invocation(Struct, frozen=True):
-    """How a command was called, and on which memory it works."""
+    """The options of a command's call, and the memory it works on."""
 
     interface: Interface
     env: Mapping[str, str]
@@ -54,7 +54,7 @@ class Invocation(Struct, frozen=True):
 
     @property
     def foreign(self) -> bool:
-        """Whether an agent's index is read instead of memtui's own."""
+        """True if an agent's index is read instead of memtui's own."""
         return self.agent is not None or self.index is not None
 
     def with_options(

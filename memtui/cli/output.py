@@ -1,4 +1,4 @@
-"""What leaves the program: data on stdout, narration on stderr, both safe for a terminal."""
+"""Writes the output: data on stdout, narration on stderr, both safe for a terminal."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Output:
         self.width = min(120, _columns(self._out)) if self.out_is_terminal else 100
         """The columns for people: those of the terminal, at most 120; 100 without one."""
         self.wrap_width = self.width if self.out_is_terminal else None
-        """Where lines break for people; `None` for a pipe or a file."""
+        """The width at which lines break for people; `None` for a pipe or a file."""
         self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:

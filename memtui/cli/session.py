@@ -34,9 +34,9 @@ class Session(Struct, frozen=True):
     ranking: Ranking
     """The ranking in force."""
     chosen: RankingSettings
-    """What settings and options change of the named ranking."""
+    """The changes of the named ranking by settings and options."""
     is_foreign: bool = False
-    """Whether the index is an agent's own."""
+    """True if the index is an agent's own."""
 
     def __enter__(self) -> Session:
         return self

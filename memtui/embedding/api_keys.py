@@ -49,7 +49,7 @@ class FoundKey:
     value: str = field(default="", repr=False)
     """Empty when there is none, and of a place that a look does not open."""
     origin: str = ""
-    """Where it was found, for people; empty when there is none."""
+    """Its origin, for people; empty when there is none."""
     problem: str = ""
     """One line when a place that was looked at could not be read, or holds what is no key."""
     withheld: str = ""

@@ -67,7 +67,7 @@ MOST_BYTES: Final = 32_000_000
 """Of one input file, which is held as a whole, and made between two looks at a stop; every service
 takes more (OpenAI the least, 200 MB)."""
 ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
-"""What an id may look like that becomes part of a path."""
+"""The pattern of an id that may become part of a path."""
 _JSONL: Final = "application/jsonl"
 _FILENAME: Final = "memtui.jsonl"
 _SLOWEST_LINE: Final = 100_000
@@ -85,7 +85,7 @@ class Polled(NamedTuple):
     state: str
     """`waiting`, `done`, `failed`, `expired` or `cancelled`."""
     output: str = ""
-    """Where its results are; empty where there are none (yet)."""
+    """The place of its results; empty where there are none (yet)."""
     completed: int = 0
     """Texts that are embedded so far."""
 
@@ -276,7 +276,7 @@ class Ticket(msgspec.Struct, frozen=True):
     batch: Annotated[str, msgspec.Meta(pattern=rf"\A(?:{ID_PATTERN})?\Z")]
     """Empty while it is not known whether the batch was started."""
     texts: Annotated[int, msgspec.Meta(ge=0, le=MOST_TEXTS)]
-    """How many texts it was asked for."""
+    """Number of texts it was asked for."""
     submitted_at: float
     """Seconds since 1970."""
     expires_at: float

@@ -47,7 +47,7 @@ _ANOTHER_TIME: Final = frozenset({5, 6})
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED: Final = frozenset({11, 26})
 _DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
-"""What SQLite says, as errors of no kind, of a header that no release of it wrote and of a schema
+"""Messages of SQLite, as errors of no kind, for a header that no release wrote and for a schema
 that this module did not write."""
 
 

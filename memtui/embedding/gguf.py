@@ -68,7 +68,7 @@ DEFAULT_MODELS: Final = (
 """OpenClaw's own models (OPENCLAW.md, section 10): today's, and that of its first releases."""
 _URI = re.compile(r"(?:hf|huggingface):(?://)?|(?:hf|huggingface)\.co/")
 _QUANTISATION: Final = "Q4_K_M"
-"""What node-llama-cpp takes of a model when its address names no file."""
+"""The quantisation that node-llama-cpp takes when the address of a model names no file."""
 
 
 def find_model(
@@ -168,7 +168,7 @@ class ModelFile(Struct, frozen=True):
     name: str
     """`general.name`, safe to show; empty where the file has none."""
     dimensions: int
-    """How many numbers a vector has."""
+    """Length of a vector."""
     context_length: int
     """The most tokens the model was trained for."""
     pooling: int

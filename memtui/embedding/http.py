@@ -137,21 +137,21 @@ class ServiceError(ProviderError):
         self.status = status
         self.retry_after = retry_after
         self.is_passing = failure.is_passing and not is_final
-        """Whether the same request may succeed a little later."""
+        """True if the same request may succeed a little later."""
         self.is_splittable = failure in (Failure.TOO_LARGE, Failure.CUT)
-        """Whether fewer texts may succeed where these failed."""
+        """True if fewer texts may succeed where these failed."""
 
 
 class RequestContext(Struct, frozen=True):
-    """Who was asked, with what, for the words of a failure; holds no secret."""
+    """The service and the request, for the words of a failure; holds no secret."""
 
     address: Address
     key_name: str = ""
-    """What a message calls the key, like `the key of OPENAI_API_KEY`; empty when none went."""
+    """The words for the key, like `the key of OPENAI_API_KEY`; empty when none was sent."""
     key_hint: str = ""
-    """What to do when a key is missing or refused."""
+    """The remedy when a key is missing or refused."""
     model_hint: str = "check embedding.model and embedding.base_url"
-    """What to do when there is no such model."""
+    """The remedy when there is no such model."""
 
 
 def failure_in(reply: Reply) -> Failure:
@@ -445,7 +445,7 @@ class Pacer:
         self._configured = (requests_per_minute, tokens_per_minute)
         self._limits = [requests_per_minute, tokens_per_minute]
         self._sent: deque[tuple[float, tuple[int, int]]] = deque()
-        """When how many requests and tokens went, in the last 60 s."""
+        """Times and sizes of the requests of the last 60 s."""
         self._paused_until = float("-inf")
 
     @property

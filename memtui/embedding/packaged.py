@@ -178,7 +178,7 @@ def _encodable(text: str) -> str:
 MAX_IDS = 256
 """The most ids a text becomes, `[CLS]` and `[SEP]` among them."""
 _MOST_READ = 65_536
-"""How much of a text is looked at; 254 words of the longest kind need 25,654 characters."""
+"""Characters of a text that are read; 254 words of the longest kind need 25,654."""
 
 _MAX_WORD = 100
 

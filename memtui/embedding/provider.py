@@ -1,4 +1,4 @@
-"""What an embedding provider is, and what makes the vectors of two comparable."""
+"""The interface of an embedding provider, and what makes the vectors of two comparable."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class BatchOutcome(NamedTuple):
     """The result of the batches of one run."""
 
     made: bool = False
-    """Whether there are vectors in the cache now that were missing."""
+    """True if there are vectors in the cache now that were missing."""
     spent: Usage = Usage()
-    """What the service counted."""
+    """The usage that the service counted."""
     note: str = ""
     """One line for people when something went wrong; empty when nothing did."""
     waiting: bool = False
-    """Whether it was interrupted with a batch still under way."""
+    """True if it was interrupted with a batch still under way."""
 
 
 class Provider:
@@ -79,13 +79,13 @@ class Provider:
 
     identity: ProviderIdentity
     dimensions: int | None = None
-    """How many numbers a vector has; `None` until the first answer tells."""
+    """Length of a vector; `None` until the first answer tells."""
     batch_size: int
-    """How many texts a caller best hands to one `embed_documents`."""
+    """Number of texts that a caller best hands to one `embed_documents`."""
     address: str = ""
     """The host that text is sent to, for people; empty when it stays in this program."""
     remote: bool = False
-    """Whether text leaves this machine."""
+    """True if text leaves this machine."""
     _usage = Usage()
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
@@ -247,7 +247,7 @@ def one_line(error: Exception) -> str:
 
 
 PROBE_TEXT: Final = "memory"
-"""What a provider is asked for to see whether it answers."""
+"""The text that a provider is asked for to see whether it answers."""
 MOST_FAILURES: Final = 3
 """So many failed calls in a row, each after its own retries, and a provider is given up."""
 OF_THE_SERVICE: Final = frozenset(

@@ -1,4 +1,4 @@
-"""Which embedding providers there are, and how one is chosen and loaded."""
+"""The embedding providers that there are, and how one is chosen and loaded."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Registration(Struct, frozen=True):
 
     name: str
     remote: bool
-    """Whether it is a service, by its own address on another machine."""
+    """True if it is a service, by its own address on another machine."""
     create: Callable[[EmbeddingSettings], Provider]
     """Load it, ready to embed; raises `ProviderError`."""
     check: Callable[[EmbeddingSettings], str]
     """Say in one line what it finds here, without loading or asking; raises `ProviderError` or
     `SettingsError` where something is missing."""
     identity: Callable[[EmbeddingSettings], ProviderIdentity]
-    """What `create` would give, without loading it."""
+    """Return the identity of what `create` would give, without loading it."""
     summary: str = ""
     """A few words for people."""
     destination: Callable[[EmbeddingSettings], tuple[str, bool]] = lambda choice: ("", False)

@@ -82,10 +82,10 @@ class Plan:
     service: Service
     address: Address
     identity: ProviderIdentity
-    """What makes its vectors comparable; the model is named as the service knows it."""
+    """The identity of its vectors; the model is named as the service knows it."""
     templates: Templates
     asked_dimensions: int | None
-    """What is asked for, where it is not what the model gives by itself."""
+    """The length that is asked for, where it is not what the model gives by itself."""
     input_bytes: int
     """The most UTF-8 bytes of one text, without its prefix."""
     choice: EmbeddingSettings = field(repr=False)

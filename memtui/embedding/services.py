@@ -82,7 +82,7 @@ class Model(Struct, frozen=True):
 
 
 class BatchForm(Struct, frozen=True):
-    """How the batch interface of a service is spoken to."""
+    """The batch interface of a service."""
 
     line: Mapping[str, Any]
     creation: Mapping[str, Any]
@@ -159,7 +159,7 @@ class Address:
     host: str
     port: int | None
     is_own: bool
-    """Whether it is the host that the service has by itself."""
+    """True if it is the host that the service has by itself."""
 
     @property
     def shown(self) -> str:
@@ -396,7 +396,7 @@ class Answered(NamedTuple):
     vectors: Values
     """One row for each text, in the order of the texts."""
     tokens: int | None
-    """What the service counts; `None` where it does not say."""
+    """Tokens that the service counts; `None` where it does not say."""
 
 
 class WrongAnswer(ValueError):

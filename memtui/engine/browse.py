@@ -1,4 +1,4 @@
-"""What can be looked at without a query: files, texts, one chunk from every side, care."""
+"""Reads without a query: files, texts, one chunk from every side, care."""
 
 from __future__ import annotations
 

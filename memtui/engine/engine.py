@@ -90,14 +90,14 @@ class Engine:
 
     @cached_property
     def explain(self) -> Explain:
-        """Why a chunk is in a list or not."""
+        """The service that tells why a chunk is in a list or not."""
         from memtui.engine.explain import Explain
 
         return Explain(self.index, self.search)
 
     @cached_property
     def what_if(self) -> WhatIf:
-        """What would bring a chunk into a list."""
+        """The service that finds what would bring a chunk into a list."""
         from memtui.engine.what_if import WhatIf
 
         return WhatIf(self.index, self.search)

@@ -1,4 +1,4 @@
-"""Why a chunk is in a list or not, one step a station, and what would change that.
+"""Explains why a chunk is in a list or not, one step a station, and what would change that.
 
 A leg that does not give a chunk while the other does is `MISSED`. When no leg gives it, it was
 `LOST` at the first station behind which nothing could save it any more, which is the last one that

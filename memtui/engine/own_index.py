@@ -85,7 +85,7 @@ LEAST_DEPTH: Final = 50
 SLOW_LEG_SECONDS: Final = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
 UNKNOWN_SECONDS: Final = 1.0
-"""What a leg is expected to take that has to load something before it can answer."""
+"""Expected duration of a leg that has to load something before it can answer."""
 REFRESH_SECONDS: Final = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
@@ -125,15 +125,15 @@ class OwnIndex(Index):
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self.recorded = read_marker(folder.folder)
-        """How the provider was at the end of the last index run, where that had to be explained."""
+        """The provider's state at the end of the last index run, where it had to be explained."""
         self._thread = thread
         self._homes = homes
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
-        """When the seconds began to be counted, as the clock told it."""
+        """The time from which the seconds are counted, by the clock."""
         self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
-        """What the last look at the files found, in the words of `IndexerStatus`."""
+        """The result of the last scan of the files, in the words of `IndexerStatus`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self.forget_look)
         self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
 
@@ -385,7 +385,7 @@ class OwnLegs(Legs):
         """The vector leg as it searched last; `None` before that."""
         self.live = LiveIndex(folder)
         self.identity: ProviderIdentity | None = None
-        """Who made the live index's vectors; `None` where it holds none, and before it was read."""
+        """The maker of the live index's vectors; `None` for none, and before it was read."""
         self._providers = providers
         self._is_filling = is_filling
         self._connection: Connection | None = None

@@ -1,4 +1,4 @@
-"""What memtui's own index holds, and the files of its memory: on disk, in the index, their text."""
+"""Reads memtui's own index, and the files of its memory: on disk, in the index, their text."""
 
 from __future__ import annotations
 

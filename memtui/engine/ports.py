@@ -1,4 +1,4 @@
-"""What a searchable memory is, whoever made its index: the port between the services and an index.
+"""The port between the services and an index, whoever made it.
 
 An adapter is one class for the memory (`Index`) and one for a look at its rows (`Reading`). What
 an index cannot do it leaves as it is here.
@@ -79,7 +79,7 @@ class RecentFile(Struct, frozen=True):
 
 
 class RebuildCost(Struct, frozen=True):
-    """What indexing everything again would take."""
+    """The cost of indexing everything again."""
 
     files: int
     chunks: int
@@ -89,13 +89,13 @@ class RebuildCost(Struct, frozen=True):
     """Tokens of the chunks that would be embedded, at four characters a token."""
     remote: bool
     price: float | None = None
-    """What the tokens cost, in `currency`; `None` where no price is known."""
+    """The price of the tokens, in `currency`; `None` where none is known."""
     currency: str = ""
     """ISO 4217; empty where nothing is charged, and for the user's own price."""
     as_of: str = ""
     """The day or month of the price list; empty where the price is of none."""
     provider: str = ""
-    """Who would make the vectors; empty: nobody."""
+    """The provider that would make the vectors; empty: none."""
     model: str = ""
     address: str = ""
     """The host that text would be sent to; empty when it stays in this program."""
@@ -106,12 +106,12 @@ class FileStanding(Struct, frozen=True):
 
     path: str
     reason: Reason = Reason.OK
-    """Why it does not belong to the memory; `OK` when it does."""
+    """The reason why it does not belong to the memory; `OK` when it does."""
     detail: str = ""
     """One line about `reason`, or about how the file changed."""
     numbers: Numbers = {}
     stale: bool = False
-    """Whether the index holds another version than the disk."""
+    """True if the index holds another version than the disk."""
     lines: tuple[str, ...] | None = None
     """The text as it is now, where it was read because it changed."""
     checked: bool = True
@@ -119,7 +119,7 @@ class FileStanding(Struct, frozen=True):
 
 
 class IndexedFile(Struct, frozen=True):
-    """What an index holds at a place; `several` files where it is not clear which is meant."""
+    """The file of an index at a place; `several` files where it is not clear which is meant."""
 
     place: Place
     """With the path as the index stores it."""
@@ -129,23 +129,23 @@ class IndexedFile(Struct, frozen=True):
     source: str = ""
     several: tuple[str, ...] = ()
     standing: FileStanding | None = None
-    """How it stands, where only the index itself can tell."""
+    """Its state, where only the index itself can tell."""
 
     @property
     def is_held(self) -> bool:
-        """Whether the index has a row or a chunk of it."""
+        """True if the index has a row or a chunk of it."""
         return self.row is not None or bool(self.ranges)
 
 
 class ChunkFacts(Struct, frozen=True):
-    """What the index says of one chunk under one search."""
+    """The facts that the index holds of one chunk under one search."""
 
     chunk: Chunk
     terms: KeywordExplanation | None = None
     places: Mapping[Leg, LegPlace] = {}
     vector: Reason = Reason.OK
-    """Why its vector cannot be compared with the query's: there is none, it is zero, or of another
-    model."""
+    """The reason why its vector cannot be compared with the query's: there is none, it is zero, or
+    of another model."""
     filters: tuple[str, ...] = ()
     """The filters of the query that leave it out, as they were typed."""
     gone: bool = False
@@ -160,7 +160,7 @@ class Words(Struct, frozen=True):
     tokenizer: str
     """The table's `tokenize` option."""
     spelled: Callable[[str], str]
-    """What the text column holds for a text."""
+    """Return the content of the text column for a text."""
 
 
 class StoredVector(Struct, frozen=True):
@@ -169,7 +169,7 @@ class StoredVector(Struct, frozen=True):
     values: NDArray[np.floating] | None
     state: Reason
     provider: str
-    """Who makes the vectors of the index; empty when nobody does."""
+    """The provider of the vectors of the index; empty when there is none."""
     dimensions: int | None
 
 
@@ -295,7 +295,7 @@ class Files(ABC):
     """The files of a memory, on disk and in its index; any thread."""
 
     notes_missing = ""
-    """Why no note can be read, in one line; empty when they can."""
+    """The reason why no note can be read, in one line; empty when they can."""
 
     @abstractmethod
     def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
@@ -333,11 +333,11 @@ class Index(ABC):
     """The configured ranking."""
     legs: Legs
     providers: ProviderFailover | None = None
-    """Who embeds; `None` where the provider cannot be chosen."""
+    """The providers; `None` where the provider cannot be chosen."""
     writer: OwnWriter | None = None
-    """Who keeps the index up to date; `None` where it is only read."""
+    """The writer that keeps the index up to date; `None` where it is only read."""
     chunk_tokens = 400
-    """How many tokens a chunk of the index holds at most."""
+    """Most tokens that a chunk of the index holds."""
 
     @property
     @abstractmethod

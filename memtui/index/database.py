@@ -25,7 +25,7 @@ Connection = apsw.Connection
 DatabaseError = apsw.Error
 Interrupted = apsw.InterruptError
 _UNKNOWN_FORMAT = "unsupported file format"
-"""What SQLite says, as an error of no kind, of a header that no release of it wrote."""
+"""The message of SQLite, as an error of no kind, for a header that no release of it wrote."""
 
 PAGE_SIZE = 16384
 BUSY_TIMEOUT_MS = 5000
@@ -41,7 +41,7 @@ _SYSTEM_CALLS = threading.Lock()
 
 
 class Access(StrEnum):
-    """How a database of another program is read; none of these ways changes a file of it."""
+    """A way to read a database of another program; none of them changes a file of it."""
 
     IMMUTABLE = "immutable"
     """Without locks and without the log: for a file that nobody has open."""
@@ -54,7 +54,7 @@ class Access(StrEnum):
 
 
 class Fault(StrEnum):
-    """What SQLite says is wrong with a database file."""
+    """The fault of a database file, by SQLite."""
 
     DAMAGED = "damaged"
     LOCKED = "locked"

@@ -237,7 +237,7 @@ class WriterLock:
 
     def __init__(self, folder: IndexFolder) -> None:
         self.is_held = False
-        """Whether this object holds the lock."""
+        """True if this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
         self._locked = NO_FILE

@@ -39,7 +39,7 @@ class KnownFile(NamedTuple):
     day: str | None = None
     """The day that it is about, ISO 8601."""
     warnings: str = "[]"
-    """What was wrong with it, as a JSON list of lines."""
+    """The problems with it, as a JSON list of lines."""
 
 
 _FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
@@ -59,7 +59,7 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
 
 
 class Plan(Struct, frozen=True):
-    """What a scan says has to be done."""
+    """The work that a scan asks for."""
 
     read: tuple[SourceFile, ...]
     """New files, files with another stat, and files written too close to the last scan."""

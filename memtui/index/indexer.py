@@ -59,9 +59,9 @@ class Indexer:
         spared: Callable[[], ProviderIdentity | None] = lambda: None,
     ) -> None:
         self.has_run = False
-        """Whether a sync or rebuild runs, waits or has ended."""
+        """True if a sync or rebuild runs, waits or has ended."""
         self.cache_limit = cache_limit
-        """How large the cache may become on disk, in bytes."""
+        """Largest size of the cache on disk, in bytes."""
         self.refused = job.refused
         """Texts that a provider refused; to clear it is to send them again."""
         self._job = job
@@ -95,7 +95,7 @@ class Indexer:
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process writes the index."""
+        """True if this process writes the index."""
         return self._lock.is_held
 
     def require_writer(self) -> None:

@@ -44,7 +44,7 @@ _ETA_SAMPLES = 3
 
 
 class Refusal(Struct, frozen=True):
-    """Why a text has no vector."""
+    """The reason why a text has no vector."""
 
     message: str
     failure: Failure
@@ -52,7 +52,7 @@ class Refusal(Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether the text is not sent again."""
+        """True if the text is not sent again."""
         return self.tries >= MOST_TRIES
 
 
@@ -100,7 +100,7 @@ class ProgressReporter:
         self.pending: dict[str, None] = {}
         """The paths that are still to be read or removed."""
         self.remaining = 0
-        """How many steps of the phase are still to be done."""
+        """Number of steps of the phase that are still to be done."""
         self._bus = bus
         self._advanced = advanced
         self._clock = clock
@@ -156,15 +156,15 @@ class ProgressReporter:
 
 
 class VectorProblem(Struct, frozen=True):
-    """Why vectors are still missing."""
+    """The reason why vectors are still missing."""
 
     reason: Reason
     detail: str
     failure: Failure | None = None
     is_of_texts: bool = False
-    """Whether the provider works, and would not take some texts."""
+    """True if the provider works, and would not take some texts."""
     passes: bool = True
-    """Whether a later sync asks again by itself."""
+    """True if a later sync asks again by itself."""
 
 
 class Job(Struct):
@@ -181,7 +181,7 @@ class Job(Struct):
     cancelled: Callable[[], bool] = lambda: False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     gives_way: Callable[[], bool] = lambda: False
-    """Whether other work is asked for, which waiting for a service gives way to."""
+    """True if other work is asked for, which waiting for a service gives way to."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""
     refused: dict[tuple[ProviderIdentity, str], Refusal] = msgspec.field(default_factory=dict)
@@ -189,7 +189,7 @@ class Job(Struct):
     transcripts: TranscriptScope | None = None
     """The conversations that are indexed beside the notes; `None`: none are."""
     awaits_batch: bool = False
-    """Whether the index is of another model and only kept while a batch for its own is made."""
+    """True if the index is of another model and only kept while a batch for its own is made."""
     pause: TypingPause = msgspec.field(default_factory=TypingPause)
 
     stats: SyncStats = msgspec.field(default_factory=SyncStats)
@@ -238,7 +238,7 @@ class Job(Struct):
 
 
 class Work(Enum):
-    """What the index thread is asked for or busy with."""
+    """The work that the index thread is asked for or busy with."""
 
     NONE = "none"
     SYNC = "sync"
@@ -246,14 +246,14 @@ class Work(Enum):
 
 
 class IndexerStatus(IndexStatus, frozen=True, kw_only=True):
-    """What the index thread knows, at one moment; the rest of a status is for the adapter."""
+    """The state of the index thread at one moment; the rest of a status is for the adapter."""
 
     running: Work = Work.NONE
     failure: str | None = None
-    """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
+    """The reason why the last sync or rebuild failed; `None` when it ended well or was stopped."""
     stopped: str | None = None
-    """How far the last sync or rebuild came when somebody stopped it; else `None`."""
+    """The progress of the last sync or rebuild when it was stopped; else `None`."""
     cache_excess: int = 0
     """By how many bytes live vectors alone exceed the bound of the cache."""
     problem: VectorProblem | None = None
-    """Why vectors are missing although they should be there."""
+    """The reason why vectors are missing although they should be there."""

@@ -72,7 +72,7 @@ def made_by(meta: Mapping[str, str]) -> ProviderIdentity | None:
 
 
 class Recipe(Struct, frozen=True):
-    """How an index is to be made; two indexes of one folder and one recipe are equal."""
+    """The recipe of an index; two indexes of one folder and one recipe are equal."""
 
     identity: ProviderIdentity | None
     """Whose vectors; `None` for an index without vectors."""

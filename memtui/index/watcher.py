@@ -181,7 +181,7 @@ class FileEvents:
 
 
 class WatchTimes(Struct, frozen=True):
-    """How long the watcher waits, in seconds."""
+    """The pauses of the watcher, in seconds."""
 
     quiet: float = 1.5
     """Without a change, before a burst counts as over."""
@@ -232,7 +232,7 @@ class Watcher:
         self._stats: set[tuple[str, int, int, int]] | None = None
         self._next_scan = self._next_check = self._next_retry = 0.0
         self._first = self._due = math.inf
-        """When the burst began and when it counts as over; infinite without one."""
+        """The beginning of the burst and the time it counts as over; infinite without one."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
 
     def start(self) -> None:

@@ -125,7 +125,7 @@ class Packer:
 
     @property
     def pending(self) -> list[tuple[str, int]]:
-        """What is in no finished chunk yet, with the overlap before it; at most a chunk's budget.
+        """The text in no finished chunk yet, with the overlap before it; at most a chunk's budget.
 
         Each text with its line.
         """

@@ -44,7 +44,7 @@ SUFFIXES = (".md", ".markdown")
 
 
 class Scope(Struct, frozen=True):
-    """Where to look.
+    """The folders and patterns to search.
 
     `extra_paths` are files, folders or globs, relative to the root, absolute or with `~`; `ignore`
     are names or globs of single path components.
@@ -62,7 +62,7 @@ class Scope(Struct, frozen=True):
 
 
 class Discovery(Struct, frozen=True):
-    """What was found and what was left out, each sorted by path."""
+    """The files of a memory and those that are left out, each sorted by path."""
 
     files: tuple[SourceFile, ...]
     skipped: tuple[SkippedFile, ...]
@@ -116,7 +116,7 @@ class FileSearch(ABC):
     """One run of discovery, with what it has found and left out so far."""
 
     path_words: ClassVar[str]
-    """How a path of the settings is called in details."""
+    """The name of a path of the settings in details."""
     is_wanted: ClassVar[Callable[[str], bool]]
     """Tells by its name whether a file is looked for."""
 

@@ -32,7 +32,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class NotRegularFile(OSError):
-    """What was a file when it was found is now a pipe, a socket, a device or a folder."""
+    """The path, a file when it was found, is now a pipe, a socket, a device or a folder."""
 
 
 def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Document:
@@ -140,7 +140,7 @@ _SCALE_TOP = 10.0
 
 
 class FrontMatter(Struct, frozen=True):
-    """What the front matter says; `end_line` is the 1-based line that closes it, 0 without one."""
+    """The front matter; `end_line` is the 1-based line that closes it, 0 without one."""
 
     day: date | None = None
     importance: float | None = None

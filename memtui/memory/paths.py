@@ -94,7 +94,7 @@ class Glob(Struct, frozen=True):
 
     @property
     def start(self) -> frozenset[int]:
-        """Where a match stands at the base folder: which patterns may match the next name."""
+        """Return the state at the base folder: the patterns that may match the next name."""
         return self._skip({0})
 
     def step(self, at: frozenset[int], name: str) -> frozenset[int]:
@@ -128,7 +128,7 @@ class Glob(Struct, frozen=True):
 
 
 def leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a folder that can be looked at."""
+    """Tell whether a link leads to a folder that can be looked at."""
     try:
         return entry.is_dir()
     except OSError:
@@ -166,6 +166,6 @@ def kind(mode: int) -> str:
 
 
 def said(error: Exception) -> str:
-    """What the operating system said, in lower case."""
+    """Return the message of the operating system, in lower case."""
     strerror = error.strerror if isinstance(error, OSError) else None
     return (strerror or str(error)).lower()

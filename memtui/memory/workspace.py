@@ -1,4 +1,4 @@
-"""Which memory folder to open, and what it is called in the data directory."""
+"""Finds the memory folder to open, and names it in the data directory."""
 
 from __future__ import annotations
 

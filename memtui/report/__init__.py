@@ -1,1 +1,1 @@
-"""What is known about one chunk of a search as a report: as text, JSON, Markdown and SVG."""
+"""Reports: one wording for everything, as text, JSON, Markdown and SVG."""

@@ -55,20 +55,20 @@ class ScoreStep(Struct, frozen=True):
 
     kind: Leg | Stage
     sign: str
-    """How it acts on the score: `+ = × − →` or empty."""
+    """The sign of its effect on the score: `+ = × − →` or empty."""
     value: float | None
     """The score after the step, or the leg's contribution; `None` when there is none."""
     rank: int | None
     formula: str
     """The numbers that make `value`: `0.3 × 0.920`."""
     note: str = ""
-    """Where the numbers come from: `min-max of cos 0.431`."""
+    """The origin of the numbers: `min-max of cos 0.431`."""
     brief: str = ""
     """The same for narrow places."""
     extent: Extent | None = None
     """The part of the axis that the step adds or takes away."""
     failed: bool = False
-    """Whether this is the step that lost the chunk."""
+    """True if this is the step that lost the chunk."""
 
     @property
     def word(self) -> str:
@@ -77,7 +77,7 @@ class ScoreStep(Struct, frozen=True):
 
     @property
     def tone(self) -> Tone:
-        """What its colour stands for."""
+        """The meaning of its colour."""
         return _TONES.get(self.kind, Tone.RERANK)
 
 
@@ -164,7 +164,7 @@ def place(chunk: Chunk) -> str:
 
 
 def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
-    """Why a leg says nothing about a chunk: in full, and for narrow places."""
+    """Return why a leg says nothing about a chunk: in full, and for narrow places."""
     state = ranked.pool.states.get(leg)
     if state is not None and state.status is not LegStatus.OK:
         why = words.leg_reason(state)

@@ -32,7 +32,7 @@ KINDS: Mapping[str, tuple[str, str, Tone]] = {
         Tone.KEYWORD,
     ),
 }
-"""How a chunk may be like another one: title, what the score is, tone of its bar."""
+"""The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
 _ABOUT = 48
 """Characters of the words that chunks share, or of the text where they share none."""
 _SEARCHED = 8_000

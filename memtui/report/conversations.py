@@ -75,7 +75,7 @@ def seconds_of(listing: ConversationListing) -> float:
 
 
 def length_words(listing: ConversationListing) -> str:
-    """How long a conversation is, from the first to the last turn; empty when not known."""
+    """Return the length of a conversation, from first to last turn; empty when not known."""
     seconds = seconds_of(listing)
     if seconds < 0:
         return ""
@@ -182,7 +182,7 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
 
 
 def replay_verdict(replayed: Replayed) -> str:
-    """How the answer now compares with the answer then, on one line."""
+    """Return the difference of the answer now to the answer then, on one line."""
     call = replayed.call
     if replayed.problem:
         return f"! {replayed.problem}"

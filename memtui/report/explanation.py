@@ -65,7 +65,7 @@ _NO_ROW = "no row in the full-text table"
 
 
 class Part(StrEnum):
-    """What is found out about a place, in this order."""
+    """A part of an explanation, in the order of finding out."""
 
     INQUIRY = "inquiry"
     PASSAGES = "passages"
@@ -82,17 +82,17 @@ class Explained(Struct, frozen=True, dict=True):
 
     ranked: Ranked
     ranking: Ranking
-    """What `ranked` was asked with: least changes are changes of this."""
+    """The ranking that `ranked` was asked with: least changes are changes of it."""
     inquiry: Inquiry | None = None
     least: Counterfactuals | None = None
     words: WordChanges | None = None
     passages: Passages | None = None
     subject: Subject = ""
-    """What is explained, where no inquiry tells."""
+    """The subject, where no inquiry tells it."""
     problems: Mapping[Part, str] = {}
-    """Why a part could not be found out."""
+    """The reason why a part could not be found out."""
     due: frozenset[Part] = frozenset()
-    """What is still being looked for."""
+    """The parts that are still being looked for."""
 
     @property
     def chunk(self) -> Chunk | None:
@@ -104,7 +104,7 @@ class Explained(Struct, frozen=True, dict=True):
 
     @cached_property
     def explanation(self) -> Explanation | None:
-        """What the ranking says; `None` for a chunk that is not in the pool."""
+        """The explanation by the ranking; `None` for a chunk that is not in the pool."""
         chunk = self.chunk
         if chunk is None or chunk.id not in self.ranked.pool.chunks:
             return None
@@ -117,7 +117,7 @@ class Explained(Struct, frozen=True, dict=True):
 
     @property
     def shown(self) -> bool:
-        """Whether it is in the list."""
+        """True if it is in the list."""
         if self.scored is not None:
             return isinstance(self.scored, Hit)
         return self.inquiry is not None and self.inquiry.shown
@@ -185,7 +185,7 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
 def verdict_words(
     ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None, spell: Spell = SHORT
 ) -> str:
-    """Whether and where a place is shown, or what lost it first; empty until that is known."""
+    """Return the rank of a place, or what lost it first; empty until that is known."""
     failure = inquiry.first_failure if inquiry is not None else None
     if isinstance(scored, Hit):
         effective = f", effective {spell(scored.effective)}"
@@ -203,7 +203,7 @@ def verdict_words(
 
 
 def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -> str:
-    """Why a candidate is not in the list, with the numbers that were compared."""
+    """Return why a candidate is not in the list, with the numbers that were compared."""
     numbers = drop.numbers
     match drop.reason:
         case Reason.OUTSIDE_CANDIDATES:
@@ -274,7 +274,7 @@ def _rank_words(step: TraceStep) -> str:
 
 
 def _step_words(step: TraceStep, spell: Spell) -> Iterator[str]:
-    """Why a step ended as it did, the words that matter and what was compared; some are empty."""
+    """Yield the reason of a step, the words that matter, and what was compared; some are empty."""
     other, numbers = safe_line(step.other), step.numbers
     is_leg = step.at in (Station.KEYWORD_LEG, Station.VECTOR_LEG)
     why = words.reason_words(step.reason)
@@ -487,7 +487,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
 
 
 def change_words(change: Change | WordChange) -> str:
-    """What a change does: `half-life 30 → 48 d`, `+omada -old`."""
+    """Return a change in words: `half-life 30 → 48 d`, `+omada -old`."""
     if isinstance(change, WordChange):
         added = [f"+{safe_line(word)}" for word in change.added]
         return " ".join([*added, *(f"{MINUS}{safe_line(word)}" for word in change.removed)])

@@ -36,7 +36,7 @@ from memtui.text.sanitize import safe, safe_line
 
 
 class Format(StrEnum):
-    """What an explanation can be written as."""
+    """A format that an explanation can be written in."""
 
     TEXT = "text"
     JSON = "json"

@@ -29,7 +29,7 @@ _LEAST_ROOM = 24
 
 
 class SectionId(StrEnum):
-    """What a section is about."""
+    """The subject of a section."""
 
     LEGS = "legs"
     TRACE = "trace"
@@ -43,7 +43,7 @@ class SectionId(StrEnum):
 
 
 class Mark(StrEnum):
-    """How something ended, told by a glyph beside the words."""
+    """The outcome of something, shown by a glyph beside the words."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -56,11 +56,11 @@ _ASCII = str.maketrans(
     {"×": "x", "−": "-", "→": ">", "–": "-", "…": "~", "≥": ">=", "λ": "lambda"}
     | dict.fromkeys("▁▂▃▄▅▆▇█", "")
 )
-"""What memtui's own words are written with where only ASCII is drawn."""
+"""ASCII characters for those of memtui's own words."""
 
 
 class Tone(StrEnum):
-    """What a colour stands for, by its name in a theme; no meaning is in the colour alone."""
+    """The meaning of a colour, by its name in a theme; no meaning is in the colour alone."""
 
     PLAIN = "foreground"
     MUTED = "muted"
@@ -108,9 +108,9 @@ class Row(Struct, frozen=True):
     strong: bool = False
     extent: Extent | None = None
     names: tuple[str, ...] = ()
-    """What the row is about, where it is told in full."""
+    """The subjects of the row, where they are named in full."""
     count: int = 0
-    """How many there are, those that are not among `names` as well."""
+    """Number of subjects, those that are not among `names` included."""
 
 
 class Section(Struct, frozen=True):
@@ -127,11 +127,11 @@ class Section(Struct, frozen=True):
     axis: float | None = None
     """The value at the right end of the bars, above 0; `None` where there are none."""
     missing: str = ""
-    """What a quotation leaves out at its end, in words."""
+    """The words for the part that a quotation leaves out at its end."""
     pending: str = ""
-    """What is still being looked for."""
+    """The words for what is still being looked for."""
     problem: str = ""
-    """Why it could not be found out."""
+    """The reason why it could not be found out."""
 
 
 class Report(Struct, frozen=True):
@@ -152,7 +152,7 @@ class Span(Struct, frozen=True):
     tone: Tone = Tone.PLAIN
     strong: bool = False
     extent: Extent | None = None
-    """What to fill of the room for a bar that it is, as parts of the axis: 0 to 1."""
+    """The filled part of a bar, as parts of the axis: 0 to 1."""
 
 
 class Line(Struct, frozen=True):
@@ -160,34 +160,34 @@ class Line(Struct, frozen=True):
 
     spans: tuple[Span, ...] = ()
     heading: bool = False
-    """Whether a section begins here."""
+    """True if a section begins here."""
     row: int | None = None
     """The row of the section that it is a part of."""
 
     @property
     def text(self) -> str:
-        """What the line says."""
+        """The text of the line."""
         return "".join(span.text for span in self.spans).rstrip()
 
     @property
     def strong(self) -> bool:
-        """Whether the line is told louder than the others."""
+        """True if the line is drawn stronger than the others."""
         return any(span.strong for span in self.spans)
 
 
 class Layout(Struct, frozen=True):
-    """How a report is laid out; `width` in cells, `None` for lines of any length."""
+    """The layout of a report; `width` in cells, `None` for lines of any length."""
 
     clean: Clean = safe_line
     width: int | None = None
     ascii_only: bool = False
-    """Whether marks, and the report's own words, are ASCII."""
+    """True if marks, and the report's own words, are ASCII."""
     bars: int = 0
     """So many cells are left for bars; 0 for none."""
     indent: int = 2 * INDENT
     """Of everything below a title."""
     drops_columns: bool = False
-    """Whether optional columns are left out where a line is too short for all."""
+    """True if optional columns are left out where a line is too short for all."""
 
     def lines(self, report: Report) -> Iterator[Line]:
         """Every line: the title, the verdict, then the sections, each after an empty line."""

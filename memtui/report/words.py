@@ -321,7 +321,7 @@ def line_spans(line: str, width: int) -> Iterator[tuple[int, int]]:
 
 
 def fitting(text: str, cells: int) -> int:
-    """How many characters of a line fit into so many cells of a terminal."""
+    """Return the number of characters of a line that fit into so many cells."""
     if text.isascii():
         return min(len(text), cells)
     used = 0

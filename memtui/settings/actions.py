@@ -41,7 +41,7 @@ class Action(Struct, frozen=True):
     bar: int = HIDDEN
     """Its place in the key bar."""
     priority: bool = False
-    """Whether its keys work before those of the focused widget."""
+    """True if its keys work before those of the focused widget."""
 
 
 def _parse(table: str) -> Iterator[Action]:

@@ -52,7 +52,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def fatal(self) -> bool:
-        """Whether it stops every command; the others are warnings at start.
+        """True if it stops every command; the others are warnings at start.
 
         Those of `UNKNOWN_KEY` make `memtui config validate` fail, too.
         """
@@ -139,7 +139,7 @@ class ConfigFile(Struct, frozen=True, dict=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether it is not there yet."""
+        """True if it is not there yet."""
         return not self.sha256
 
     @cached_property
@@ -147,7 +147,7 @@ class ConfigFile(Struct, frozen=True, dict=True):
         return key_lines(self.text)
 
     def place(self, path: tuple[str, ...]) -> str:
-        """Where a key stands, as `file:line`; the file alone when the line cannot be told."""
+        """Return the place of a key, as `file:line`; the file alone where there is no line."""
         full = (*self.prefix, *path)
         for length in range(len(full), len(self.prefix), -1):
             if (line := self._lines.get(full[:length])) is not None:

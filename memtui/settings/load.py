@@ -99,7 +99,7 @@ def _trusted(state: StateFolder) -> dict[str, Any]:
 
 
 class Source(StrEnum):
-    """Where a value comes from, weakest first."""
+    """The source of a value, weakest first."""
 
     DEFAULT = "default"
     USER = "user"
@@ -122,7 +122,7 @@ class Given(NamedTuple):
 
 
 Layer: TypeAlias = Mapping[str, Given]
-"""What one source gave, checked, by dotted key; keys of profiles are named by `profile_key`."""
+"""The values of one source, checked, by dotted key; `profile_key` names those of profiles."""
 Row: TypeAlias = tuple[str, Leaf, Given]
 """A value that a source gave for a key, not checked yet."""
 
@@ -274,7 +274,7 @@ class Loaded(Struct, frozen=True, dict=True):
 
     settings: Settings = Settings()
     layers: Mapping[Source, Layer] = field(default_factory=lambda: {one: {} for one in STRENGTH})
-    """What each source gave, strongest first."""
+    """The values of each source, strongest first."""
     problems: tuple[Problem, ...] = ()
     user_file: Path = Path()
     user: ConfigFile | None = None
@@ -301,7 +301,7 @@ class Loaded(Struct, frozen=True, dict=True):
 
     @cached_property
     def origins(self) -> Mapping[str, tuple[Given, ...]]:
-        """What was given for each dotted key, strongest first: the first is in force.
+        """The values given for each dotted key, strongest first: the first is in force.
 
         There is one for every key of the schema, and for every binding and key of a profile that
         is set. A profile is one value: the strongest file that defines it gives all of its keys.
@@ -317,7 +317,7 @@ class Loaded(Struct, frozen=True, dict=True):
 
 
 class SettingsFiles(Struct, frozen=True):
-    """Where settings come from, read anew at every call, and the files that may be written."""
+    """The sources of settings, read anew at every call, and the files that may be written."""
 
     env: Mapping[str, str]
     root: Path | None = None

@@ -67,7 +67,7 @@ class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MemorySettings(Table, frozen=True):
-    """What belongs to the memory beyond the folder itself."""
+    """The parts of the memory beyond the folder itself."""
 
     extra_paths: tuple[str, ...] = ()
     ignore: tuple[str, ...] = DEFAULT_IGNORE
@@ -75,14 +75,14 @@ class MemorySettings(Table, frozen=True):
 
 
 class ChunkingSettings(Table, frozen=True):
-    """How files are cut into chunks; a change asks for a rebuild."""
+    """The size of chunks; a change asks for a rebuild."""
 
     tokens: Annotated[int, Meta(ge=16, le=8192)] = 400
     overlap: Annotated[int, Meta(ge=0, le=4096)] = 80
 
 
 class EmbeddingSettings(Table, frozen=True):
-    """Who makes the vectors.
+    """The provider of the vectors.
 
     Its `repr` names the provider and the model alone: an address or a command may hold a key.
     """
@@ -119,7 +119,7 @@ class EmbeddingSettings(Table, frozen=True):
 
 
 class IndexSettings(Table, frozen=True):
-    """How the index is kept up to date, and where."""
+    """The place of the index, and how it is kept up to date."""
 
     watch: bool = True
     debounce_seconds: Annotated[float, Meta(ge=0.05, le=60)] = 1.5
@@ -129,7 +129,7 @@ class IndexSettings(Table, frozen=True):
 
 
 class Redaction(StrEnum):
-    """Which credentials the index has masked in OpenClaw's conversations."""
+    """The credentials that the index has masked in OpenClaw's conversations."""
 
     AUTO = "auto"
     """As the configured profile: exactly the release's list under `openclaw-*`, else the wide."""
@@ -175,7 +175,7 @@ class RerankSettings(Table, frozen=True):
 
 
 class RankingSettings(Table, frozen=True):
-    """How results are ranked; what is not set comes from the profile."""
+    """The ranking of results; what is not set comes from the profile."""
 
     profile: str = "memtui"
     k: Annotated[int, Meta(ge=1, le=200)] | None = None
@@ -227,7 +227,7 @@ class ProfileSettings(RankingSettings, frozen=True):
 
 
 class UiSettings(Table, frozen=True):
-    """How the terminal interface looks and behaves."""
+    """The look and behaviour of the terminal interface."""
 
     theme: Annotated[str, Meta(min_length=1, max_length=64)] = "auto"
     preview: Literal["auto", "right", "below", "off"] = "auto"
@@ -237,7 +237,7 @@ class UiSettings(Table, frozen=True):
 
 
 class KeymapSettings(Table, frozen=True):
-    """Which keys do what; `memtui help keys` lists the ids."""
+    """The keys of actions; `memtui help keys` lists the ids."""
 
     preset: Literal["default", "vim", "emacs"] = "default"
     bindings: dict[str, str] = {}
@@ -320,7 +320,7 @@ class Leaf(Struct, frozen=True):
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes several values."""
+        """True if it takes several values."""
         return any(get_origin(part) is tuple for part in self.parts)
 
     @property

@@ -74,14 +74,14 @@ def sync_folder(folder: Path) -> None:
 
 
 class FileState(NamedTuple):
-    """Which file it is, and how large, in bytes."""
+    """The identity of a file, and its size in bytes."""
 
     device: int
     inode: int
     size: int
 
     def continues(self, before: FileState) -> bool:
-        """Whether this is the file of `before` and has all of it still."""
+        """Tell whether this is the file of `before` and still has all of it."""
         return self[:2] == before[:2] and self.size >= before.size
 
 
@@ -100,7 +100,7 @@ def file_state(path: Path) -> FileState:
 # A half-written file of this age, in seconds, belongs to no process that still writes.
 _ABANDONED = 3600.0
 TEMPORARY = ".memtui-"
-"""How the names of files begin that replace others once they are written."""
+"""The beginning of names of files that replace others once they are written."""
 
 
 class StateFolder:

@@ -83,10 +83,10 @@ class Statement(Struct, frozen=True):
     """The whole way to the table or the key."""
     start: int
     value_start: int
-    """Where the value begins; of a header its end."""
+    """The beginning of the value; of a header its end."""
     end: int
     line_end: int
-    """Where the next line begins."""
+    """The beginning of the next line."""
     is_header: bool = False
 
 

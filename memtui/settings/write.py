@@ -46,7 +46,7 @@ from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
 REMOVED: Final = object()
-"""What a change may be instead of a value."""
+"""The change that removes a key."""
 OF_ONE_PROVIDER: Final = (
     *("model", "dimensions", "base_url", "key_env", "key_command"),
     *("query_prefix", "document_prefix", "price"),
@@ -179,13 +179,13 @@ class Plan(Struct, frozen=True):
     after: str
     """The text that the file would hold."""
     ranking: Ranking = Ranking()
-    """What the settings, or the profile, would give."""
+    """The ranking that the settings, or the profile, would give."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, one line each."""
+    """Notes for the user, one line each."""
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to write."""
+        """True if there is anything to write."""
         return self.after != self.file.text
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 ASKED = "provider.json"
 FOREIGN = "another program's index: its own provider is used there"
 TYPING_SECONDS = 0.7
-"""Who typed within so long is not interrupted by a question."""
+"""Seconds after a key during which no question interrupts."""
 
 
 class ProviderSwitch:
-    """Which provider makes the vectors."""
+    """The choice of the provider that makes the vectors."""
 
     def __init__(self, app: MemtuiApp) -> None:
         self._app = app

@@ -70,6 +70,8 @@ CLASS_METHODS, CLASS_LINES, CLASS_DEPTH = 40, 500, 2
 PLAIN_ROOTS = {"MemtuiError", "Table"}
 """Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
+VAGUE = {"What", "Whether", "Where", "How", "Why", "When", "Who", "Which"}
+"""Words that no docstring begins with: it says what a thing is, or what a function does."""
 PORTS = frozenset({"Connection", "Rows"})
 """Protocols that stand for a library: what is used of apsw, with values of any type."""
 CAPABILITIES = """
@@ -97,34 +99,30 @@ def modules() -> dict[str, ast.Module]:
     }
 
 
-def imports(tree: ast.Module, *, at_start: bool = False) -> Iterator[str]:
-    """Yield each module and imported name; with `at_start` only those of the module's own start.
-
-    Imports for the type checker alone do not count.
-    """
+@cache
+def imports(tree: ast.Module) -> frozenset[str]:
+    """Return each module and imported name; those for the type checker alone do not count."""
+    names = set[str]()
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
             continue
-        if at_start and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        waiting += ast.iter_child_nodes(node)
+            names.update({node.module, *(f"{node.module}.{alias.name}" for alias in node.names)})
+        if not isinstance(node, ast.expr):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(names)
 
 
-def arrows(*, at_start: bool = False) -> dict[str, set[str]]:
+@cache
+def arrows() -> dict[str, frozenset[str]]:
     """Every module of memtui with the modules of memtui that it imports."""
-    known = modules()
-    return {
-        name: {other for other in imports(tree, at_start=at_start) if other in known} - {name}
-        for name, tree in known.items()
-    }
+    trees = modules()
+    return {name: (imports(tree) & trees.keys()) - {name} for name, tree in trees.items()}
 
 
 def room_of(path: Path) -> str:
@@ -168,12 +166,14 @@ def large_classes() -> Iterator[str]:
         if isinstance(node, ast.ClassDef)
     }
 
+    @cache
     def line(name: str) -> list[ast.ClassDef]:
         node = classes[name]
         bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
         above = [each for base in bases if base in classes and base != name for each in line(base)]
         return [node, *above]
 
+    @cache
     def depth(name: str) -> int:
         bases = [ast.unparse(base).partition("[")[0] for base in classes[name].bases]
         levels = 0 if name in PLAIN_ROOTS else 1
@@ -237,7 +237,7 @@ def circles() -> Iterator[str]:
 
 def native_calls() -> Iterator[str]:
     """Yield modules that reach into foreign libraries by ctypes."""
-    yield from (module for module, tree in modules().items() if "ctypes" in set(imports(tree)))
+    yield from (module for module, tree in modules().items() if "ctypes" in imports(tree))
 
 
 @pytest.mark.parametrize(
@@ -271,6 +271,19 @@ def test_no_toast_or_label_parses_foreign_text_as_markup() -> None:
             keywords = {keyword.arg for keyword in node.keywords}
             if node.func.attr == "notify" and not keywords & {"markup", None}:
                 wrong.append(f"{path}:{node.lineno}")
+    assert wrong == []
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun_phrase() -> None:
+    wrong = [
+        f"{path}:{node.lineno} {node.value.value.splitlines()[0]}"
+        for path, _, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and node.value.value.partition(" ")[0] in VAGUE
+    ]
     assert wrong == []
 
 

@@ -26,7 +26,7 @@ _LIMITS: Final = (
     *("maxResults", "max_results", "limit", "k", "top_k", "topK"),
     *("n_results", "num_results", "count"),
 )
-"""What memory tools call the number of results, OpenClaw's own first."""
+"""Names of the number of results in memory tools, OpenClaw's own first."""
 _CITED = re.compile(
     r"(?P<path>.+?)(?:#L|:)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL | re.IGNORECASE
 )

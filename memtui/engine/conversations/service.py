@@ -53,7 +53,7 @@ WHAT_IS_INDEXED: Final = (
     "what you and the agent said; no tool output and no thinking, credentials masked"
 )
 _WHOLE: Final = frozenset({Reason.OK, Reason.MALFORMED_LINES, Reason.LINE_TOO_LONG})
-"""How a transcript stands that is indexed but for lines of it."""
+"""Reasons of a transcript that is indexed but for lines of it."""
 _NOWHERE: Final[Mapping[TranscriptKind, str]] = {
     TranscriptKind.OPENCLAW: "no agent of OpenClaw keeps transcripts here",
     TranscriptKind.CLAUDE_CODE: "Claude Code keeps no transcripts here",
@@ -66,14 +66,14 @@ _BEGINNING: Final = 1 << 16
 
 
 class Scan(NamedTuple):
-    """What reading a transcript, or its beginning, told."""
+    """The result of reading a transcript, or its beginning."""
 
     facts: TranscriptFacts | None = None
     calls: tuple[MemoryCall, ...] = ()
     is_whole: bool = True
-    """Whether all of it was read, so that everything is counted."""
+    """True if all of it was read, so that everything is counted."""
     trouble: tuple[Reason, str] | None = None
-    """Why it cannot be read, and one line about it."""
+    """The reason why it cannot be read, and one line about it."""
 
 
 class ConversationService:
@@ -94,7 +94,7 @@ class ConversationService:
         self._root = root
         self._names = PathNames(root, ())
         self._scans: dict[str, tuple[SourceFile, Scan]] = {}
-        """What was read of each file, by path, with the file as it was then."""
+        """The scan of each file, by path, with the file as it was then."""
 
     def listings(self) -> list[ConversationListing]:
         """Return every transcript on this machine that is of this memory, newest first.

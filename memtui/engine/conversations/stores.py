@@ -1,4 +1,4 @@
-"""Where the transcripts of a memory are, which are opted in, and what its index says of them."""
+"""The transcripts of a memory: their places, the choice of them, their rows in the index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TranscriptStore(ABC):
     """The transcripts of one memory; any thread."""
 
     scope: TranscriptScope
-    """Which are opted in; changes while the memory is open."""
+    """The transcripts that are opted in; changes while the memory is open."""
     programs: tuple[TranscriptKind, ...] = tuple(TranscriptKind)
     """Whose conversations can belong to this memory."""
 
@@ -63,7 +63,7 @@ class OwnTranscripts(TranscriptStore):
     """The transcripts that memtui indexes beside the notes, and follows while they grow."""
 
     indexer: Indexer | None = None
-    """Who writes the index; `None` where it is only read."""
+    """The writer of the index; `None` where it is only read."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ _BUDGET: Final = 16_000_000
 """Characters of all texts in memory; beyond them only a first line's worth is kept of each."""
 _LEAST: Final = 160
 _MASKS: Final = (("***", "*"), ("…redacted…", "redacted"), ("…", "…"))
-"""What masking puts into a text, and what of it tells a text that may hold it."""
+"""The masks in a text, and the part of each by which a text that may hold it is told."""
 
 
 class ConversationGone(MemtuiError):
@@ -77,7 +77,7 @@ class OpenConversation:
     """A transcript that was read once, in bounded memory; whole texts are read again."""
 
     listing: ConversationListing
-    """What a list shows of it, with everything counted."""
+    """The row of a list for it, with everything counted."""
 
     def __init__(self, file: SourceFile, *, limit: int) -> None:
         """`limit` is in bytes a line."""

@@ -112,12 +112,12 @@ class AgentFacts(Struct, frozen=True):
     target: ForeignTarget
     profile: str
     because: str
-    """Why it is that profile, as a phrase."""
+    """The reason why it is that profile, as a phrase."""
     identity: Identity
     search: MemorySearchConfig | None
     """The configuration as the release acts on it."""
     mode: SearchMode
-    """Which legs the agent searches with."""
+    """The legs that the agent searches with."""
     scope: SearchScope
 
     @property
@@ -166,7 +166,7 @@ class Search(Struct, frozen=True):
     scope: SearchScope
     typing: bool = False
     filters: Filters = NO_FILTERS
-    """Which files take part."""
+    """The files that take part."""
 
 
 class AgentLegs(Legs):
@@ -198,7 +198,7 @@ class AgentLegs(Legs):
         )
         self.vectors = StoredVectors()
         self.backend = "not loaded"
-        """How vectors were compared last, in words."""
+        """The way vectors were compared last, in words."""
         self.answered = threading.Event()
         """Set by the first search."""
 

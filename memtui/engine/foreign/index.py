@@ -169,7 +169,7 @@ class OpenClawIndex(Index):
             self._base = database.read(lambda opened: base_status(opened, facts))
         self.root = target.workspace or target.database.parent
         self.ranking = facts.ranking
-        """What the agent is configured for, used when a search names no ranking."""
+        """The ranking that the agent is configured for, used when a search names none."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
         self.legs: AgentLegs = AgentLegs(database, facts, given, env)
         self._thread, self._bus, self.now = thread, bus, now

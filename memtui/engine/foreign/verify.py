@@ -214,7 +214,7 @@ class Verdict(Struct, frozen=True):
     query: str
     agrees: bool
     results: int
-    """How many results the program gave."""
+    """Number of results that the program gave."""
     score_difference: float
     """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
     from_legs: float | None = None
@@ -231,7 +231,7 @@ class Verification(Struct, frozen=True):
     profile: str
     chosen_because: str
     notes: tuple[str, ...]
-    """What else than the program's own tables is searched, in lines."""
+    """Other tables than the program's own that are searched, in lines."""
     score_difference: float
     """The largest of all differences."""
     queries: tuple[Verdict, ...]
@@ -407,14 +407,14 @@ class _Verifier(Struct, frozen=True):
 # --- comparing --------------------------------------------------------------------------------
 
 END_TO_END = 1e-6
-"""How far scores may be apart: the program's cosine is single precision."""
+"""Most distance between scores: the program's cosine is single precision."""
 FROM_LEGS = 1e-12
-"""How far scores may be apart that start from the program's own hits."""
+"""Most distance between scores that start from the program's own hits."""
 
 Place: TypeAlias = tuple[str, int, int]
-"""What tells a chunk apart in the program's answers, which hold no ids."""
+"""The key of a chunk in the program's answers, which hold no ids."""
 Pairs: TypeAlias = dict[int, int]
-"""Where a result of the program is among memtui's hits: position to position, both from 0."""
+"""Positions of the program's results to those of memtui's hits, both from 0."""
 
 
 def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdict:

@@ -1,4 +1,4 @@
-"""Which provider answers now: the chosen one, another while it fails, or who made the index."""
+"""Chooses the provider that answers: the chosen one, another while it fails, or the index's."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WatchedProvider(Provider):
         self.registration = registration = resolve(choice)
         """`None` for keyword search alone."""
         self.outage: ProviderError | None = None
-        """How it failed, for good or too often; `None` while it may be asked."""
+        """The failure, for good or too often; `None` while it may be asked."""
         self.misses = 0
         """Calls that failed one after the other."""
         self.inner: Provider | None = None
@@ -217,13 +217,13 @@ class ProviderFailover:
         self.primary: WatchedProvider
         self.fallback: WatchedProvider | None
         self.acting: WatchedProvider
-        """Who answers now: the primary, or the fallback in its stead."""
+        """The provider that answers now: the primary, or the fallback in its stead."""
         self._fallback_choice = fallback
         self._choose(choice)
         self._clock = clock
         self._lock = threading.RLock()
         self._others: dict[ProviderIdentity, WatchedProvider | None] = {}
-        """Who answers for vectors of earlier choices, and of packaged models; `None`: nobody."""
+        """Providers of vectors of earlier choices, and of packaged models; `None`: none."""
         self._delay = FIRST_PROBE_SECONDS
         self._timer: threading.Timer | None = None
         self._due = 0.0

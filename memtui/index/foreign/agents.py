@@ -1,4 +1,4 @@
-"""Where OpenClaw keeps its indexes: the agents of this machine, and what lies beside an index."""
+"""The places of OpenClaw's indexes: the agents of this machine, and the files beside an index."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Databases(Struct, frozen=True):
     read: Path | None
     """The one that the program would read."""
     reason: str
-    """Why it is that one, in one line."""
+    """The reason why it is that one, in one line."""
 
 
 def databases_of(state_dir: Path, config: AgentConfig) -> Databases:

@@ -1,4 +1,4 @@
-"""What an OpenClaw index really holds, against its files, its tables and its configuration."""
+"""Compares an OpenClaw index with its files, its tables and its configuration."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from memtui.text.sanitize import counted, safe_line
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _BLANK_READ: Final = 500
 _BUSY_S: Final = 120.0
-"""What was written to within this time may be a rebuild under way."""
+"""Seconds since a write within which a rebuild may be under way."""
 _RECENT_S: Final = 86_400.0
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 _SIDES: Final = ("-wal", "-shm", "-journal")

@@ -51,7 +51,7 @@ _GETS: Final[Mapping[str, AgentGets | None]] = {
     "identity_newer": None,
     "keyword_only_served": "keywords",
 }
-"""What counts first comes first."""
+"""The order of findings, the gravest first."""
 
 
 catalogue: Final = partial(read_table, "openclaw-findings.toml")

@@ -40,7 +40,7 @@ from memtui.settings.openclaw.schema import MemorySearchConfig
 SESSIONS: Final = "sessions"
 """The source of the transcripts, and the name of their folder."""
 DELTA_BYTES: Final = 100_000
-"""What the program lets pile up before it indexes a transcript again."""
+"""Growth that the program waits for before it indexes a transcript again."""
 _ROOT_FILE: Final = "MEMORY.md"
 _LOWER_CASE: Final = "memory.md"
 _USER_FILE: Final = "USER.md"
@@ -56,7 +56,7 @@ Counts: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
 """Chunks of each (path, source), and the last line that they reach."""
 Cancels: TypeAlias = Callable[[], bool]
 Verdict: TypeAlias = tuple[FileState, Reason, str]
-"""How a file of the index stands, and why: as a code and in one line."""
+"""The state of a file of the index, and why: as a code and in one line."""
 
 
 def never() -> bool:
@@ -92,7 +92,7 @@ class DiskFile(Struct, frozen=True):
     absolute: str
     """Empty for a transcript that is rows of the database; its `size` is the last event."""
     root: str
-    """What brought it in: the root file, `memory/` or the extra path as it is written."""
+    """Its root: the root file, `memory/` or the extra path as it is written."""
     size: int
     mtime_ms: float
     media: bool = False
@@ -113,7 +113,7 @@ class Listing:
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
-    """Why the workspace itself cannot be listed."""
+    """The reason why the workspace itself cannot be listed."""
     unregistered: tuple[str, ...] = ()
     """Transcripts whose session the program's own list does not name."""
 
@@ -406,7 +406,7 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
 
 _EVENTS: Final = "transcript_events"
 _TURN_MS: Final = 60_000.0
-"""How far the last event of a turn may lie behind the time that the program keeps of it."""
+"""Most time from the last event of a turn back to the time that the program keeps of it."""
 _EARLIEST_MS: Final = 1e11
 
 

@@ -72,7 +72,7 @@ class Fingerprint(Struct, frozen=True):
     database: FileStamp | None
     log: FileStamp | None
     shared: bool
-    """Whether the log's shared memory is there: some program has, or had, the database open."""
+    """True if the log's shared memory is there: some program has, or had, the database open."""
     header: bytes
     """The first 100 bytes, with the counter that every commit without a log changes: two may come
     within one tick of the file system's clock. Empty for what cannot be read."""
@@ -266,7 +266,7 @@ class Opened(Struct, frozen=True):
     """The file itself, links followed."""
     how: Access
     vec_readable: bool
-    """Whether sqlite-vec is loaded and the vec0 table answers."""
+    """True if sqlite-vec is loaded and the vec0 table answers."""
     fingerprint: Fingerprint
     copy: tempfile.TemporaryDirectory[str] | None = None
 

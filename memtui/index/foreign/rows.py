@@ -33,7 +33,7 @@ class StoredIdentity(Struct, frozen=True):
 
     identity: Identity
     present: bool
-    """Whether the meta row is there; without it the program pauses its search."""
+    """True if the meta row is there; without it the program pauses its search."""
     problems: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Which transcripts are indexed, where they are, and finding them: none of them is opened."""
+"""Finds the transcripts that are indexed: none of them is opened."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def demo_homes() -> TranscriptHomes:
 
 
 class TranscriptScope(Struct, frozen=True):
-    """Which transcripts are opted in, and by which rules they are read."""
+    """The transcripts that are opted in, and the rules by which they are read."""
 
     root: Path
     """The memory folder: what `paths` are relative to."""
@@ -108,12 +108,12 @@ class TranscriptScope(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is opted in."""
+        """True if nothing is opted in."""
         return not (self.sources or self.paths)
 
     @property
     def recipe(self) -> str:
-        """What decides, besides the files, what is read of them."""
+        """The values that decide, besides the files, what is read of them."""
         redaction = "" if self.rules.masks_more else f":{Redaction.OPENCLAW}"
         return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
 
@@ -173,14 +173,14 @@ class TranscriptPlace(Struct, frozen=True):
     """A folder, file or glob in which transcripts are looked for, and what was found in it."""
 
     name: str
-    """What it is opted in by: `openclaw:main`, `claude-code`, `codex`, or a path."""
+    """Its name in the settings: `openclaw:main`, `claude-code`, `codex`, or a path."""
     kind: TranscriptKind | None
     folder: str
     """Absolute; of a glob the pattern."""
     is_indexed: bool
     agent: str = ""
     database: str = ""
-    """Where an agent keeps its newer transcripts; empty when there is no such file."""
+    """The database of an agent's newer transcripts; empty when there is no such file."""
     files: tuple[SourceFile, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
     unread: tuple[str, ...] = ()

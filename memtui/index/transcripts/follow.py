@@ -48,7 +48,7 @@ class TranscriptFollower:
         self._clock = clock
         self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
-        """What was due, as it was then: it may be something that cannot be read."""
+        """The files that were due, as they were then: some may be unreadable."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memtui-follow", daemon=True)
 

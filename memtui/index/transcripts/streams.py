@@ -55,7 +55,7 @@ class EventSession(Struct, frozen=True):
     size: int
     """Bytes of its events."""
     changed_ms: int
-    """When the last one came, in ms since 1970; 0 when it is not said."""
+    """Time of the last one, in ms since 1970; 0 when it is not said."""
 
 
 def read_database(database: Path, read: Callable[[Connection], T]) -> T:

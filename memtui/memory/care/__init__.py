@@ -1,1 +1,1 @@
-"""What notes need care for: rules over the text of documents, without any index."""
+"""Rules for defects of notes, over the text of documents, without any index."""

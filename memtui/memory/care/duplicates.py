@@ -16,7 +16,7 @@ from memtui.errors import Cancelled
 from memtui.model import Chunk
 
 SHINGLE_WORDS: Final = 3
-"""How many words make a shingle."""
+"""Number of words of a shingle."""
 NEAR: Final = 0.6
 """Texts that have at least this share of their shingles in common are near-duplicates."""
 FEWEST_WORDS: Final = 8
@@ -111,7 +111,7 @@ _NEARBY: Final = 8
 
 
 class Cut(NamedTuple):
-    """What two texts are compared by."""
+    """The parts by which two texts are compared."""
 
     shingles: frozenset[tuple[str, ...]]
     numbers: frozenset[str]

@@ -69,7 +69,7 @@ _RUN = re.compile(r"(?<!\\)(\\*)(`+)")
 
 
 class LineKind(StrEnum):
-    """What a line is."""
+    """The kind of a line."""
 
     FRONT_MATTER = "front_matter"
     CODE = "code"
@@ -296,7 +296,7 @@ class Link(NamedTuple):
 
 
 class NoteNames:
-    """What a link can lead to: the notes by path, by name, by title and by alias."""
+    """The targets of links: the notes by path, by name, by title and by alias."""
 
     def __init__(self, on_disk: Callable[[str, str], bool] = lambda folder, target: False) -> None:
         """`on_disk(folder, target)`: whether a file is there; `folder` is the note's own."""
@@ -431,7 +431,7 @@ MOST_ENTRIES: Final = 3
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _BEFORE: Final = 160
 _OLDEST_YEARS: Final = 10
-"""What was so long ago is history, told as such."""
+"""Years after which a date is history."""
 _LONGEST_DATED_LINE: Final = 4_000
 
 
@@ -591,7 +591,7 @@ def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
 
 
 WORDS: Final = 10
-"""How many words are asked for."""
+"""Number of words that are asked for."""
 FEWEST: Final = 3
 """A note that begins with fewer words says too little to be asked for by them."""
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")

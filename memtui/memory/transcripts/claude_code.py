@@ -34,7 +34,7 @@ _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 class ClaudeCode(TranscriptFormat):
-    """How Claude Code writes its transcripts."""
+    """The format of Claude Code's transcripts."""
 
     kind = TranscriptKind.CLAUDE_CODE
     calls_note = (

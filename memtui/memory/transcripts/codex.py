@@ -43,12 +43,12 @@ _ANSWERS: Final = frozenset(
     {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
 )
 _HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re.ASCII)
-"""What newer releases put before the answer of a server's tool."""
+"""The header of newer releases before the answer of a server's tool."""
 _BUILT_IN: Final = {"local_shell_call": "local_shell", "web_search_call": "web_search"}
 
 
 class Codex(TranscriptFormat):
-    """How Codex CLI writes its transcripts."""
+    """The format of Codex CLI's transcripts."""
 
     kind = TranscriptKind.CODEX
     calls_note = "Calls of tools are recorded with what came back; long answers may be cut"

@@ -1,4 +1,4 @@
-"""What is said in a message: folded to one line, cut into lines, and known when OpenClaw wrote it.
+"""Texts of messages: folded to one line, cut into lines, recognised when OpenClaw wrote them.
 
 The sentences and patterns are part of the transcript formats: `data/transcripts.toml`.
 """
@@ -22,7 +22,7 @@ SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant"}
 """Whose messages are indexed, with what each of their lines begins with."""
 
 WRITTEN: Final[Mapping[str, Any]] = read_table("transcripts.toml")
-"""What each program writes word for word."""
+"""The texts that each program writes word for word."""
 _OURS: Final[Mapping[str, Any]] = WRITTEN["openclaw"]
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     name: re.compile(pattern.replace(r"\S", f"[{SPACE}]"))
@@ -36,7 +36,7 @@ _CHANNEL_LINES: Final = 7
 
 
 class Dropped(StrEnum):
-    """Why a message has no line in the index."""
+    """The reason why a message has no line in the index."""
 
     NO_TEXT = "no_text"
     INTER_SESSION = "inter_session"

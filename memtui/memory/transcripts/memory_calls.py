@@ -97,7 +97,7 @@ _NO_LIST: Final = "the answer holds no list of results"
 
 
 Answer = tuple[tuple[Recalled, ...] | None, str]
-"""What came back, best first, `None` when it cannot be told; and in one line why not."""
+"""The results, best first, `None` when they cannot be told; and in one line why not."""
 
 
 def read_answer(text: str, *, is_error: bool) -> Answer:
@@ -126,7 +126,7 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
 
 
 def _inner_text(value: object) -> str | None:
-    """What a server wrapped as it came: blocks of text, or a text as the only result."""
+    """Return the text that a server wrapped: blocks of text, or a text as the only result."""
     if isinstance(value, dict):
         if value.keys() == {"result"} and isinstance(value["result"], str):
             return value["result"]
@@ -243,7 +243,7 @@ class CallCollector:
         self._last: dict[str, _Asked] = {}
         """The call that was answered last."""
         self._times: dict[tuple[str, str, str], set[int]] = {}
-        """When something was asked of a tool, by the id, the tool and the arguments."""
+        """The times of calls of each tool, by the id, the tool and the arguments."""
 
     def add(self, turn: Turn) -> None:
         """Take in the next turn, whose text is whole and not masked."""

@@ -49,13 +49,13 @@ _INTERNAL_TURNS: Final = {
     "memory_search": Dropped.RECALLED_MEMORY,
     "memory_get": Dropped.RECALLED_MEMORY,
 }
-"""Why the whole turn is left out that a message of one of these tools begins (2026.9)."""
+"""Tools whose message begins a turn that is left out, with the reason (2026.9)."""
 _KEPT_IDS: Final = 64
 """A reset keeps some of the last messages before it, at most half a dozen."""
 
 
 class OpenClaw(TranscriptFormat):
-    """How OpenClaw writes its transcripts."""
+    """The format of OpenClaw's transcripts."""
 
     kind = TranscriptKind.OPENCLAW
     calls_note = (

@@ -47,7 +47,7 @@ _ARCHIVE = re.compile(
 
 
 class FileKind(StrEnum):
-    """What a file in a sessions folder is."""
+    """The kind of a file in a sessions folder."""
 
     TRANSCRIPT = "transcript"
     RESET = "reset"
@@ -59,7 +59,7 @@ class FileKind(StrEnum):
     CHECKPOINT = "checkpoint"
     """A copy made before a compaction."""
     TRAJECTORY = "trajectory"
-    """What the runtime did, not what was said."""
+    """The acts of the runtime, no talk."""
     REGISTRY = "registry"
     OTHER = "other"
 

@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RecordFacts(NamedTuple):
-    """What a record says about its whole transcript; empty or 0 where it says nothing."""
+    """The facts of a record about its whole transcript; empty or 0 where it has none."""
 
     agent: str = ""
     """The agent, or the last part of the project's folder."""
@@ -41,7 +41,7 @@ class RecordFacts(NamedTuple):
 
 
 class TranscriptFormat(ABC):
-    """How one program writes its transcripts."""
+    """The format of one program's transcripts."""
 
     kind: TranscriptKind
     calls_note: str
@@ -69,7 +69,7 @@ class TranscriptFormat(ABC):
 
 
 class TranscriptFacts(Struct):
-    """What lists show of a transcript; texts are masked."""
+    """The facts of a transcript for lists; texts are masked."""
 
     kind: TranscriptKind | None = None
     """`None` while no record has shown it, and for a file that is no transcript."""
@@ -88,20 +88,20 @@ class TranscriptFacts(Struct):
     malformed: int = 0
     """Lines that are no record, lines that are too long included."""
     left_out: dict[str, int] = {}
-    """How many messages are not indexed, by why: values of `Dropped`."""
+    """Number of messages that are not indexed, by reason: values of `Dropped`."""
     reason: Reason = Reason.OK
-    """Why the transcript has no chunks, or not all that it could have."""
+    """The reason why the transcript has no chunks, or not all that it could have."""
     detail: str = ""
     """One line about `reason`."""
 
 
 class ReadState(Struct):
-    """How far a transcript was read, and all that decides how it is read on; JSON can hold it."""
+    """The place up to which a transcript was read, and how it is read on; JSON can hold it."""
 
     run: Run | None = None
-    """What the whole transcript is, when nobody speaks in it."""
+    """The run that the whole transcript is, when nobody speaks in it."""
     registered: Run | None = None
-    """What the program's list of sessions said that it is."""
+    """The run by the program's list of sessions."""
     kind: str = ""
     """Whose transcript it was read as."""
     next_byte: int = 0
@@ -113,14 +113,14 @@ class ReadState(Struct):
     pending: list[tuple[str, int]] = []
     """Lines that are in no finished chunk, each with its number."""
     facts: TranscriptFacts = field(default_factory=TranscriptFacts)
-    """What the lines so far told."""
+    """The facts of the lines so far."""
     too_long: int = 0
     begun: bool = False
-    """Whether there was a record."""
+    """True if there was a record."""
     seen: set[bytes] = set()
     """A digest of the identity of every record so far."""
     generated: Dropped | None = None
-    """Why everything is left out until the user speaks again."""
+    """The reason why everything is left out until the user speaks again."""
     cutoff: int = 0
     """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
     planned_cut: int = 0
@@ -141,9 +141,9 @@ class SpokenLines:
     """
 
     is_read = True
-    """Whether the lines of the file count; else it is only listed."""
+    """True if the lines of the file count; else it is only listed."""
     finds_runs = True
-    """Whether a program's talk with itself is left out."""
+    """True if a program's talk with itself is left out."""
 
     def __init__(self, state: ReadState) -> None:
         self.state = state

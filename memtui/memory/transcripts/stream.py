@@ -30,7 +30,7 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _PACKED_STEP: Final = 512
 """Packed bytes taken at once: a block of 4 bytes can unpack to 128 KiB, so these to 16 MiB."""
 _MAX_WINDOW: Final = 1 << 27
-"""What `zstd` itself unpacks unless told otherwise (128 MiB)."""
+"""The largest window that `zstd` itself unpacks by default (128 MiB)."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
@@ -46,7 +46,7 @@ class RawLine(Struct, frozen=True):
     data: bytes | None
     """Without its line feed; `None` when it is longer than the limit."""
     complete: bool
-    """Whether a line feed ends it; else it is the last, and may still be being written."""
+    """True if a line feed ends it; else it is the last, and may still be being written."""
 
 
 def raw_lines(

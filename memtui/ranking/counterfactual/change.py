@@ -1,4 +1,4 @@
-"""What a counterfactual says: the parameters, a change of one of them, and what it costs."""
+"""The values of a counterfactual: parameters, a change of one of them, and its cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Parameter(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """What a person does to the parameter."""
+    """The act that a change asks of a person."""
 
     RAISE = "raise"
     LOWER = "lower"
@@ -45,7 +45,7 @@ class ChangeKind(StrEnum):
 
 
 class NoChangeReason(StrEnum):
-    """Why no change of a parameter is offered."""
+    """The reason why no change of a parameter is offered."""
 
     NO_VALUE = "no value does it"
     NOT_USED = "not used by this profile"
@@ -77,7 +77,7 @@ class NoChange(Struct, frozen=True):
 
 
 class Needed(Struct, frozen=True):
-    """How deep a search has to go for a chunk to be a candidate; its rank then is not known.
+    """The depth of a search for a chunk to be a candidate; its rank then is not known.
 
     `candidates` are needed of each leg instead of `taken`. `k` and `candidate_multiplier` are the
     smallest values that take so many, each alone; `None` where none does, and where as many are
@@ -91,7 +91,7 @@ class Needed(Struct, frozen=True):
 
 
 class Counterfactuals(Struct, frozen=True):
-    """What would bring one chunk into the list, by one parameter alone; cheapest first."""
+    """Changes of one parameter that bring one chunk into the list; cheapest first."""
 
     changes: tuple[Change, ...] = ()
     without: tuple[NoChange, ...] = ()

@@ -127,7 +127,7 @@ class Shown(Struct, frozen=True):
     strict: Flags
     filling: Flags
     is_plain: bool
-    """Whether a candidate passes on its own score alone, as long as the list is full."""
+    """True if a candidate passes on its own score alone, as long as the list is full."""
 
 
 def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:

@@ -287,7 +287,7 @@ SMALLEST_EXPONENT = 1075 * math.log(2)
 
 
 class Seed(Struct, frozen=True):
-    """Which parameter moves, and how far down the bends have to hold, in its coordinate.
+    """The parameter that moves, and how far down the bends have to hold, in its coordinate.
 
     The coordinate of the half-life is ln 2 / days, that of every other parameter its value.
     """

@@ -66,7 +66,7 @@ RESOLUTION = 1e-9
 """The shortest stretch that is looked at, as a part of the range; where scores bend, of a value."""
 
 WINDOW = 0.8
-"""How far down the bends of exponentials and of reciprocals are bounded at once."""
+"""The range over which the bends of exponentials and reciprocals are bounded at once."""
 
 GROWTH = 2.0
 """By at most exp() of this the bends of exponentials are overrated at the other end."""
@@ -75,7 +75,7 @@ SHORTEST_PROOF = 16
 """Proofs of absence that hold for fewer steps than so many are not worth their while."""
 
 STEP = 1e-6
-"""How much nearer a value is tried that must not do: absolute, or relative on a log scale."""
+"""The step to a nearer value that must not do: absolute, or relative on a log scale."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Axis(Struct, frozen=True):
 
     @property
     def is_bent(self) -> bool:
-        """Whether scores are no straight lines along it."""
+        """True if scores are no straight lines along it."""
         return self.parameter in LOGARITHMIC
 
     @property

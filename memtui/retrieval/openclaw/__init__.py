@@ -1,1 +1,1 @@
-"""How OpenClaw's releases search their index: query rules, legs and what they hand to ranking."""
+"""The search of OpenClaw's releases: query rules, legs, and what they hand to ranking."""

@@ -50,7 +50,7 @@ class VectorAnswer(Struct, frozen=True):
     hits: tuple[tuple[str, float], ...]
     backend: str
     searched: int
-    """How many vectors were compared, or asked of the vector table."""
+    """Number of vectors that were compared, or asked of the vector table."""
 
 
 def nearest_chunks(
@@ -125,7 +125,7 @@ def _scan(vector: Vector, stored: VectorBatches, limit: int) -> VectorAnswer:
 
 
 def is_zero(vector: Vector) -> bool:
-    """Whether there is nothing to compare: no number, or in float32 all zero or one not finite."""
+    """Tell whether nothing can be compared: no number, or in float32 all zero or one not finite."""
     with np.errstate(over="ignore", under="ignore"):
         single = vector.astype(np.float32)
     return not single.any() or not np.isfinite(single).all()

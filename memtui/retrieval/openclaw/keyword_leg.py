@@ -238,9 +238,9 @@ class KeywordAnswer(Struct, frozen=True):
     keywords: tuple[str, ...]
     """The keywords that were searched one by one; empty when the whole query sufficed."""
     refusal: str = ""
-    """What SQLite said of a search that it refused, which then found nothing."""
+    """The error of SQLite for a search that it refused, which then found nothing."""
     shortened: bool = False
-    """Whether the query was too long to be searched in full."""
+    """True if the query was too long to be searched in full."""
 
 
 class OpenClawKeywordLeg:

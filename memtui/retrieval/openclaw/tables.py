@@ -1,4 +1,4 @@
-"""What a search reads of an OpenClaw index: tables, values of any type, scopes, and its hits."""
+"""The parts of an OpenClaw index that a search reads: tables, values, scopes, hits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def file_key(source: str, *, has_source: bool) -> str:
 
 
 class SearchScope(Struct, frozen=True):
-    """What a search may see: the provider's model, the enabled sources, the files of a filter."""
+    """The part of an index that a search may see: model, enabled sources, files of a filter."""
 
     model: str | None
     """The model of the provider; `None` when the agent has no provider."""
@@ -137,7 +137,7 @@ class KeywordHit(Struct, frozen=True):
     """SQLite's `bm25()`; `None` for a substring match or a path."""
     text_score: float
     score: float
-    """What the release ranks by: the boosted text score, or the path score."""
+    """The score that the release ranks by: the boosted text score, or the path score."""
     path_score: float = 0.0
     tier: int = 0
     has_body: bool = True

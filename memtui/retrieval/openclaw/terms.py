@@ -26,7 +26,7 @@ _MATCHABLE = 3
 
 
 class KeywordPlan(Struct, frozen=True):
-    """What is asked: a MATCH expression (or none) and terms that must occur as substrings."""
+    """A MATCH expression (or none) and terms that must occur as substrings."""
 
     match: str | None
     substrings: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def well_formed(text: str) -> str:
 
 
 def searched_part(query: str) -> str:
-    """What of a query is searched: at most `MAX_QUERY_CHARS`, the last word left out where cut.
+    """Return the searched part of a query: at most `MAX_QUERY_CHARS`, without a word that is cut.
 
     SQLite's `bm25()` takes time with the square of the number of terms.
     """

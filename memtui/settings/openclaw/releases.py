@@ -1,4 +1,4 @@
-"""What a release makes of a configuration: keys it does not know, values it has fixed."""
+"""The effect of a release on a configuration: keys it does not know, values it has fixed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from memtui.settings.openclaw.schema import (
 )
 
 PREFIX: Final = "openclaw-"
-"""What the name of a release's profile begins with."""
+"""The beginning of the name of a release's profile."""
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
 
 class ShortTerms(StrEnum):
-    """Which terms of fewer than three characters are searched as substrings under trigram."""
+    """The terms of fewer than three characters that are searched as substrings under trigram."""
 
     NONE = "none"
     CJK = "cjk"
@@ -43,7 +43,7 @@ class ShortTerms(StrEnum):
 
 
 class Expansion(StrEnum):
-    """When a query is searched keyword by keyword, and how the answers are merged.
+    """The case in which a query is searched keyword by keyword, and how the answers are merged.
 
     `WITHOUT_PROVIDER_ALWAYS`: each keyword instead of the query, best score. `WITHOUT_PROVIDER`:
     only when the whole query finds nothing, best score. `WHEN_EMPTY`: with a provider too, at
@@ -58,11 +58,11 @@ class Expansion(StrEnum):
 
 
 class Release(Struct, frozen=True):
-    """What a release makes of a configuration, and the rules by which it searches."""
+    """The effect of a release on a configuration, and the rules by which it searches."""
 
     name: str
     layout: Layout
-    """Where the keys of memory search are."""
+    """The table with the keys of memory search."""
     no_effect: tuple[str, ...]
     """Keys and whole tables of memory search of which it takes no notice."""
     fixed: Mapping[str, Any]
@@ -180,7 +180,7 @@ def release_of(config: OpenClawConfig) -> tuple[str, str]:
 KEYWORD_ONLY_MODEL: Final = "fts-only"
 NO_PROVIDER: Final = "none"
 CHUNKING_VERSION: Final = 5
-"""What 2026.9 writes; 2026.8.1 wrote 3, earlier releases nothing."""
+"""The version that 2026.9 writes; 2026.8.1 wrote 3, earlier releases nothing."""
 PROVENANCE_VERSION: Final = 1
 
 _ANY_ORDER = re.compile(r"[a-z0-9/]*")

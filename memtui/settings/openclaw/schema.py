@@ -179,9 +179,9 @@ def candidate_count(max_results: int, times: float) -> int:
 
 Layout = Literal["agents.defaults.memorySearch", "memory.search"]
 OLD_LAYOUT: Final = "agents.defaults.memorySearch"
-"""Where the keys are up to 2026.7.1, with `agents.list[].memorySearch` for one agent."""
+"""The table of the keys up to 2026.7.1, with `agents.list[].memorySearch` for one agent."""
 NEW_LAYOUT: Final = "memory.search"
-"""Where the keys are from 2026.8.1 on, with `agents.entries.*.memory.search` for one agent."""
+"""The table of the keys from 2026.8.1 on, with `agents.entries.*.memory.search` for one agent."""
 
 DEFAULT_AGENT: Final = "main"
 
@@ -278,7 +278,7 @@ class AgentConfig(Struct, frozen=True):
     workspace: Path | None = None
     search: MemorySearchConfig = MemorySearchConfig()
     is_default: bool = False
-    """Whether the program uses this one when none is named."""
+    """True if the program uses this one when none is named."""
 
 
 class OpenClawConfig(Struct, frozen=True):

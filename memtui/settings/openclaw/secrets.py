@@ -30,7 +30,7 @@ from memtui.settings.openclaw.read import (
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
-"""What OpenClaw calls a service where it speaks of models, if that is another name."""
+"""OpenClaw's name of a service where it speaks of models, if that is another."""
 _SECTIONS: Final = ("agents", "memory", "models")
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 
@@ -46,7 +46,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAccess:
-    """How the agent reaches a service; of `remote` and of `models.providers`, kept apart."""
+    """The agent's access to a service; of `remote` and of `models.providers`, kept apart."""
 
     api_key: Secret = Secret()
     headers: Secret = Secret({})
@@ -54,7 +54,7 @@ class RemoteAccess:
     provider_api_key: Secret = Secret()
     provider_headers: Secret = Secret({})
     problem: str = ""
-    """Why the whole file cannot be read."""
+    """The reason why the whole file cannot be read."""
 
 
 def read_remote(

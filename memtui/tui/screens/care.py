@@ -37,7 +37,7 @@ _HEADING = "rule:"
 """Begins the id of a heading; a finding's id is its place in the report."""
 _METER_CELLS = 16
 _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNREACHABLE: "behind"}
-"""How a place stands to the one that it is compared with."""
+"""The relation of a place to the one that it is compared with."""
 
 
 class CareScreen(Screen[None]):
@@ -57,7 +57,7 @@ class CareScreen(Screen[None]):
         self.report: CareReport | None = None
         """The newest report about the memory."""
         self._is_current = False
-        """Whether the report is of the index as it is now."""
+        """True if the report is of the index as it is now."""
         self._looking = LongTask(self, "look through the memory")
         self._progress = (0, 0)
         self._problem = ""

@@ -84,19 +84,19 @@ class ChunkScreen(Screen[None]):
         self.record: ChunkRecord | None = None
         """The newest that was read, also of a chunk that is gone."""
         self.is_gone = False
-        """Whether the index does not hold the chunk any more, or never did."""
+        """True if the index does not hold the chunk any more, or never did."""
         self.successor: Chunk | None = None
         """The chunk at the lines of one that is gone."""
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
         self._problem = ""
-        """What could not be read last, and why."""
+        """The last error of reading, and its cause."""
         self._asking = LongTask(self, "ask the queries")
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
-        """Whether the index changed: it is read again soon, or when the screen is in front."""
+        """True if the index changed: it is read again soon, or when the screen is in front."""
         self._sort = next(iter(SORTS))
 
     @property

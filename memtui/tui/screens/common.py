@@ -1,4 +1,4 @@
-"""What screens have in common: classes of their size, parts shown one at a time, closing."""
+"""Functions that all screens use: classes of their size, parts one at a time, closing."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class IndexScreen(Screen[None]):
         self.state_filter = ""
         """A state of files, `drifted`, or empty for all files of an agent's index."""
         self._rows: dict[str, Sequence[ReportRow | FileTruth]] = {}
-        """What the rows of each list are about."""
+        """The subjects of the rows of each list."""
         self._listed: object = None
         """The status of the lists that are shown: they are drawn anew for another one."""
 

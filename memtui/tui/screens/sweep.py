@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Sweepable(NamedTuple):
-    """How a parameter that can be swept is named and written."""
+    """The name and the notation of a parameter that can be swept."""
 
     name: str
     title: str
@@ -88,7 +88,7 @@ class Subject(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the values are whole numbers."""
+        """True if the values are whole numbers."""
         return self.parameter is Parameter.K
 
     @property

@@ -1,4 +1,4 @@
-"""Which conversations are indexed: nothing is opted in before somebody says so here."""
+"""The choice of conversations to index: nothing is opted in before somebody says so here."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class TranscriptsScreen(ModalScreen[bool]):
         self._options = options
         self._glyphs = glyphs(options.glyphs)
         self.sources: dict[str, TranscriptSource] = {}
-        """What is shown, by name."""
+        """The sources that are shown, by name."""
         self.selected: set[str] = set()
         """The names that are chosen."""
         self._is_busy = False
         self._error = self._note = ""
         self._nothing = f"looking for transcripts{self._glyphs.ellipsis}"
-        """What is said in place of facts."""
+        """A message in place of facts."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts-box", classes="transcripts-box") as box:

@@ -40,9 +40,9 @@ class Parameter(Struct, frozen=True):
     label: str
     value: str
     on: bool | None = None
-    """Whether a stage is on; `None` for a parameter that is not a switch."""
+    """True if a stage is on; `None` for a parameter that is not a switch."""
     configured: str = ""
-    """What is configured, empty when nothing changed."""
+    """The configured value, empty when nothing changed."""
 
 
 def parameters(ranking: Ranking, configured: Ranking) -> list[Parameter]:

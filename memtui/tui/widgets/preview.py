@@ -67,7 +67,7 @@ class Preview(LineView):
         self.chunk: Chunk | None = None
         """The current chunk."""
         self.rendered: Sequence[RenderedLine] = ()
-        """What is shown in place of the lines of the file."""
+        """The lines that are shown in place of those of the file."""
         self._glyphs = glyphs
         self._source: SourceText | None = None
         self._terms: tuple[str, ...] = ()

@@ -46,12 +46,12 @@ _BROAD = 140
 
 
 class Measure(StrEnum):
-    """What makes a day dark."""
+    """The measure that makes a day dark."""
 
     BYTES = "bytes"
     CHUNKS = "chunks"
     RECALLS = "recalls"
-    """How often its chunks come up in the searches of the query history."""
+    """The times its chunks come up in the searches of the query history."""
 
 
 def moved(day: date, days: int) -> date:
@@ -245,7 +245,7 @@ class Timeline(Container):
         super().__init__(id="timeline")
         self._glyphs = glyphs
         self.days: dict[date, DayTotals] = {}
-        """What there is of each day."""
+        """The totals of each day."""
         self.measure = Measure.BYTES
         self._note = ""
 

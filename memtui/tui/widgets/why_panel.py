@@ -76,7 +76,7 @@ def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
 
 
 class WhyPanel(TextBlock, can_focus=True):
-    """Why the selected result has its rank; as tall as that needs."""
+    """The reasons for the rank of the selected result; as tall as they need."""
 
     HELP = "The numbers that put the selected result where it is. `x` shows all of them."
 

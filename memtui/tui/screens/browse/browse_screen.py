@@ -56,11 +56,11 @@ class BrowseScreen(Screen[None]):
         self.file_list = FileList(self)
         self.reader = Reader(self)
         self.came_to_read = False
-        """Whether a place was asked for from another screen, to which Escape leads back."""
+        """True if a place was asked for from another screen, to which Escape leads back."""
         self.timeline_wanted: bool | None = None
-        """Whether the timeline is shown; `None` lets the size decide."""
+        """True if the timeline is shown; `None` lets the size decide."""
         self._is_behind = False
-        """Whether the index is another since the file was read."""
+        """True if the index is another since the file was read."""
 
     @property
     def engine(self) -> Engine | None:

@@ -257,9 +257,9 @@ class FileList:
         """Every file, by path."""
         self.sort = Sort.NAME
         self.recalled: Mapping[str, int] | None = None
-        """How often the queries bring up each file, by path; `None` before that is counted."""
+        """The times the queries bring up each file, by path; `None` before that is counted."""
         self.problems: tuple[str, ...] = ()
-        """What is wrong with the filter, or why there is no list."""
+        """Problems of the filter, or the reason why there is no list."""
         self.lines: list[TreeLine] = []
         """The lines of the tree that are not hidden in a folder."""
         self.path_to_reveal: str | None = None
@@ -270,10 +270,10 @@ class FileList:
         self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
         self._is_behind = False
-        """Whether the files are listed again soon."""
+        """True if the files are listed again soon."""
         self._counting = LongTask(screen, "count the recalls")
         self._note = ""
-        """How the count of recalls stands."""
+        """The progress of the count of recalls."""
 
     @property
     def chosen(self) -> TreeLine | None:

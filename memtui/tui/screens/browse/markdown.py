@@ -66,7 +66,7 @@ class _Renderer:
         self._width = width
         self._glyphs = glyphs
         self._indents: list[list[Content]] = []
-        """What each quote or item of a list puts before its lines: the last of them before the
+        """The text that each quote or item puts before its lines: the last of them before the
         next line, the first one before all after it."""
         self._end = 0
         """The line, counted from 0, behind what was drawn last."""

@@ -41,7 +41,7 @@ _NOT_READ = frozenset(
         *(Reason.IGNORED, Reason.ARCHIVE_NOT_READ),
     }
 )
-"""Why a file is not indexed that speaks against opening it, too."""
+"""Reasons for not indexing a file that speak against opening it, too."""
 
 
 class Target(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Reader:
         """The file that was read last."""
         self.outline: Sequence[Heading] = ()
         self.outline_wanted: bool | None = None
-        """Whether the headings are shown; `None` lets the size decide."""
+        """True if the headings are shown; `None` lets the size decide."""
         self.is_rendered = False
         self._width = 0
         """The cells that the file was rendered in."""

@@ -1,4 +1,4 @@
-"""What the agent asked its memory: finding the searches, and asking them again."""
+"""The searches that the agent asked of its memory: finding them, and asking them again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RANKS = 10
 
 
 class AskedPane(Pane):
-    """What the agent asked its memory, in one conversation or in all, then and now."""
+    """The searches of the agent in its memory, in one conversation or in all, then and now."""
 
     calls_list = query_one("#memory-calls", RowList)
     comparison = query_one("#comparison", RowList)
@@ -52,9 +52,9 @@ class AskedPane(Pane):
         self.calls: dict[str, MemoryCall] = {}
         """The searches by a key that tells them apart, newest first."""
         self.replays: dict[str, Replayed] = {}
-        """What became of them."""
+        """Their results now, by id."""
         self.is_all = False
-        """Whether the searches of every conversation are listed."""
+        """True if the searches of every conversation are listed."""
         self.replayed_with: Ranking | None = None
         """`None` until everything is asked again, also after the index or the ranking changed."""
         self._this = ""
@@ -63,7 +63,7 @@ class AskedPane(Pane):
         """Whose searches are listed: a path, empty for all, `None` before the first."""
         self._is_complete = False
         self._message: Sequence[Content] = [aside("Choose a conversation.")]
-        """What is said in place of the searches."""
+        """A message in place of the searches."""
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
@@ -75,7 +75,7 @@ class AskedPane(Pane):
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is a place where the searches are listed."""
+        """True if there is a place where the searches are listed."""
         screen = self.sessions
         return screen.pane == "asked" or (screen.size.width >= HUGE and not screen.is_small)
 
@@ -86,7 +86,7 @@ class AskedPane(Pane):
 
     @property
     def chosen_replay(self) -> Replayed | None:
-        """What became of the chosen search."""
+        """The results of the chosen search now."""
         return self.replays.get(self.calls_list.chosen_id or "")
 
     def show_here(self) -> None:

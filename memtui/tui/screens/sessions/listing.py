@@ -38,7 +38,7 @@ _SOURCE = "sessions"
 _NEVER_COUNTED = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
 RELOAD_SECONDS = 0.5
 BATCH_SECONDS = 0.25
-"""What comes in one by one is shown so often at most."""
+"""Seconds between two updates while files come in one by one."""
 _AGENT_CELLS = 18
 _SHORT = 44
 """Below so many cells a row says only what sets a conversation apart."""
@@ -101,7 +101,7 @@ class ListPane(Pane):
         """Every conversation by its path."""
         self.sort_name = SORTS[0]
         self.is_loaded = False
-        """Whether the transcripts were looked for."""
+        """True if the transcripts were looked for."""
         self._load_seconds = 0.0
         self._sources: Sequence[TranscriptSource] = ()
         self._error = ""
@@ -244,7 +244,7 @@ class ListPane(Pane):
 
 
 class Matches(NamedTuple):
-    """How much of an answer lies in one file."""
+    """The part of an answer that lies in one file."""
 
     results: int = 0
     """Chunks in the list of results."""

@@ -64,7 +64,7 @@ class SessionsScreen(Screen[None]):
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
         self._came_for_turn = False
-        """Whether a turn was asked for from another screen, to which Escape leads back."""
+        """True if a turn was asked for from another screen, to which Escape leads back."""
 
     @property
     def main_app(self) -> MemtuiApp:
@@ -73,7 +73,7 @@ class SessionsScreen(Screen[None]):
 
     @property
     def is_small(self) -> bool:
-        """Whether there is no room for borders."""
+        """True if there is no room for borders."""
         return self.size.width < 60 or self.size.height < 16
 
     def compose(self) -> ComposeResult:

@@ -34,10 +34,10 @@ MARGIN = 3
 _DIM = "$foreground 60%"
 _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
-"""How a turn stands to the chunks; `BETWEEN` the turns of one, itself not in the index."""
+"""The relation of a turn to the chunks; `BETWEEN` the turns of one, itself not in the index."""
 _ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
 _WORD_GAP = " | "
-"""What words that are apart do not become one phrase with."""
+"""A separator with which words that are apart do not become one phrase."""
 
 
 def chunk_of(chunks: Sequence[Chunk], line: int) -> int | None:
@@ -218,7 +218,7 @@ class FoldedTurns:
         self.blocks: list[Block] = []
         """The lines of each turn; none before there is a width."""
         self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
-        """Whether records that nobody says have a line."""
+        """True if records that nobody says have a line."""
         self._open_kinds = {TurnKind.MESSAGE}
         self._turned: set[int] = set()
         """Turns that are not as their kind is."""
@@ -304,7 +304,7 @@ class TurnView(LineView, inherit_bindings=False):
         super().__init__(id=id)
         self.glyphs = glyphs
         self.folded = FoldedTurns()
-        """What is shown of the turns."""
+        """The folds of the turns that are shown."""
         self.at = 0
         """The turn in front."""
         self._terms: Sequence[str] = ()
