@@ -168,7 +168,7 @@ class Stage:
             await pilot.pause(1)
             return
         await until(pilot, lambda: screen.engine is not None, 30)
-        screen.index.refresh_status()
+        screen.refresh_status()
         await rest(app, pilot)
         if picture.memory == "unindexed":
             return
@@ -178,7 +178,7 @@ class Stage:
             assert self.paused is not None
             await until(pilot, self.paused.waits.is_set, 60)
         await until(pilot, lambda: is_ready(engine.index.status(), picture.memory), 60)
-        screen.index.refresh_status()
+        screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
         await until(pilot, lambda: screen.state.answered_text == "warm", 60)

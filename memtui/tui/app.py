@@ -191,15 +191,15 @@ class MemtuiApp(App[int]):
             case SearchFailed():
                 screen.search.failed(event)
             case SyncFinished() | SyncFailed():
-                screen.index.sync_ended(event)
+                screen.sync_ended(event)
                 if "sessions" in self._screens:
                     self._screens["sessions"].conversations.catch_up(is_behind=True)
             case ForeignExamined():
-                screen.index.examined(event)
+                screen.examined(event)
                 if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
                     refresh()
             case LegDegraded() | LegRecovered():
-                screen.index.leg_changed(event)
+                screen.leg_changed(event)
 
     def _index_changed(self) -> None:
         """Show the index status, and follow the index where chunks were added or removed."""
@@ -210,7 +210,7 @@ class MemtuiApp(App[int]):
             if is_content:
                 self.search_screen.notes.reload()
                 self.search_screen.search.refresh()
-            self.search_screen.index.refresh_status()
+            self.search_screen.refresh_status()
         if browse is not None:
             if is_content:
                 browse.content_changed()

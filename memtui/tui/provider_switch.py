@@ -51,7 +51,7 @@ class ProviderSwitch:
         if chosen is None:
             return
         app, name = self._app, words.brief(chosen.choice.provider)
-        app.search_screen.index.is_switched = True
+        app.search_screen.is_switched = True
         if chosen.written is not None:
             embedding = chosen.written.settings.embedding
             app.configured = replace(app.configured, embedding=embedding, is_provider_given=True)
@@ -64,7 +64,7 @@ class ProviderSwitch:
             text = f"provider {name}, {saved}: indexing anew; the present index answers until then"
             app.notify(safe_line(text), markup=False, timeout=8)
             if app.search_screen.is_built:
-                app.search_screen.index.refresh_status()
+                app.search_screen.refresh_status()
                 app.search_screen.search.refresh()
 
         in_background(

@@ -206,7 +206,7 @@ async def foreign_running(
 
     async with running(open_engine, size=size) as run:
         await until(run.pilot, lambda: _is_examined(run.engine))
-        run.app.search_screen.index.refresh_status()
+        run.app.search_screen.refresh_status()
         await settle(run.app, run.pilot)
         yield run
 

@@ -342,7 +342,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         assert cancelled == [True]
         assert run.app.is_running
         run.engine.index.status = lambda: status
-        run.app.search_screen.index.refresh_status()
+        run.app.search_screen.refresh_status()
         await press(run.pilot, "ctrl+c")
         assert run.app.return_code == 0
 

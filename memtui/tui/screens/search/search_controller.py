@@ -371,7 +371,7 @@ class SearchController:
             if (follow := getattr(screen, "follow_list", None)) is not None:
                 follow(ranked, state.ranking)
         if not state.is_pending:
-            view.index.refresh_status()
+            view.refresh_status()
             is_remote = view.status is not None and view.status.provider.remote
             is_typed = state.request is not None and state.request.typing
             if is_remote and not view.is_foreign and is_typed and state.waits_for_enter:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -10,17 +12,20 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
-from textual.geometry import Size
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from memtui.model import IndexStatus
+from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
+from memtui.model import IndexState, IndexStatus
+from memtui.report import status as words
 from memtui.settings.storage import StateFolder, narrow
-from memtui.tui.background import in_background
+from memtui.text.sanitize import safe_line
+from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import (
     HEIGHTS,
     HUGE,
@@ -31,16 +36,21 @@ from memtui.tui.screens.common import (
     act_on_part,
     size_classes,
 )
-from memtui.tui.screens.search.index_controller import IndexController
 from memtui.tui.screens.search.ranking_controller import WHEEL, RankingController
 from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.screens.search.search_controller import SearchController, SearchState
-from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
+from memtui.tui.widgets.index_status import (
+    LOOKS_AGAIN,
+    REBUILD_HINT,
+    IndexStatusPane,
+    StatusBar,
+    counted_findings,
+)
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterPane, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.result_rows import FILE
+from memtui.tui.widgets.result_rows import FILE, empty_memory
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
@@ -54,6 +64,8 @@ WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
+BRIEF_SECONDS = 0.5
+"""A sync that is over sooner is named in the status bar alone."""
 IN_TAB_ORDER = "#query, #results, #near-misses, #preview, #why"
 
 
@@ -95,11 +107,14 @@ class SearchScreen(Screen[None]):
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
-        self._size_laid_out: Size | None = None
+        self.is_switched = False
+        """True if the user chose another provider here, and knows why the index is built."""
+        self._announced_change = ""
+        self._is_sync_requested = self._is_stop_requested = False
+        self._indexing_since = -inf
         self.search = SearchController(self)
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
-        self.index = IndexController(self)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -113,6 +128,10 @@ class SearchScreen(Screen[None]):
     def is_foreign(self) -> bool:
         """True if another program made the index, and memtui only reads it."""
         return self.status is not None and self.status.foreign is not None
+
+    @property
+    def is_indexing(self) -> bool:
+        return self.status is not None and self.status.state is IndexState.INDEXING
 
     @property
     def is_small(self) -> bool:
@@ -177,7 +196,7 @@ class SearchScreen(Screen[None]):
                 group="welcome",
                 description="look at the state folder",
             )
-        self.set_interval(1.0, self.index.tick)
+        self.set_interval(1.0, self.tick)
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
@@ -191,13 +210,13 @@ class SearchScreen(Screen[None]):
         if was_open:
             # What another memory answered is forgotten.
             self.state = SearchState(self.state.ranking, self.state.text)
-            self.status, self.engine_error, self.index.is_switched = None, "", False
+            self.status, self.engine_error, self.is_switched = None, "", False
             self.results.set_rows(())
             self.near.set_rows(())
             self.notes.forget()
             self.apply_layout()
         self.rankings.show_parameters()
-        self.index.refresh_status()
+        self.refresh_status()
         if self.state.text:
             self.search.ask()
         else:
@@ -205,11 +224,121 @@ class SearchScreen(Screen[None]):
 
     def stop_running(self) -> bool:
         """Drop the request that is out, else stop the indexing; false when nothing runs."""
-        if not self.state.is_pending:
-            return self.index.stop()
-        self.state.request = None
-        self.query_bar.show_note("stopped")
+        if self.state.is_pending:
+            self.state.request = None
+            self.query_bar.show_note("stopped")
+        elif self.engine is not None and self.is_indexing:
+            self._is_stop_requested = True
+            self.engine.index.cancel()
+            self.rankings.note("stopping…")
+        else:
+            return False
         return True
+
+    # --- the index ------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Refresh the status every second while indexing, else every fifth."""
+        if self.is_indexing or int(monotonic()) % 5 == 0:
+            self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Show the newest snapshot of the index status."""
+        engine, before, was_indexing = self.engine, self.status, self.is_indexing
+        if engine is None:
+            return
+        status = self.status = engine.index.status()
+        if before is None or status.provider != before.provider:
+            self.search.show_title()
+        change = words.provider_change(status)
+        if change and change != self._announced_change:
+            self._announced_change = change
+            if not self.is_switched:
+                in_background(
+                    self,
+                    engine.providers.cost,
+                    lambda cost: tell(self, f"{change}: rebuilding, {words.sent_words(cost)}"),
+                    description="price the rebuild",
+                )
+        self.status_bar.show(status)
+        # A sync that has begun only just is as a rule that of one saved note, soon over: the pane
+        # would grow by a line and shrink again, and everything above it with it.
+        if not self.is_indexing:
+            self._indexing_since = -inf
+        elif before is not None and not was_indexing:
+            self._indexing_since = monotonic()
+        if monotonic() - self._indexing_since >= BRIEF_SECONDS:
+            self.index_pane.show_status(status, engine.now())
+        if not self.state.text and self.results.chosen_id is None:
+            self.search.show_message(empty_memory(status))
+        self.refresh_bindings()
+
+    def sync_ended(self, event: SyncFinished | SyncFailed) -> None:
+        """Tell how a sync ended when it was asked for, and always when it failed."""
+        if isinstance(event, SyncFailed):
+            is_error = not self._is_stop_requested
+            prefix = "sync failed: " if is_error else ""
+            tell(self, safe_line(f"{prefix}{event.error}"), error=is_error)
+        elif self._is_sync_requested:
+            stats = event.stats
+            counts = {
+                "added": stats.files_added,
+                "changed": stats.files_changed,
+                "removed": stats.files_removed,
+            }
+            done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+            kind = "rebuilt" if stats.rebuild else "synced"
+            tell(self, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
+        self._is_sync_requested = self._is_stop_requested = False
+
+    def examined(self, event: ForeignExamined) -> None:
+        """Tell what another look at the index found, when it was asked for or failed."""
+        self.refresh_status()
+        self.search.show_title()
+        foreign = self.status.foreign if self.status is not None else None
+        if event.problem:
+            tell(self, safe_line(f"could not examine the index: {event.problem}"), error=True)
+        elif self._is_sync_requested and foreign is not None:
+            tell(self, f"examined: {counted_findings(foreign) or 'nothing wrong'}")
+        self._is_sync_requested = False
+
+    def leg_changed(self, event: LegDegraded | LegRecovered) -> None:
+        """Tell that a leg stopped answering or answers again."""
+        if isinstance(event, LegDegraded):
+            why = event.detail or event.reason.value.replace("_", " ")
+            tell(self, safe_line(f"{event.leg} leg: {why}"), warning=True)
+        else:
+            tell(self, safe_line(f"{event.leg} leg answers again"))
+        self.search.refresh()
+
+    def action_sync(self) -> None:
+        """Index what changed; open again what could not be opened."""
+        if self.engine is not None:
+            self._is_sync_requested = True
+            if self.is_foreign:
+                tell(self, f"{LOOKS_AGAIN}.")
+            self.engine.index.sync()
+        elif self.engine_error:
+            self.engine_error = ""
+            self.status_bar.show_note("opening…")
+            self.search.show_start()
+            app_of(self).memories.open_again()
+        else:
+            tell(self, "Still opening.")
+
+    def action_rebuild(self) -> None:
+        """Ask before indexing everything again, with the price."""
+        from memtui.tui.screens.dialogs import ask_to_rebuild
+
+        def begun() -> None:
+            self._is_sync_requested = True
+
+        if self.engine is None:
+            tell(self, "Still opening.")
+        elif self.is_foreign:
+            tell(self, f"{REBUILD_HINT}.")
+        else:
+            ask_to_rebuild(self, self.engine, self.glyphs, begun)
 
     # --- messages of the widgets ----------------------------------------------------------------
 
@@ -287,15 +416,9 @@ class SearchScreen(Screen[None]):
 
     def on_compose(self) -> None:
         """Set the classes before there are widgets whose styles depend on them."""
-        self._size_laid_out = self.size
         self.update_classes(self.layout_classes(), update=False)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size, which Textual tells up to three times at the start."""
-        if event.size == self._size_laid_out == self.outer_size:
-            event.prevent_default()
-            return
-        self._size_laid_out = event.size
+    def on_resize(self) -> None:
         self.apply_layout()
 
     def apply_layout(self) -> None:
@@ -331,15 +454,12 @@ class SearchScreen(Screen[None]):
     # --- actions: those of the controllers are run by `part` -------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        match parameters[:2]:
-            case ("notes", "explain" | "toggle_pin" | "copy_citation" | "copy_text"):
-                return True if self.state.selected_id is not None else None
-            case ("index", "sync") if self.engine_error:
-                return True
-            case ("index", _):
-                return True if self.engine is not None else None
-            case _:
-                return True
+        if action in ("sync", "rebuild"):
+            is_error = action == "sync" and bool(self.engine_error)
+            return True if is_error or self.engine is not None else None
+        names = ("explain", "toggle_pin", "copy_citation", "copy_text")
+        is_of_result = parameters[:1] == ("notes",) and parameters[1] in names
+        return None if is_of_result and self.state.selected_id is None else True
 
     def action_focus_query(self) -> None:
         """Edit the query; what is typed replaces it."""
