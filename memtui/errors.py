@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from memtui.model import Failure
+
 
 class MemtuiError(Exception):
     """Base of every error that ends a command: one line that says what, where and what to do.
@@ -63,12 +65,14 @@ class IndexUnusable(MemtuiError):
 
 
 class ProviderError(MemtuiError):
-    """An embedding provider that failed; `failure` is a value of `memtui.model.Failure`."""
+    """An embedding provider that failed; `failure` says in which way."""
 
     exit_code = 4
     code = "provider"
 
-    def __init__(self, message: str, *, hint: str = "", failure: str = "model_failed") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", failure: Failure = Failure.MODEL_FAILED
+    ) -> None:
         super().__init__(message, hint=hint)
         self.failure = failure
 

@@ -461,7 +461,7 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
         return _plan(choice)[-1]
     except ProviderError as error:
         name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
-        fingerprint = settings_fingerprint({"provider": NAME, "failure": str(error.failure)})
+        fingerprint = settings_fingerprint({"provider": NAME, "failure": error.failure})
         return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
 
 

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from memtui.data import read_table
@@ -52,10 +53,6 @@ class Reply:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     data: bytes = field(default=b"", repr=False)
-
-    def words(self) -> str:
-        """Return the beginning of the body, to tell what went wrong; not for people's eyes."""
-        return self.data[:_LONGEST_LOOK].decode("utf-8", "replace")
 
 
 # --- pauses that answers ask for --------------------------------------------------------------
@@ -103,22 +100,32 @@ def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | N
 
 # --- failures ---------------------------------------------------------------------------------
 
-_NO_QUOTA: Final = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
-_TABLE: Final[dict[str, Any]] = read_table("service_failures.toml")
-_SAID: Final = [
-    (row["status"], re.compile(row["pattern"], re.IGNORECASE | re.ASCII), Failure(row["failure"]))
-    for row in _TABLE["said"]
-]
-_BY_STATUS: Final = {
-    status: failure for failure in Failure for status in _TABLE.get(failure, {}).get("status", ())
+
+class _FailureRow(Struct, frozen=True):
+    """One way to fail, and its words: a row of `data/service_failures.toml`."""
+
+    failure: Failure
+    status: tuple[int, ...] = ()
+    pattern: str = ""
+    exceptions: tuple[str, ...] = ()
+    words: str = ""
+    hint: str | None = None
+    local_hint: str | None = None
+    is_final: bool = False
+
+
+_ROWS: Final = {
+    part: msgspec.convert(rows, list[_FailureRow])
+    for part, rows in read_table("service_failures.toml").items()
 }
+_BY_FAILURE: Final = {row.failure: row for row in _ROWS["failure"]}
 
 
 class ServiceError(ProviderError):
     """A failure at a service; `retry_after` in seconds where it asks for a pause.
 
-    `status` is that of the answer, 0 where none came. One that `is_final` does not pass by
-    waiting although failures of its kind do.
+    `status` is that of the answer, 0 where none came. One whose `retry_after` is infinite does not
+    pass by waiting although failures of its kind do.
     """
 
     def __init__(
@@ -129,14 +136,13 @@ class ServiceError(ProviderError):
         hint: str | None = None,
         status: int = 0,
         retry_after: float | None = None,
-        is_final: bool = False,
     ) -> None:
-        hint = _TABLE.get(failure, {}).get("hint", "") if hint is None else hint
-        super().__init__(message, hint=hint, failure=failure)
-        self.kind = failure
+        if hint is None:
+            hint = _BY_FAILURE[failure].hint if failure in _BY_FAILURE else None
+        super().__init__(message, hint=hint or "", failure=failure)
         self.status = status
         self.retry_after = retry_after
-        self.is_passing = failure.is_passing and not is_final
+        self.is_passing = failure.is_passing and retry_after != math.inf
         """True if the same request may succeed a little later."""
         self.is_splittable = failure in (Failure.TOO_LARGE, Failure.CUT)
         """True if fewer texts may succeed where these failed."""
@@ -154,37 +160,27 @@ class RequestContext(Struct, frozen=True):
     """The remedy when there is no such model."""
 
 
-def failure_in(reply: Reply) -> Failure:
-    """Return the kind of failure that an answer tells, by its status and the words in it."""
-    status = reply.status
-    for statuses, pattern, failure in _SAID:
-        if status in statuses and pattern.search(reply.words()):
-            return failure
-    if 300 <= status < 400:
-        return Failure.REDIRECTED
-    if status >= 500:
-        return Failure.SERVICE_DOWN
-    return _BY_STATUS.get(status, Failure.BAD_REQUEST if status >= 300 else Failure.BAD_ANSWER)
-
-
 def refusal(reply: Reply, context: RequestContext) -> ServiceError:
-    """Return the failure that an answer other than a success is."""
-    failure, status = failure_in(reply), reply.status
-    place = f"HTTP {status} from {context.address.shown}"
-    if failure is Failure.RATE_LIMITED and _NO_QUOTA.search(reply.words()):
-        hint = "see plan and billing on the service's account page"
-        words = f"{place}: the account's quota is used up"
-        return ServiceError(words, failure, hint=hint, status=status, is_final=True)
-    pause = pause_asked(reply) if failure.is_passing else None
-    words = _TABLE[failure].get("words", "the request is not accepted")
-    if failure is Failure.KEY_REFUSED or status in (401, 403):
-        words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
-    elif pause is not None and pause > LONG_PAUSE:
-        words += f", again in {pause:.0f} s"
-    hints = {Failure.KEY_REFUSED: context.key_hint, Failure.NO_MODEL: context.model_hint}
-    return ServiceError(
-        f"{place}: {words}", failure, hint=hints.get(failure), status=status, retry_after=pause
+    """Return the failure that an answer other than a success is, by its status and words."""
+    status, said = reply.status, reply.data[:_LONGEST_LOOK].decode("utf-8", "replace")
+    rows = (
+        row
+        for row in [*_ROWS["said"], *_ROWS["failure"]]
+        if status in row.status and re.search(row.pattern, said, re.IGNORECASE | re.ASCII)
     )
+    other = Failure.REDIRECTED if 300 <= status < 400 else Failure.BAD_REQUEST
+    other = Failure.SERVICE_DOWN if status >= 500 else other
+    row = next(rows, _BY_FAILURE[other])
+    failure, words, hint = row.failure, row.words or _BY_FAILURE[row.failure].words, row.hint
+    pause = math.inf if row.is_final else pause_asked(reply) if failure.is_passing else None
+    if failure is Failure.KEY_REFUSED or status == 403:
+        words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
+    elif pause is not None and LONG_PAUSE < pause < math.inf:
+        words += f", again in {pause:.0f} s"
+    if failure in (Failure.KEY_REFUSED, Failure.NO_MODEL):
+        hint = context.key_hint if failure is Failure.KEY_REFUSED else context.model_hint
+    words = f"HTTP {status} from {context.address.shown}: {words}"
+    return ServiceError(words, failure, hint=hint, status=status, retry_after=pause)
 
 
 def json_in(reply: Reply, context: RequestContext) -> object:
@@ -213,14 +209,10 @@ def broken(error: Exception, address: Address) -> ServiceError:
         led_to_it = (cause.__cause__, cause.__context__, *grouped)
         causes += [one for one in led_to_it if one is not None and one not in causes]
     names = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
-    for row in _TABLE["raised"]:
-        if row["exception"] in names:
-            hint = row.get("hint", row.get("local_hint") if address.is_loopback else None)
-            return ServiceError(
-                row["words"].format(address.shown), Failure(row["failure"]), hint=hint
-            )
-    words = f"cannot ask {address.shown}: {type(error).__name__}"
-    return ServiceError(words, Failure.BAD_SETTING)
+    row = next(row for row in _ROWS["raised"] if not names.isdisjoint(row.exceptions))
+    hint = row.local_hint if address.is_loopback and row.local_hint else row.hint
+    words = row.words.format(address.shown, type(error).__name__)
+    return ServiceError(words, row.failure, hint=hint)
 
 
 # --- the connection ---------------------------------------------------------------------------
@@ -363,13 +355,9 @@ class ServiceClient:
                 yield answer
         except httpx.TimeoutException:
             raise no_answer(self.address, timeout or 0.0) from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ImportError, OSError, ValueError) as error:
             # The library's own words may repeat a header, and with it the key.
             raise broken(error, self.address) from None
-        except (ImportError, OSError, ValueError):
-            shown = self.address.shown
-            words = f"cannot ask {shown}: its address, or the proxy or certificate settings here"
-            raise ServiceError(f"{words}, cannot be used", Failure.BAD_SETTING) from None
 
     async def _whole(self, answer: httpx.Response) -> Reply:
         data = bytearray()
@@ -511,47 +499,30 @@ class Pacer:
         have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
         `ServiceError` of the last attempt.
         """
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
-
         end = self._clock() + (timeout if is_awaited else math.inf)
         may_wait = LONGEST_WAIT if is_awaited else math.inf
-
-        async def wait(pause: float) -> None:
-            nonlocal may_wait
-            may_wait -= pause
-            await self._sleep(pause)
-
-        async def one_try() -> T:
+        tries = 0
+        while True:
+            tries += 1
             while (pause := self.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
-                    raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
-                await wait(pause)
-            return await attempt(max(0.001, min(timeout, end - self._clock())))
-
-        def pause_after(state: RetryCallState) -> float:
-            """Return the seconds to wait after a failure; infinite when it is enough."""
-            error = state.outcome.exception() if state.outcome is not None else None
-            assert isinstance(error, ServiceError)
-            is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
-            attempts, first, longest = LIMITED if is_limited else PASSING
-            if not error.is_passing or state.attempt_number >= attempts:
-                return math.inf
-            pause = first * (1 << state.attempt_number - 1)
-            if error.retry_after is not None:
-                if error.retry_after > longest:
-                    return math.inf
-                pause = error.retry_after
-                self.hold(pause)
-            return min(longest, pause * (1 + JITTER * self._chance()))
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(ServiceError),
-            wait=pause_after,
-            stop=lambda state: (
-                state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
-            ),
-            sleep=wait,
-            reraise=True,
-        )
-        return await retrying(one_try)
+                    raise ServiceError(words, Failure.RATE_LIMITED, retry_after=math.inf)
+                may_wait -= pause
+                await self._sleep(pause)
+            try:
+                return await attempt(max(0.001, min(timeout, end - self._clock())))
+            except ServiceError as error:
+                asked = error.retry_after
+                is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
+                attempts, first, longest = LIMITED if is_limited else PASSING
+                if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
+                    raise
+                pause = first * 2 ** (tries - 1) if asked is None else asked
+                if asked is not None:
+                    self.hold(asked)
+                pause = min(longest, pause * (1 + JITTER * self._chance()))
+                if pause > may_wait or pause >= end - self._clock():
+                    raise
+            may_wait -= pause
+            await self._sleep(pause)

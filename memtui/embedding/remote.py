@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,6 @@ from memtui.embedding.http import (
     RequestContext,
     ServiceClient,
     ServiceError,
-    failure_in,
     json_in,
     no_answer,
 )
@@ -199,7 +199,6 @@ class RemoteProvider(Provider):
         self._find = find
         self._looking = asyncio.Lock()
         self._key: FoundKey | None = None
-        self._sent: FoundKey | None = None
         self._places = asyncio.Semaphore(choice.concurrency)
         self._spare: dict[str, Values] = {}
         """Vectors that were paid for in a call that failed before its end."""
@@ -257,28 +256,33 @@ class RemoteProvider(Provider):
         `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
         """
         key = await self._current_key()
-        reply = await self.client.exchange(self._keyed(request, key), timeout)
-        if failure_in(reply) is Failure.KEY_REFUSED:
-            try:
+        try:
+            return await self._ask_with(key, request, timeout)
+        except ServiceError as error:
+            if error.failure is not Failure.KEY_REFUSED:
+                raise
+            renewed = key
+            # What the service said of the first key is what is told.
+            with suppress(ProviderError):
                 renewed = await self._current_key(refused=key)
-            except ProviderError:
-                # What the service said of the first key is what is told.
-                renewed = key
-            if renewed.value != key.value:
-                reply = await self.client.exchange(self._keyed(request, renewed), timeout)
+            if renewed.value == key.value:
+                raise
+        return await self._ask_with(renewed, request, timeout)
+
+    async def _ask_with(self, key: FoundKey, request: Request, timeout: float) -> object:
+        reply = await self.client.exchange(self._keyed(request, key), timeout)
         self.pacer.learn(reply.headers)
-        return json_in(reply, self._context())
+        return json_in(reply, self._context(key))
 
     def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
         key = self.client.run(self._current_key(), stopped)
-        keyed = self._keyed(request, key)
-        return self.client.download(keyed, self._context(), timeout=timeout, cancelled=stopped)
+        keyed, context = self._keyed(request, key), self._context(key)
+        return self.client.download(keyed, context, timeout=timeout, cancelled=stopped)
 
-    def _context(self) -> RequestContext:
+    def _context(self, key: FoundKey) -> RequestContext:
         """Return who is asked with which key, for the words of a failure."""
-        key = self._sent
-        name = f"the key of {key.origin}" if key is not None and key.value else ""
+        name = f"the key of {key.origin}" if key.value else ""
         hint = "check embedding.model and embedding.base_url"
         if self.plan.service.shape is Shape.OLLAMA:
             hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
@@ -307,7 +311,6 @@ class RemoteProvider(Provider):
             return self._key
 
     def _keyed(self, request: Request, key: FoundKey) -> Request:
-        self._sent = key
         headers = {**request.headers, **request_headers(self.plan.service, key.value)}
         return replace(request, headers=headers)
 
@@ -412,7 +415,7 @@ def ask_once(
             return json_in(reply, context)
         except ServiceError as error:
             wait = pause if error.retry_after is None else error.retry_after
-            is_down = error.kind in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
+            is_down = error.failure in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
             if not (again and is_down) or wait > LONG_PAUSE:
                 raise
         await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
@@ -422,9 +425,9 @@ def ask_once(
         return client.run(ask(again=True), stopped)
     except ServiceError as error:
         # The hints name settings of memtui, and the index that is asked for is an agent's.
-        if error.kind is Failure.TIMEOUT:
+        if error.failure is Failure.TIMEOUT:
             error = no_answer(context.address, timeout)
-        raise ProviderError(error.message, failure=error.kind) from None
+        raise ProviderError(error.message, failure=error.failure) from None
     finally:
         client.close()
 

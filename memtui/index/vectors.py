@@ -257,11 +257,11 @@ class VectorsPhase:
                 key = identity, hashes[place]
                 before = self._job.refused.get(key)
                 tries = 1 + (before.tries if before is not None else 0)
-                refusal = Refusal(str(refused), Failure(refused.failure), tries)
+                refusal = Refusal(str(refused), refused.failure, tries)
                 self._job.refused[key] = refusal
                 self._refused |= dict.fromkeys(rows[hashes[place]], refusal)
         except ProviderError as error:
-            self._fail(Reason.PROVIDER_FAILED, str(error), Failure(error.failure))
+            self._fail(Reason.PROVIDER_FAILED, str(error), error.failure)
             return {}
         lengths = {vector.shape[0] for vector in vectors.values()}
         dims = self._dims or provider.dimensions or min(lengths, default=0)

@@ -21,7 +21,7 @@ from memtui.embedding.registry import (
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
 from memtui.errors import Cancelled, MemtuiError, SettingsError
-from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
+from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
 
@@ -104,7 +104,7 @@ def provider_listings(
             detail = registration.check(choice)
         except MemtuiError as error:
             outage = as_provider_error(error)
-            detail, hint, failure = outage.message, outage.hint, Failure(outage.failure)
+            detail, hint, failure = outage.message, outage.hint, outage.failure
         # A name, model or file may be wrong of which the check speaks.
         with suppress(MemtuiError):
             identity = registration.identity(choice)
@@ -165,7 +165,7 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
             result,
             detail=outage.message,
             hint=outage.hint,
-            failure=Failure(outage.failure),
+            failure=outage.failure,
             model=result.model or registration.identity(choice).model,
         )
     finally:

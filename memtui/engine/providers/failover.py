@@ -175,7 +175,7 @@ class WatchedProvider(Provider):
             actual=None,
             state=Reason.PROVIDER_FAILED,
             detail=f"{self.failure_line()}{more}{hint}",
-            failure=Failure(outage.failure),
+            failure=outage.failure,
             hint=outage.hint,
         )
 
@@ -421,7 +421,7 @@ class ProviderFailover:
             return
         with self._lock:
             slot.misses += 1
-            for_good = is_for_good(Failure(error.failure))
+            for_good = is_for_good(error.failure)
             if slot.outage is not None or not (for_good or slot.misses >= MOST_FAILURES):
                 return
             slot.outage = as_provider_error(error)
