@@ -192,7 +192,7 @@ class Engine:
         memory = OpenClawIndex(target, profile, given, variables, thread=thread, bus=bus, now=now)
         engine = cls(memory, thread, bus, now)
         if examine:
-            memory.examine()
+            memory.sync()
         return engine
 
     def wait_idle(self, timeout: float = 30.0) -> bool:

@@ -39,8 +39,15 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
-from memtui.index.index_rows import counts, known_files, plan_changes, within_limit
-from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
+from memtui.index.index_rows import KnownFile, counts, known_files, plan_changes, within_limit
+from memtui.index.job import (
+    PENDING_SHOWN,
+    IndexerStatus,
+    Job,
+    ProgressReporter,
+    TypingPause,
+    Work,
+)
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
@@ -68,6 +75,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memtui.engine.conversations.stores import OwnTranscripts
+    from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
     from memtui.retrieval.vector_view import VectorView
@@ -77,9 +85,6 @@ T = TypeVar("T")
 TOKENIZER: Final = f"{FTS5_TOKENIZE.split(' categories')[0]}, CJK in pairs, Thai in threes"
 LEAST_MOVED: Final = timedelta(hours=1)
 """Less is a clock that is set right; no age on a screen tells the difference."""
-FIRST_RETRY_SECONDS: Final = 30.0
-"""After a sync that left chunks without vectors; then twice as long each time."""
-LAST_RETRY_SECONDS: Final = 900.0
 LEAST_DEPTH: Final = 50
 """So many hits are fetched of each leg at least: k and the weights can change without I/O."""
 SLOW_LEG_SECONDS: Final = 0.04
@@ -134,23 +139,23 @@ class OwnIndex(Index):
         self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """The result of the last scan of the files, in the words of `IndexerStatus`."""
-        self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self.forget_look)
-        self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
+        self._bus = bus
+        self._pause = TypingPause()
+        self._changing = threading.Lock()
+        self.watcher: Watcher | None = None
+        """Follows changes of the files; `None` where nobody does."""
+        self.indexer: Indexer | None = None
+        """The thread that writes the index; `None` where it is only read."""
+        self._write = write
 
     @cached_property
     def transcripts(self) -> OwnTranscripts:
         """The conversations that are indexed beside the notes."""
         from memtui.engine.conversations.stores import OwnTranscripts
-        from memtui.engine.providers.catalog import ProviderService
         from memtui.index.transcripts.discovery import transcript_scope_of
 
-        settings = self.settings
         return OwnTranscripts(
-            transcript_scope_of(settings, self.root, homes=self._homes),
-            settings.transcripts,
-            self.folder,
-            self.read_rows,
-            ProviderService(self, settings),
+            self, transcript_scope_of(self.settings, self.root, homes=self._homes)
         )
 
     @cached_property
@@ -164,12 +169,65 @@ class OwnIndex(Index):
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
         if warm and not self.providers.state().remote and self.providers.identity is not None:
             threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
-        if self.writer is not None:
-            self.writer.start(watch=watch)
+        if not self._write:
+            return
+        from memtui.index.indexer import Indexer
+        from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+        from memtui.index.watcher import TranscriptFollower, Watcher, WatchTimes
+
+        job = Job(
+            self.folder,
+            self.scope,
+            self._recipe(),
+            self.cache,
+            self.providers.get,
+            self._bus,
+            ProgressReporter(self._bus),
+            now=self._now,
+            transcripts=self.transcripts.scope,
+            pause=self._pause,
+        )
+        self.indexer = indexer = Indexer(
+            job,
+            cache_limit=self.settings.index.cache_mb * _MEGABYTE,
+            spared=lambda: self.providers.spared,
+        )
+        self.providers.changed = self._provider_changed
+        events = (SyncStarted, IndexSwapped, IndexChanged, SyncFinished)
+        self._subscription = self._bus.subscribe(events, self._index_changed)
+        if self._bus.on_error is None:
+            # A handler that fails must not end the thread that published.
+            self._bus.on_error = self._handler_failed
+        indexer.start()
+        if watch and not self.settings.index.watch:
+            indexer.sync()
+        elif watch:
+
+            def transcripts_in_index(connection: Connection) -> dict[str, KnownFile]:
+                return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
+
+            settings = self.settings.index
+            follower = TranscriptFollower(
+                lambda: self.transcripts.scope,
+                lambda: self.read_rows(transcripts_in_index) or {},
+                indexer.sync,
+                self.settings.transcripts,
+                failed=lambda text: indexer.record("transcripts", text),
+            )
+            self.watcher = Watcher(
+                self.scope,
+                self._bus,
+                indexer.expect,
+                indexer.sync,
+                times=WatchTimes(quiet=settings.debounce_seconds, rescan=settings.rescan_seconds),
+                now=self._now,
+                follower=follower,
+            )
+            self.watcher.start()
 
     def is_filling(self) -> bool:
         """Return whether an index run has still something to do."""
-        progress = self.writer.indexer.snapshot().progress if self.writer is not None else None
+        progress = self.indexer.snapshot().progress if self.indexer is not None else None
         # A run that has done everything publishes its end before it is over.
         return progress is not None and progress.done < progress.total
 
@@ -227,6 +285,78 @@ class OwnIndex(Index):
     def stamp(self) -> Hashable:
         return self.read_rows(self.legs.stamp)
 
+    # --- writing --------------------------------------------------------------------------------
+
+    def sync(self, wait: bool = False) -> None:
+        if self.indexer is not None:
+            self._forget_failures(self.indexer)
+            self.indexer.sync()
+            if wait:
+                self.indexer.wait_idle(threading.TIMEOUT_MAX)
+
+    def rebuild(self, wait: bool = False) -> None:
+        self._forget_failures(indexer := self._writer())
+        indexer.rebuild()
+        if wait:
+            indexer.wait_idle(threading.TIMEOUT_MAX)
+
+    def require_writer(self) -> None:
+        self._writer().require_writer()
+
+    def cancel(self) -> None:
+        if self.indexer is not None:
+            self.indexer.cancel()
+
+    def hold(self) -> None:
+        self._pause.typed()
+
+    def _writer(self) -> Indexer:
+        if self.indexer is None:
+            raise self.read_only()
+        return self.indexer
+
+    def _forget_failures(self, indexer: Indexer) -> None:
+        """Ask again what failed before: the user has asked for work."""
+        self.providers.retry()
+        self._look = {}
+        indexer.refused.clear()
+
+    def _recipe(self) -> Recipe:
+        chunking = self.settings.chunking
+        return Recipe(self.providers.identity, chunking.tokens, chunking.overlap)
+
+    def _provider_changed(self) -> None:
+        """Another provider answers, or the chosen one does again; from any thread."""
+        indexer = self._writer()
+        with self._changing:
+            # Of two changes at once the later one is what counts.
+            indexer.use(self._recipe())
+        # Who only searches must not be made to index.
+        if indexer.has_run and self.providers.state().state is not Reason.PROVIDER_FAILED:
+            indexer.sync()
+        self._bus.publish(StatusChanged())
+
+    def _index_changed(self, event: Event) -> None:
+        """Let `status` tell what the index thread knows, and other programs who made the index.
+
+        On the index thread. Where another program writes, it is heard from that one.
+        """
+        indexer = self._writer()
+        self._look = {}
+        if isinstance(event, SyncStarted):
+            return
+        if not indexer.is_writer:
+            self.recorded = read_marker(self.folder.folder)
+        elif not self.providers.is_untried:
+            try:
+                write_marker(self.folder.folder, self.providers.state(lasting=True))
+            except OSError as error:
+                indexer.record("provider", f"cannot be noted: {error.strerror}")
+
+    def _handler_failed(self, event: Event, error: Exception) -> None:
+        text = f"{type(event).__name__}: {type(error).__name__}: {error}"
+        self._writer().record("bus", text)
+
     # --- explaining -----------------------------------------------------------------------------
 
     def query_text(self, query: str) -> str:
@@ -247,14 +377,14 @@ class OwnIndex(Index):
     # --- how it is ------------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        writer, leg, identity = self.writer, self.legs.vector_leg, self.legs.identity
+        indexer, leg, identity = self.indexer, self.legs.vector_leg, self.legs.identity
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
-        known = writer.indexer.snapshot() if writer is not None else IndexerStatus()
+        known = indexer.snapshot() if indexer is not None else IndexerStatus()
         known = replace(known, **self._look)
         provider, recorded = self.providers.state(), self.recorded
         if recorded is not None and recorded.requested == provider.requested:
             # Where nothing was tried yet, or another program writes, what the last index run found.
-            is_writer = writer is not None and writer.indexer.is_writer
+            is_writer = indexer is not None and indexer.is_writer
             is_followed = not is_writer and made_by == f"{recorded.actual}/{recorded.model}"
             is_fine = provider.state is Reason.OK
             if self.providers.is_untried or (is_fine and is_followed):
@@ -268,7 +398,6 @@ class OwnIndex(Index):
             vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
             warnings.append(f"{vectors_in_use}: they are kept")
         view = leg.view if leg is not None else None
-        watcher = writer.watcher if writer is not None else None
         return replace(
             known,
             state=state_of(known, provider),
@@ -277,7 +406,7 @@ class OwnIndex(Index):
             provider=provider,
             vector_backend=view.backend if view is not None else "not loaded",
             tokenizer=TOKENIZER,
-            watcher=watcher.state() if watcher is not None else WatcherState("off"),
+            watcher=self.watcher.state() if self.watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
         )
@@ -286,7 +415,7 @@ class OwnIndex(Index):
         self.recorded = read_marker(self.folder.folder)
         discovery, chosen = discover(self.scope), self.settings.transcripts
         # Of a memory that is only read, what is opted in never changes.
-        if self.writer is not None or chosen.sources or chosen.paths:
+        if self.indexer is not None or chosen.sources or chosen.paths:
             from memtui.index.transcripts.discovery import with_transcripts
 
             discovery = with_transcripts(discovery, self.transcripts.scope)
@@ -306,27 +435,25 @@ class OwnIndex(Index):
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
         look["skipped"] = discovery.skipped
-        if self.writer is None and not brief:
+        if self.indexer is None and not brief:
             owner = WriterLock(self.folder).owner()
             look["writer"] = "none" if owner is None else f"process {owner.pid}"
         self._look = look
 
-    def forget_look(self, event: Event | None = None) -> None:
-        """Let `status` tell what the index thread knows."""
-        self._look = {}
-
     def wait_idle(self, timeout: float) -> bool:
-        return self.writer is None or self.writer.wait_idle(timeout)
+        return self.indexer is None or self.indexer.wait_idle(timeout)
 
     def stop(self) -> None:
-        self._subscription.close()
         self.providers.stop()
-        if self.writer is not None:
-            self.writer.stop()
+        if self.watcher is not None:
+            self.watcher.stop()
+        if self.indexer is not None:
+            self._subscription.close()
+            self.indexer.cancel()
 
     def close(self) -> None:
-        if self.writer is not None:
-            self.writer.indexer.close()
+        if self.indexer is not None:
+            self.indexer.close()
         self.legs.close()
         self.cache.close()
         self.providers.close()
@@ -558,142 +685,3 @@ class OwnLegs(Legs):
         is_asked = provider is not None and not missing
         leg.view = self.view(gives_way, provider) if is_asked else None
         return leg
-
-
-# --- writing ------------------------------------------------------------------------------------
-
-
-class OwnWriter:
-    """Writes the index of a memory, or follows the process that does; any thread."""
-
-    def __init__(self, index: OwnIndex, bus: Bus, now: Callable[[], datetime]) -> None:
-        from memtui.index.indexer import Indexer
-
-        self._index = index
-        self._bus = bus
-        self._now = now
-        job = Job(
-            index.folder,
-            index.scope,
-            self._recipe(),
-            index.cache,
-            index.providers.get,
-            bus,
-            ProgressReporter(bus),
-            now=now,
-            transcripts=index.transcripts.scope,
-        )
-        self.hold = job.pause.typed
-        """Has what is being indexed wait a moment, because somebody types."""
-        self.indexer = Indexer(
-            job,
-            cache_limit=index.settings.index.cache_mb * _MEGABYTE,
-            spared=lambda: index.providers.spared,
-        )
-        self.require, self.wait_idle = self.indexer.require_writer, self.indexer.wait_idle
-        self.cancel = self.indexer.cancel
-        index.transcripts.indexer = self.indexer
-        self._retry_delay = FIRST_RETRY_SECONDS
-        self._retry: threading.Timer | None = None
-        self._changing = threading.Lock()
-        index.providers.changed = self._provider_changed
-        self.watcher: Watcher | None = None
-        """Follows changes of the files; `None` where nobody does."""
-        self._subscriptions = (
-            bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._mark_provider),
-            bus.subscribe(SyncFinished, self._retry_vectors),
-        )
-        if bus.on_error is None:
-            # A handler that fails must not end the thread that published.
-            bus.on_error = self._handler_failed
-
-    def start(self, *, watch: bool) -> None:
-        """Start the index thread; with `watch`, follow changes of the files."""
-        self.indexer.start()
-        if not watch:
-            return
-        settings = self._index.settings.index
-        if not settings.watch:
-            self.indexer.sync()
-            return
-        from memtui.index.watcher import Watcher, WatchTimes
-
-        times = WatchTimes(quiet=settings.debounce_seconds, rescan=settings.rescan_seconds)
-        self.watcher = Watcher(
-            self._index.scope,
-            self._bus,
-            self.indexer.expect,
-            self.indexer.sync,
-            times=times,
-            now=self._now,
-        )
-        self.watcher.start()
-        self._index.transcripts.follow()
-
-    def sync(self) -> None:
-        self._forget_failures()
-        self.indexer.sync()
-
-    def rebuild(self) -> None:
-        self._forget_failures()
-        self.indexer.rebuild()
-
-    def _forget_failures(self) -> None:
-        """Ask again what failed before: the user has asked for work."""
-        self._index.providers.retry()
-        self._index.forget_look()
-        self.indexer.refused.clear()
-
-    def stop(self) -> None:
-        """Tell everything to stop, and wait for the watcher alone."""
-        if self.watcher is not None:
-            self.watcher.stop()
-        self._index.transcripts.close()
-        for subscription in self._subscriptions:
-            subscription.close()
-        if self._retry is not None:
-            self._retry.cancel()
-        self.indexer.cancel()
-
-    def _recipe(self) -> Recipe:
-        chunking = self._index.settings.chunking
-        return Recipe(self._index.providers.identity, chunking.tokens, chunking.overlap)
-
-    def _provider_changed(self) -> None:
-        """Another provider answers, or the chosen one does again; from any thread."""
-        with self._changing:
-            # Of two changes at once the later one is what counts.
-            self.indexer.use(self._recipe())
-        # Who only searches must not be made to index.
-        state = self._index.providers.state().state
-        if self.indexer.has_run and state is not Reason.PROVIDER_FAILED:
-            self.indexer.sync()
-        self._bus.publish(StatusChanged())
-
-    def _retry_vectors(self, event: Event) -> None:
-        """Sync again later where chunks were left without vectors, and that may pass."""
-        if self._retry is not None:
-            self._retry.cancel()
-        problem = self.indexer.snapshot().problem
-        if problem is None or not problem.passes:
-            self._retry_delay = FIRST_RETRY_SECONDS
-            return
-        self._retry = threading.Timer(self._retry_delay, self.indexer.sync)
-        self._retry.name, self._retry.daemon = "memtui-pending", True
-        self._retry.start()
-        self._retry_delay = min(self._retry_delay * 2, LAST_RETRY_SECONDS)
-
-    def _mark_provider(self, event: Event) -> None:
-        """Tell other programs who made the index, on the thread that did; or hear it from them."""
-        index = self._index
-        if not self.indexer.is_writer:
-            index.recorded = read_marker(index.folder.folder)
-        elif not index.providers.is_untried:
-            try:
-                write_marker(index.folder.folder, index.providers.state(lasting=True))
-            except OSError as error:
-                self.indexer.record("provider", f"cannot be noted: {error.strerror}")
-
-    def _handler_failed(self, event: Event, error: Exception) -> None:
-        text = f"{type(event).__name__}: {type(error).__name__}: {error}"
-        self.indexer.record("bus", text)

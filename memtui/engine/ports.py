@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.conversations.stores import TranscriptStore
-    from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.failover import ProviderFailover
 
 T = TypeVar("T")
@@ -334,8 +332,6 @@ class Index(ABC):
     legs: Legs
     providers: ProviderFailover | None = None
     """The providers; `None` where the provider cannot be chosen."""
-    writer: OwnWriter | None = None
-    """The writer that keeps the index up to date; `None` where it is only read."""
     chunk_tokens = 400
     """Most tokens that a chunk of the index holds."""
 
@@ -358,33 +354,22 @@ class Index(ABC):
     def sync(self, wait: bool = False) -> None:
         """Bring the index up to date; with `wait`, return when that is done.
 
-        An index that others write is compared with the files instead.
+        An index that others write is compared with the files in the background instead.
         """
-        if self.writer is None:
-            self.examine()
-            return
-        self.writer.sync()
-        if wait:
-            self.writer.wait_idle(TIMEOUT_MAX)
 
     def rebuild(self, wait: bool = False) -> None:
         """Build a new generation from the files; searches use the old one until it is live."""
-        if self.writer is None:
-            raise self.read_only()
-        self.writer.rebuild()
-        if wait:
-            self.writer.wait_idle(TIMEOUT_MAX)
+        raise self.read_only()
 
     def require_writer(self) -> None:
         """Raise `WriterLocked` when another process writes this index."""
-        if self.writer is None:
-            raise self.read_only()
-        self.writer.require()
+        raise self.read_only()
 
     def cancel(self) -> None:
         """Stop a running sync or rebuild; what was committed stays."""
-        if self.writer is not None:
-            self.writer.cancel()
+
+    def hold(self) -> None:
+        """Let what is being indexed wait a moment, because somebody types."""
 
     # --- reading ---
 
@@ -437,9 +422,6 @@ class Index(ABC):
 
         Raises `IndexUnusable`.
         """
-
-    def examine(self) -> None:
-        """Begin to compare an index that others write with the files."""
 
     def wait_idle(self, timeout: float) -> bool:
         """Wait until nothing goes on beside the searches; false after `timeout` seconds."""

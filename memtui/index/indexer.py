@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -32,6 +32,9 @@ from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.model import ErrorRecord, Leg, SyncStats
 
+FIRST_RETRY_SECONDS: Final = 30.0
+"""After a sync that left chunks without vectors; then twice as long each time."""
+LAST_RETRY_SECONDS: Final = 900.0
 _ERRORS_KEPT = 20
 _POLL_SECONDS = 1.0
 # What looks at a large index takes a while; it may take this part of the time at most.
@@ -73,6 +76,8 @@ class Indexer:
         self._live = LiveIndex(job.folder)
         self._stamp: Stamp | None = None
         self._next_count = 0.0
+        self._retry_seconds: float | None = None
+        """After so many chunks without vectors are asked for again; `None` where none are."""
         self._cancelled = threading.Event()
         # Guards what follows.
         self._condition = threading.Condition()
@@ -204,16 +209,16 @@ class Indexer:
             self._bus.publish(StatusChanged())
             while True:
                 with self._condition:
-                    # Waits for work, or for the time to look around.
+                    # Waits for work, or for the time to look around or to try again.
+                    is_writer = self._lock.is_held
                     can_work = self._condition.wait_for(
-                        lambda: (
-                            self._closing
-                            or (self._lock.is_held and self._requested is not Work.NONE)
-                        ),
-                        None if self._lock.is_held else self._poll_seconds,
+                        lambda: self._closing or self._can_work(),
+                        self._retry_seconds if is_writer else self._poll_seconds,
                     )
                     if self._closing:
                         return
+                    if is_writer and not can_work:
+                        self._requested, can_work = Work.SYNC, True
                     if can_work:
                         self._cancelled.clear()
                         self._running, self._requested = self._requested, Work.NONE
@@ -288,7 +293,11 @@ class Indexer:
                     self._update(failure=None, stopped=text)
                     self._bus.publish(SyncFailed(text, job.now()))
                     return
-        before = self._status
+        before, seconds = self._status, self._retry_seconds
+        self._retry_seconds = None
+        if job.problem is not None and job.problem.passes:
+            again = min(seconds * 2, LAST_RETRY_SECONDS) if seconds else FIRST_RETRY_SECONDS
+            self._retry_seconds = again
         if job.problem is not None:
             self.record("embedding", job.problem.detail)
         elif before.problem is not None:

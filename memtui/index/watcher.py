@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,10 +19,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus, StatusChanged
-from memtui.errors import Cancelled
-from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown, may_contain
+from memtui.errors import Cancelled, MemtuiError
+from memtui.index.database import DatabaseError
+from memtui.index.index_rows import KnownFile
+from memtui.index.transcripts.discovery import (
+    TranscriptScope,
+    discover_transcripts,
+    listed_sessions,
+)
+from memtui.memory.discover import (
+    Discovery,
+    Scope,
+    absolute_extra,
+    discover,
+    is_markdown,
+    may_contain,
+)
+from memtui.memory.documents import open_regular
 from memtui.memory.paths import Glob, has_magic, parts_below, stored_path
-from memtui.model import WatcherState
+from memtui.model import SourceFile, WatcherState
+from memtui.settings.schema import TranscriptSettings
 from memtui.settings.storage import file_state
 
 if TYPE_CHECKING:
@@ -214,6 +230,7 @@ class Watcher:
         *,
         times: WatchTimes | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        follower: TranscriptFollower | None = None,
     ) -> None:
         self._scope = scope
         self._bus = bus
@@ -231,6 +248,8 @@ class Watcher:
         """The folders to watch, each with its device and inode; `None` without a root."""
         self._stats: set[tuple[str, int, int, int]] | None = None
         self._next_scan = self._next_check = self._next_retry = 0.0
+        self._follower = follower
+        self._next_look = time.monotonic() + follower.seconds if follower else math.inf
         self._first = self._due = math.inf
         """The beginning of the burst and the time it counts as over; infinite without one."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
@@ -271,7 +290,7 @@ class Watcher:
                 except Exception as error:
                     # Watching goes on by looking again; the status says why.
                     self._fall_back(f"watching failed: {type(error).__name__}: {error}")
-                deadline = min(self._next_scan, self._next_check, self._due)
+                deadline = min(self._next_scan, self._next_check, self._due, self._next_look)
                 with self._condition:
                     self._condition.wait_for(
                         lambda: self._closing or self._incoming,
@@ -321,6 +340,9 @@ class Watcher:
         if now >= self._due:
             self._first = self._due = math.inf
             self._changed()
+        if self._follower is not None and now >= self._next_look:
+            seconds = self._follower.look(lambda: self._closing)
+            self._next_look = time.monotonic() + seconds
 
     def _try_events(self) -> None:
         self._close_events()
@@ -349,3 +371,93 @@ class Watcher:
         self._state = replace(before, mode=mode, detail=detail)
         if (before.mode, before.detail) != (mode, detail):
             self._bus.publish(StatusChanged())
+
+
+# --- following conversations ------------------------------------------------------------------
+
+Stamp = tuple[int, int, int]
+_GONE: Stamp = (-1, -1, -1)
+
+
+class TranscriptFollower:
+    """Looks at the transcripts of a scope by stat, and calls `changed` with what is due.
+
+    `indexed` reads what the index holds of them. Everything runs on the watcher's thread.
+    """
+
+    def __init__(
+        self,
+        scope: Callable[[], TranscriptScope],
+        indexed: Callable[[], Mapping[str, KnownFile]],
+        changed: Callable[[tuple[str, ...]], None],
+        settings: TranscriptSettings,
+        *,
+        failed: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Deltas of the settings below 1 stand for any growth."""
+        self.seconds: float = settings.debounce_seconds
+        """Between two looks, at least."""
+        self._scope = scope
+        self._indexed = indexed
+        self._changed = changed
+        self._settings = settings
+        self._failed = failed
+        self._clock = clock
+        self._last: dict[str, Stamp] | None = None
+        self._reported: dict[str, Stamp] = {}
+        """The files that were due, as they were then: some may be unreadable."""
+
+    def look(self, cancelled: Callable[[], bool] = lambda: False) -> float:
+        """Look once; the seconds until the next look, so that looking stays a small load."""
+        began, scope = self._clock(), self._scope()
+        try:
+            # Who opts out of all asks for a sync.
+            if not scope.is_empty:
+                due = self._due(discover_transcripts(scope, cancelled=cancelled))
+                if due:
+                    self._changed(due)
+        except (OSError, MemtuiError) as error:
+            self._failed(f"cannot look at the transcripts: {error}")
+        return max(self.seconds, (self._clock() - began) / _SCAN_SHARE)
+
+    def _due(self, discovery: Discovery) -> tuple[str, ...]:
+        """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
+        files = {file.path: file for file in discovery.files}
+        stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
+        if stamps == self._last:
+            return ()
+        rows = self._indexed()
+        self._last = dict(stamps)
+        gone = (path for path in rows if path not in files)
+        stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
+        due = tuple(
+            path
+            for path, stamp in stamps.items()
+            if self._reported.get(path) != stamp
+            and (path not in files or self._has_grown(files[path], stamp, rows.get(path)))
+        )
+        reported = {path: stamp for path, stamp in self._reported.items() if path in stamps}
+        self._reported = reported | {path: stamps[path] for path in due}
+        return due
+
+    def _has_grown(self, file: SourceFile, stamp: Stamp, row: KnownFile | None) -> bool:
+        if row is None or stamp == (row.size, row.mtime_ns, row.inode):
+            return row is None
+        if row.inode != file.inode or file.size <= row.size:
+            return True
+        size, messages = self._settings.delta_bytes, self._settings.delta_messages
+        if size <= 0 or messages <= 0 or file.size - row.size >= size:
+            return True
+        try:
+            if file.session:
+                sessions = listed_sessions(file.absolute)
+                events = {one.session: one.events for one in sessions}
+                return events.get(file.session, 0) - row.lines >= messages
+            with open(open_regular(file.absolute), "rb") as stream:
+                # Less than the delta in bytes.
+                stream.seek(row.size)
+                return stream.read(file.size - row.size).count(b"\n") >= messages
+        except (OSError, DatabaseError, MemtuiError):
+            # At work, locked or gone meanwhile: the next look tells.
+            return False

@@ -39,7 +39,7 @@ from tests.support.provider_scenes import (
     vector_leg,
 )
 from tests.support.services import DOWN, KEY_REFUSED, Service, registered
-from tests.support.small_memory import own_index, writer_of
+from tests.support.small_memory import indexer_of, own_index
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_chunks_without_vectors_are_asked_for_again(
         path = scene.root / f"memory/new-{number}.md"
         path.write_text(f"Another note, number {number}.\n", encoding="utf-8")
     scene.first.before = fail_twice
-    monkeypatch.setattr("memtui.engine.own_index.FIRST_RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("memtui.index.indexer.FIRST_RETRY_SECONDS", 0.5)
     with scene.open() as engine:
         done = EventQueue(engine.bus, SyncFinished)
         engine.index.sync(wait=True)
@@ -294,7 +294,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
         else:
             scene.first.unloadable = refusal
         engine.providers.switch(EmbeddingSettings(provider="first"))
-        assert writer_of(engine).indexer.wait_idle(WAIT)
+        assert indexer_of(engine).wait_idle(WAIT)
         (scene.root / "memory/late.md").write_text("A note about a zeppelin.\n", encoding="utf-8")
         engine.index.sync(wait=True)
         status = engine.index.status()
@@ -316,7 +316,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
 def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
     """Its own provider works, and is not the one that made the index."""
     with scene.open() as writer, scene.open() as follower:
-        writer_of(follower).indexer._poll_seconds = 0.02
+        indexer_of(follower)._poll_seconds = 0.02
         writer.index.sync(wait=True)
         until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower).facts["provider"] == "first"
@@ -577,13 +577,13 @@ def sent(scene: Scene, word: str) -> int:
 
 
 def is_tried_again(engine: Engine) -> bool:
-    problem = writer_of(engine).indexer.snapshot().problem
+    problem = indexer_of(engine).snapshot().problem
     return problem is not None and problem.passes
 
 
 def sync_by_itself(engine: Engine) -> None:
-    writer_of(engine).indexer.sync()
-    assert writer_of(engine).indexer.wait_idle(WAIT)
+    indexer_of(engine).sync()
+    assert indexer_of(engine).wait_idle(WAIT)
 
 
 @pytest.mark.parametrize("error", [TOO_LONG, BAD])

@@ -17,7 +17,7 @@ from memtui.index.schema import read_meta
 from memtui.model import IndexState, Leg, LegState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.services import HandClock, Service, registered
-from tests.support.small_memory import own_index, writer_of
+from tests.support.small_memory import indexer_of, own_index
 
 WAIT = 20.0
 NOTES = {
@@ -72,7 +72,7 @@ def settled(engine: Engine, provider: str) -> None:
         return (
             status.provider.actual == provider
             and status.state in (IndexState.READY, IndexState.DEGRADED)
-            and writer_of(engine).indexer.wait_idle(WAIT)
+            and indexer_of(engine).wait_idle(WAIT)
         )
 
     until(is_so)

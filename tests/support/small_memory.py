@@ -28,10 +28,11 @@ from memtui.bus import Bus
 from memtui.engine.engine import Engine
 from memtui.engine.foreign.index import OpenClawIndex
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
-from memtui.engine.own_index import OwnIndex, OwnWriter
+from memtui.engine.own_index import OwnIndex
 from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder, LiveIndex
+from memtui.index.indexer import Indexer
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import workspace_id
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
@@ -183,11 +184,11 @@ def own_index(engine: Engine) -> OwnIndex:
     return engine.index
 
 
-def writer_of(engine: Engine) -> OwnWriter:
-    """Who writes the index of an engine that was opened for it."""
-    writer = own_index(engine).writer
-    assert writer is not None
-    return writer
+def indexer_of(engine: Engine) -> Indexer:
+    """The thread that writes the index of an engine that was opened for it."""
+    indexer = own_index(engine).indexer
+    assert indexer is not None
+    return indexer
 
 
 def agent_index(engine: Engine) -> OpenClawIndex:

@@ -335,7 +335,7 @@ async def _while_drawing(stage: Stage, action: Callable[[], object]) -> float:
 def _watcher_of(stage: Stage) -> Watcher:
     engine = stage.app.search_screen.engine
     assert engine is not None
-    watcher = getattr(engine.index.writer, "_watcher", None)
+    watcher = getattr(engine.index, "watcher", None)
     assert isinstance(watcher, Watcher)
     return watcher
 

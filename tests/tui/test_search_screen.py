@@ -107,13 +107,13 @@ async def answer(
 async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run_on: Any) -> None:
     async with run_on() as run:
         held: list[int] = []
-        hold = run.engine.index.writer.hold
+        hold = run.engine.index.hold
 
         def hold_and_count() -> None:
             held.append(1)
             hold()
 
-        run.engine.index.writer.hold = hold_and_count
+        run.engine.index.hold = hold_and_count
         await press(run.pilot, *"router")
         screen = run.app.search_screen
         await until(

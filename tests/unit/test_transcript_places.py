@@ -20,8 +20,8 @@ from memtui.index.transcripts.discovery import (
     transcript_scope_of,
     with_transcripts,
 )
-from memtui.index.transcripts.follow import TranscriptFollower
-from memtui.memory.discover import Discovery, Scope, discover
+from memtui.index.watcher import TranscriptFollower
+from memtui.memory.discover import Scope, discover
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
 from memtui.settings.schema import Settings, TranscriptSettings
@@ -171,14 +171,13 @@ class Scene:
         self.times = [0.0]
         """Of the next looks, the last of them of all that follow."""
         self.follower = TranscriptFollower(
-            *(lambda closing: self.scan(), self.read_index, self.changed.append),
+            lambda: self.homes.scope(self.homes.folder, "openclaw"),
+            self.read_index,
+            self.changed.append,
             TranscriptSettings(delta_bytes=size, delta_messages=messages),
             failed=self.failed.append,
             clock=lambda: self.times.pop(0) if len(self.times) > 1 else self.times[0],
         )
-
-    def scan(self) -> Discovery:
-        return discover_transcripts(self.homes.scope(self.homes.folder, "openclaw"))
 
     def read_index(self) -> dict[str, KnownFile]:
         if "damaged" in self.known:
@@ -191,7 +190,7 @@ class Scene:
             file.path: KnownFile(
                 file.path, file.source, "h", file.size, file.mtime_ns, file.inode, 0
             )
-            for file in self.scan().files
+            for file in discover_transcripts(self.homes.scope(self.homes.folder, "openclaw")).files
         }
 
     def append(self, content: bytes) -> None:

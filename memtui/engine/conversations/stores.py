@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.providers.catalog import ProviderService
-from memtui.errors import IndexMissing
-from memtui.index.database import Connection
-from memtui.index.generations import IndexFolder, LiveIndex
-from memtui.index.index_rows import KnownFile, known_files
 from memtui.index.transcripts.discovery import (
-    SOURCE,
     TranscriptPlace,
     TranscriptScope,
-    discover_transcripts,
     locate,
     places_of,
 )
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.model.conversations import TranscriptKind, is_source
-from memtui.settings.schema import Settings, TranscriptSettings
+from memtui.settings.schema import Settings
 
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
-    from memtui.index.indexer import Indexer
-    from memtui.index.transcripts.follow import TranscriptFollower
+    from memtui.engine.own_index import OwnIndex
 
 
 class TranscriptStore(ABC):
@@ -62,34 +54,18 @@ class TranscriptStore(ABC):
 class OwnTranscripts(TranscriptStore):
     """The transcripts that memtui indexes beside the notes, and follows while they grow."""
 
-    indexer: Indexer | None = None
-    """The writer of the index; `None` where it is only read."""
-
-    def __init__(
-        self,
-        scope: TranscriptScope,
-        settings: TranscriptSettings,
-        folder: IndexFolder,
-        read: Callable[[Callable[[Connection], Any]], Any],
-        providers: ProviderService,
-    ) -> None:
-        """`read` reads the index on the engine thread, and returns `None` when there is none."""
+    def __init__(self, index: OwnIndex, scope: TranscriptScope) -> None:
         self.scope = scope
-        self._settings = settings
-        self._folder = folder
-        self._read = read
-        self._providers = providers
-        self._follows = False
-        self._follower: TranscriptFollower | None = None
+        self._index = index
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
-        return self._read(transcript_rows) or {}
+        return self._index.read_rows(transcript_rows) or {}
 
     def destinations(self) -> str:
         return text_goes(
             [
                 one.address or one.name
-                for one in self._providers.available()
+                for one in ProviderService(self._index, self._index.settings).available()
                 if one.remote and (one.is_requested or one.is_actual or one.is_fallback)
             ]
         )
@@ -106,38 +82,9 @@ class OwnTranscripts(TranscriptStore):
         sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
         paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
         self.scope = replace(self.scope, sources=sources, paths=paths)
-        if self.indexer is not None:
-            self.indexer.use_transcripts(self.scope)
-            self.indexer.sync()
-        if self._follower is None and self._follows:
-            self.follow()
-
-    def follow(self) -> None:
-        """Look at the transcripts now and then, on a thread of its own."""
-        from memtui.index.transcripts.follow import TranscriptFollower
-
-        self._follows, indexer = True, self.indexer
-        if self.scope.is_empty or indexer is None:
-            return
-
-        def transcripts_in_index() -> Mapping[str, KnownFile]:
-            with closing(LiveIndex(self._folder)) as live, suppress(IndexMissing):
-                files = known_files(live.connection())
-                return {path: row for path, row in files.items() if row.source == SOURCE}
-            return {}
-
-        self._follower = TranscriptFollower(
-            lambda closing: discover_transcripts(self.scope, cancelled=closing),
-            transcripts_in_index,
-            indexer.sync,
-            self._settings,
-            failed=lambda text: indexer.record("transcripts", text),
-        )
-        self._follower.start()
-
-    def close(self) -> None:
-        if self._follower is not None:
-            self._follower.stop()
+        if (indexer := self._index.indexer) is not None:
+            indexer.use_transcripts(self.scope)
+            indexer.sync()
 
 
 # --- where the text goes ------------------------------------------------------------------

@@ -266,7 +266,7 @@ class OpenClawIndex(Index):
             foreign=foreign,
         )
 
-    def examine(self) -> None:
+    def sync(self, wait: bool = False) -> None:
         if self._examining.is_set() or self._closed.is_set():
             return
         self._examining.set()

@@ -165,8 +165,8 @@ class SearchController:
             self._timers.start("problems", PROBLEM_SECONDS, show_problems)
         elif problems != self._problems:
             show_problems()
-        if view.engine is not None and view.engine.index.writer is not None:
-            view.engine.index.writer.hold()
+        if view.engine is not None:
+            view.engine.index.hold()
         if not state.text:
             self.show_start()
         elif state.request is None or state.text != state.request.text:
