@@ -26,10 +26,9 @@ _OF_IDENTITY: Final = """
 FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?
 AND text_hash IN (SELECT value FROM json_each(?))
 """
-# Holds all that eviction asks for, so that the vectors themselves need not be read.
-_BY_USE: Final = (
-    "CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache(used_at, dims)"
-)
+# So that eviction need not read the vectors themselves.
+_BY_USE: Final = "CREATE INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
+_COUNT: Final = "SELECT count(*) FROM embedding_cache"
 _EVICT: Final = """
 DELETE FROM embedding_cache WHERE rowid IN (
     SELECT rowid FROM embedding_cache WHERE rowid NOT IN (SELECT id FROM temp.live)
@@ -38,12 +37,7 @@ DELETE FROM embedding_cache WHERE rowid IN (
 """
 
 _ROWS_A_STEP: Final = 500
-_PAGES_A_STEP: Final = 256
-_SPARE_PAGES: Final = 64
-"""Free pages up to so many are left in the file, for the next vectors."""
 
-# SQLITE_BUSY and SQLITE_LOCKED.
-_ANOTHER_TIME: Final = frozenset({5, 6})
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED: Final = frozenset({11, 26})
 _DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
@@ -87,22 +81,17 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        vectors: dict[str, Vector] = {}
-        if not self._exists():
-            return vectors
-        query = f"SELECT text_hash, dims, vector {_OF_IDENTITY}"
-        bindings = _bindings(identity, hashes)
-        rows: list[Any] = self._run(
-            lambda connection: connection.execute(query, bindings).fetchall()
+        query, bindings = (
+            f"SELECT text_hash, dims, vector {_OF_IDENTITY}",
+            _bindings(identity, hashes),
         )
-        for text_hash, dims, blob in rows:
-            is_whole = isinstance(blob, bytes) and isinstance(dims, int)
-            if not is_whole or dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
-                continue
-            vector = np.frombuffer(blob, dtype="<f4")
-            if np.isfinite(vector).all():
-                vectors[text_hash] = vector
-        return vectors
+        rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
+        vectors: dict[str, Vector] = {
+            text_hash: np.frombuffer(blob, dtype="<f4")
+            for text_hash, dims, blob in rows
+            if isinstance(blob, bytes) and dims == (identity.dimensions or dims) == len(blob) / 4
+        }
+        return {name: vector for name, vector in vectors.items() if np.isfinite(vector).all()}
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
@@ -124,52 +113,52 @@ class EmbeddingCache:
                 connection.executemany(_UPSERT, rows)
 
         if rows:
-            self._run(store)
+            self._run(store, None)
 
     def trim(
         self,
         limit: int,
-        live: Mapping[ProviderIdentity, Iterable[str]],
+        live: Callable[[], Mapping[ProviderIdentity, Iterable[str]]],
         *,
         cancelled: Callable[[], bool] = bool,
     ) -> int:
         """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 
         Returns by how many bytes they are still above it, as live vectors alone may be. The text
-        hashes in `live` are never evicted. The file shrinks; who reads it is not kept waiting.
-        Without effect where nothing may be written.
+        hashes that `live` gives, which is only called where they are above it, are never evicted.
+        The file shrinks; who reads it is not kept waiting. Without effect where nothing may be
+        written.
         """
-        if not self._writable or not self._path.exists():
-            return 0
 
-        def trim(connection: apsw.Connection) -> int:
-            if _used_bytes(connection) > limit:
-                # The oldest rows that are not live go, some at a time, by the mean size of a row.
-                connection.execute(_BY_USE)
-                connection.execute("DROP TABLE IF EXISTS temp.live")
-                connection.execute("CREATE TEMP TABLE live(id INTEGER)")
-                for identity, hashes in live.items():
-                    query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
-                    connection.execute(query, _bindings(identity, hashes))
-                stored = _number(connection, "SELECT count(*) FROM embedding_cache")
-                row_bytes = 1 + _used_bytes(connection) // max(1, stored)
-                while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
-                    connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
-                    if not connection.changes():
-                        break
-                _shrink(connection, cancelled)
-            return max(0, _used_bytes(connection) - limit)
+        def evict(connection: apsw.Connection) -> int:
+            excess = _used_bytes(connection) - limit
+            if not self._writable or excess <= 0:
+                return 0
+            connection.execute(_BY_USE)
+            connection.execute("DROP TABLE IF EXISTS temp.live")
+            connection.execute("CREATE TEMP TABLE live(id INTEGER)")
+            for identity, hashes in live().items():
+                query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
+                connection.execute(query, _bindings(identity, hashes))
+            # Some rows at a time, by the mean size of one.
+            row_bytes = 1 + (limit + excess) // max(1, _number(connection, _COUNT))
+            while excess > 0 and not cancelled():
+                connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
+                if not connection.changes():
+                    break
+                excess = _used_bytes(connection) - limit
+            # The write-ahead log is emptied another time where a reader needs it.
+            patience = _number(connection, "PRAGMA busy_timeout")
+            connection.set_busy_timeout(0)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.set_busy_timeout(patience)
+            return max(0, excess)
 
-        return self._run(trim)
-
-    def is_above(self, limit: int) -> bool:
-        """Return whether the vectors take more than `limit` bytes on disk; quick."""
-        return self._path.exists() and self._run(_used_bytes) > limit
+        return self._run(evict, 0) if self._path.exists() else 0
 
     def count(self) -> int:
         """Return how many vectors it holds, of all providers."""
-        query = "SELECT count(*) FROM embedding_cache"
-        return self._run(lambda connection: _number(connection, query)) if self._exists() else 0
+        return self._run(lambda connection: _number(connection, _COUNT), 0)
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""
@@ -185,13 +174,13 @@ class EmbeddingCache:
 
     # --- the file -----------------------------------------------------------------------------
 
-    def _exists(self) -> bool:
-        return self._writable or self._path.exists()
-
     def _journal(self, suffix: str) -> Path:
         return Path(os.fspath(self._path) + suffix)
 
-    def _run(self, action: Callable[[apsw.Connection], T]) -> T:
+    def _run(self, action: Callable[[apsw.Connection], T], empty: T) -> T:
+        """Do something with the file; `empty` where there is none and none may be made."""
+        if not self._writable and not self._path.exists():
+            return empty
         with self._lock:
             # The second time the file is opened anew: another process may have put a fresh one
             # in the place of a damaged one.
@@ -229,7 +218,8 @@ class EmbeddingCache:
                     # An index is made again from the notes; vectors may have cost money.
                     connection.execute("PRAGMA synchronous = FULL")
                     if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
-                        connection.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+                        # The file shrinks with each commit that frees pages of it.
+                        connection.execute("PRAGMA auto_vacuum = FULL").fetchall()
                         # Only writing the file anew changes it, even one without tables.
                         connection.execute("VACUUM")
                     connection.execute(_SCHEMA.read_text(encoding="utf-8"))
@@ -275,28 +265,7 @@ def _is_damage(error: BaseException | None) -> bool:
     return False
 
 
-# --- keeping within the bound ---------------------------------------------------------------------
-
-
 def _used_bytes(connection: apsw.Connection) -> int:
     """Return how much of the file holds something, in bytes."""
     pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
     return pages * _number(connection, "PRAGMA page_size")
-
-
-def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
-    """Give free pages back to the file system, a few at a time; readers go on reading."""
-    try:
-        while _number(connection, "PRAGMA freelist_count") > _SPARE_PAGES and not cancelled():
-            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})").fetchall()
-        # The write-ahead log is emptied another time where a reader needs it.
-        patience = _number(connection, "PRAGMA busy_timeout")
-        connection.set_busy_timeout(0)
-        try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            connection.set_busy_timeout(patience)
-    except Exception as error:
-        # Another program writes just now: the file shrinks another time.
-        if getattr(error, "result", None) not in _ANOTHER_TIME:
-            raise

@@ -373,17 +373,18 @@ class Indexer:
         limit, cache, cancelled = self.cache_limit, self._job.cache, self._cancelled.is_set
         if limit is None or cancelled():
             return
-        excess, live = 0, dict[ProviderIdentity, list[str]]()
+
+        def live() -> dict[ProviderIdentity, list[str]]:
+            with suppress(IndexMissing):
+                connection = self._live.connection()
+                rows = connection.execute("SELECT hash FROM chunks").fetchall()
+                hashes = [str(row[0]) for row in rows]
+                makers = made_by(read_meta(connection)), self._job.recipe.identity, self._spared()
+                return {maker: hashes for maker in makers if maker is not None}
+            return {}
+
         try:
-            if cache.is_above(limit):
-                with suppress(IndexMissing):
-                    connection = self._live.connection()
-                    rows = connection.execute("SELECT hash FROM chunks").fetchall()
-                    hashes = [str(row[0]) for row in rows]
-                    recipe = self._job.recipe
-                    makers = made_by(read_meta(connection)), recipe.identity, self._spared()
-                    live = {maker: hashes for maker in makers if maker is not None}
-                excess = cache.trim(limit, live, cancelled=cancelled)
+            excess = cache.trim(limit, live, cancelled=cancelled)
         except Exception as error:
             # The index is as it should be, whatever hinders the cache from becoming smaller.
             self.record("cache", f"cannot be kept within its bound: {_describe(error)}")

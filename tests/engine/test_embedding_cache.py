@@ -70,7 +70,7 @@ def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calen
     calendar.now += DAY
     cache.put_many(IDENTITY, new)
     before = cache.size_bytes()
-    assert cache.trim(1200 * KILO, {}) == 0
+    assert cache.trim(1200 * KILO, dict) == 0
     assert kept(cache, new) == 200
     assert 0 < kept(cache, old) < 200
     assert cache.size_bytes() <= 1200 * KILO + 64 * 16384
@@ -82,7 +82,7 @@ def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calenda
     cache.put_many(IDENTITY, live)
     calendar.now += DAY
     cache.put_many(IDENTITY, idle)
-    excess = cache.trim(100 * KILO, {IDENTITY: live})
+    excess = cache.trim(100 * KILO, lambda: {IDENTITY: live})
     assert (kept(cache, live), kept(cache, idle)) == (200, 0)
     assert excess > 700 * KILO
 
@@ -90,7 +90,7 @@ def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calenda
 def test_trimming_can_be_stopped(cache: EmbeddingCache) -> None:
     cache.put_many(IDENTITY, vectors("a", 1200))
     asked = iter([False, True])
-    cache.trim(0, {}, cancelled=lambda: next(asked, True))
+    cache.trim(0, dict, cancelled=lambda: next(asked, True))
     assert cache.count() == 700
 
 
@@ -154,12 +154,12 @@ def test_a_program_that_reads_meanwhile_only_puts_the_shrinking_off(
     other = open_database(tmp_path / "cache.db")
     rows = other.execute("SELECT rowid FROM embedding_cache")
     next(rows)
-    cache.trim(400 * KILO, {})
+    cache.trim(400 * KILO, dict)
     assert cache.count() < 200
     before = cache.size_bytes()
     assert sum(1 for _ in rows) == 999
     cache.put_many(IDENTITY, vectors("other", 100))
-    cache.trim(400 * KILO, {})
+    cache.trim(400 * KILO, dict)
     assert cache.size_bytes() < before / 4
     other.close()
 

@@ -258,7 +258,7 @@ def _trim_cache(workspace: Workspace) -> None:
     with WriterLock(workspace.folder), closing(live):
         rows = live.connection().execute("SELECT hash FROM chunks").fetchall()
         hashes = [str(row[0]) for row in rows]
-        workspace.cache.trim(_LIMIT, {workspace.provider.identity: hashes})
+        workspace.cache.trim(_LIMIT, lambda: {workspace.provider.identity: hashes})
 
 
 _rebuild = partial(run_indexer, rebuild=True)

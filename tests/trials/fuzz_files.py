@@ -236,7 +236,7 @@ def check_cache(given: Given) -> None:
             assert np.isfinite(vector).all()
         _told(lambda: held.put_many(_IDENTITY, {hashes[0]: np.ones(8, dtype=np.float32)}))
         _told(held.count)
-        _told(lambda: held.trim(200, {}))
+        _told(lambda: held.trim(200, dict))
         if held.recovered:
             one_line(held.recovered)
     finally:
