@@ -28,7 +28,7 @@ from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
-from memtui.tui.screens.write_dialog import WriteDialog, Writing, Written
+from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing, Written
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
@@ -260,12 +260,15 @@ class ProvidersScreen(Dialog[Chosen | None]):
             if answer == "session":
                 close(self, Chosen(choice))
             elif answer == "write" and files is not None:
+                is_other = requested_name(configured) != listing.name
                 writing = Writing(
                     "Write the provider",
                     files,
-                    lambda where, name: plan_provider(
-                        files, choice.provider, is_other=requested_name(configured) != listing.name
-                    ),
+                    {
+                        Where.USER: lambda name: plan_provider(
+                            files, choice.provider, is_other=is_other
+                        )
+                    },
                     "The settings ask for this provider already.",
                     note="No key is ever written.",
                 )

@@ -17,8 +17,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from memtui.engine import Engine
-from memtui.model.conversations import TranscriptSource
+from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import source_words
+from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -26,7 +27,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
-from memtui.tui.screens.write_dialog import WriteDialog, write_transcripts
+from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -179,8 +180,17 @@ class TranscriptsScreen(ModalScreen[bool]):
             self._note = "there are no settings to write here"
             self._draw()
         elif self.sources and not self._is_busy:
-            change = write_transcripts(files, tuple(self.sources.values()), self.selected)
-            dialog = WriteDialog(change, self._glyphs)
+            chosen = [name for name in self.sources if name in self.selected]
+            folders = [source.name for source in self.sources.values() if source.folder]
+
+            def plan(name: str) -> Plan:
+                named = [one for one in chosen if is_source(one)]
+                paths = [one for one in chosen if not is_source(one)]
+                return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
+
+            already = "The settings name these sources already."
+            writing = Writing("Write the sources", files, {Where.USER: plan}, already)
+            dialog = WriteDialog(writing, self._glyphs)
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
 

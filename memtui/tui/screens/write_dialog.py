@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from memtui.model import Ranking
-from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.words import cells_of, ending
 from memtui.settings.keys import NAME_RULE, name_problem
 from memtui.settings.load import SettingsFiles, Source
@@ -25,15 +23,7 @@ from memtui.settings.schema import Settings
 from memtui.settings.shown import shown_text
 from memtui.settings.storage import FileChanged
 from memtui.settings.toml import toml_key
-from memtui.settings.write import (
-    Plan,
-    names_for,
-    opted_in,
-    plan_profile,
-    plan_ranking,
-    plan_transcripts,
-    write,
-)
+from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -46,7 +36,6 @@ from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.query_bar import SafeInput
 
 CHANGED = "changed by another program meanwhile: below is the difference to it now"
-NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
 NAME_WIDTH = 64
 LABEL = 15
 """Cells for the name of a place."""
@@ -67,8 +56,8 @@ class Writing(Struct, frozen=True):
 
     title: str
     files: SettingsFiles
-    plan: Callable[[Where, str], Plan]
-    """Return what writing to a place would change; the text is the name of a profile. Runs on a
+    plans: Mapping[Where, Callable[[str], Plan]]
+    """For each place what returns the change of it; the text is the name of a profile. Runs on a
     thread and raises `MemtuiError`."""
     already: str
     """Said where nothing would change."""
@@ -76,7 +65,6 @@ class Writing(Struct, frozen=True):
     """Said below every difference."""
     warning: str = ""
     """Said above the first one."""
-    places: tuple[Where, ...] = (Where.USER,)
     name: str = ""
     """Offered for a profile."""
 
@@ -89,45 +77,6 @@ class Written(Struct, frozen=True):
     settings: Settings
 
 
-def write_transcripts(
-    files: SettingsFiles, sources: Sequence[TranscriptSource], chosen: Collection[str]
-) -> Writing:
-    """Write which of these sources, those whose names are `chosen`, are indexed."""
-    folders = [source.name for source in sources if source.folder]
-    names = [source.name for source in sources if source.name in chosen]
-
-    def plan(where: Where, name: str) -> Plan:
-        opted = names_for(opted_in(files)[0], folders, [name for name in names if is_source(name)])
-        return plan_transcripts(files, opted, [name for name in names if not is_source(name)])
-
-    return Writing("Write the sources", files, plan, "The settings name these sources already.")
-
-
-def write_parameters(
-    files: SettingsFiles, ranking: Ranking, *, name: str = "", foreign: bool = False
-) -> Writing:
-    """Write the parameters: into the user's settings, the folder's, or a profile.
-
-    `name` is offered for a profile; `foreign`: an agent's index is open.
-    """
-
-    def plan(where: Where, name: str) -> Plan:
-        if where is Where.PROFILE:
-            return plan_profile(files, name, ranking)
-        source = Source.PROJECT if where is Where.PROJECT else Source.USER
-        return plan_ranking(files, source, ranking)
-
-    return Writing(
-        "Write the parameters",
-        files,
-        plan,
-        "The settings give exactly these parameters already.",
-        warning=NOT_THE_AGENTS if foreign else "",
-        places=tuple(one for one in Where if one is not Where.PROJECT or files.root is not None),
-        name=name,
-    )
-
-
 class WriteDialog(Dialog[Written]):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
@@ -137,24 +86,24 @@ class WriteDialog(Dialog[Written]):
     def __init__(self, writing: Writing, glyphs: Glyphs) -> None:
         super().__init__()
         self._writing, self._glyphs = writing, glyphs
-        self.where = writing.places[0]
+        self._places = list(writing.plans)
+        self.where = self._places[0]
         """The place that is chosen."""
         self.plan: Plan | None = None
         """The change that Enter makes; `None` while it is made, and when it cannot be made."""
         self._paths: dict[Where, Path] = {}
-        self._warning = writing.warning
+        self._warning = ""
         self._is_writing = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="write"):
             yield TextBlock(id="write-places")
-            if Where.PROFILE in self._writing.places:
-                yield SafeInput(
-                    self._writing.name,
-                    placeholder="a name, such as recent-heavy",
-                    max_length=NAME_WIDTH,
-                    id="write-name",
-                )
+            yield SafeInput(
+                self._writing.name,
+                placeholder="a name, such as recent-heavy",
+                max_length=NAME_WIDTH,
+                id="write-name",
+            )
             yield Static(id="write-told", markup=False)
             with VerticalScroll(id="write-scroll"):
                 yield Static(id="write-difference", markup=False)
@@ -166,21 +115,24 @@ class WriteDialog(Dialog[Written]):
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "where" or len(self._writing.places) > 1
+        return action != "where" or len(self._places) > 1
 
     # --- the plan -------------------------------------------------------------------------------
 
     def _choose(self, where: Where) -> None:
-        """Choose another place to write to."""
-        self.where = where
-        for name in self.query(Input):
-            name.display = where is Where.PROFILE
-        self.query_one("#write-name" if where is Where.PROFILE else "#write-scroll").focus()
+        """Choose another place to write to; what is being written is waited for."""
+        if self._is_writing:
+            return
+        self.where, self._warning = where, self._writing.warning
+        is_profile = where is Where.PROFILE
+        self.query_one(Input).display = is_profile
+        self.query_one("#write-name" if is_profile else "#write-scroll").focus()
         self._plan_anew()
 
+    @on(Input.Changed)
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
-        files, where, name = self._writing.files, self.where, self._typed_name()
+        files, where, name = self._writing.files, self.where, self.query_one(Input).value.strip()
         self.workers.cancel_group(self, "plan")
         if where is Where.PROFILE and (wrong := name_problem(name)):
             self._show(error=f"{name}: {wrong}" if name else f"type a name: {NAME_RULE}")
@@ -188,20 +140,16 @@ class WriteDialog(Dialog[Written]):
 
         def make_plan() -> Plan:
             loaded = files.load()
-            for place in self._writing.places:
+            for place in self._places:
                 source = Source.PROJECT if place is Where.PROJECT else Source.USER
                 self._paths[place] = loaded.file(source).path
-            return self._writing.plan(where, name)
+            return self._writing.plans[where](name)
 
         failed = partial(self._show, None)
         in_background(
             self, make_plan, self._show, failed, description="read settings", group="plan"
         )
         self._show()
-
-    def _typed_name(self) -> str:
-        """Return the name that is typed for a profile; empty for another place."""
-        return self.query_one(Input).value.strip() if self.where is Where.PROFILE else ""
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -221,14 +169,9 @@ class WriteDialog(Dialog[Written]):
             # Without what may be secret.
             before, after = (shown_text(text).splitlines() for text in (plan.file.text, plan.after))
             difference = list(diff_contents(unified_lines(before, after, CONTEXT)))
-        warnings, notes = (
-            [
-                Content.assemble((f"{glyphs.degraded} ", "$state-warn bold"), safe_line(text))
-                for text in texts
-                if text
-            ]
-            for texts in ((self._warning,), plan.notes if plan is not None else ())
-        )
+        mark = (f"{glyphs.degraded} ", "$state-warn bold")
+        warnings = [Content.assemble(mark, self._warning)] if self._warning else []
+        notes = [Content.assemble(mark, safe_line(note)) for note in plan.notes] if plan else []
         if writing.note:
             notes.append(Content.styled(writing.note, fmt.MUTED))
         for name, lines in (("told", warnings), ("difference", difference), ("notes", notes)):
@@ -238,21 +181,20 @@ class WriteDialog(Dialog[Written]):
         # Lines of a file are cut, everything else is wrapped.
         self.query_one("#write-difference").styles.text_wrap = "wrap" if error else "nowrap"
         self.query_one("#write-places", TextBlock).show(
-            lambda width: [self._place(place, width) for place in writing.places]
+            lambda width: [self._place(place, width) for place in self._places]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self.on_resize()
 
     def _place(self, place: Where, width: int) -> Content:
         """Draw a place that can be written, with its file."""
-        is_chosen, path = place is self.where, self._paths.get(place)
-        several = len(self._writing.places) > 1
+        is_chosen, several = place is self.where, len(self._places) > 1
         is_new = is_chosen and self.plan is not None and self.plan.file.is_new
         before, after, shown = "", " (new)" if is_new else "", ""
         if place is Where.PROFILE:
-            name = (is_chosen and self._typed_name()) or "NAME"
+            name = self.query_one(Input).value.strip() or "NAME"
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
-        if path is not None:
+        if path := self._paths.get(place):
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
             file = ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis)
             shown = before + file + after
@@ -269,9 +211,8 @@ class WriteDialog(Dialog[Written]):
         """Let the difference be as high as it is; say how to scroll where that is too much."""
 
         def fit() -> None:
-            room = self.fit_scroll()
-            scrolls = self.query_one(VerticalScroll).virtual_size.height > room
-            where = "tab where  " if len(self._writing.places) > 1 else ""
+            scrolls = self.query_one(VerticalScroll).virtual_size.height > self.fit_scroll()
+            where = "tab where  " if len(self._places) > 1 else ""
             scroll = "j/k scroll  " if scrolls else ""
             self.frame(self._writing.title, f"enter write  {where}{scroll}esc leave")
 
@@ -280,21 +221,12 @@ class WriteDialog(Dialog[Written]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_where(self, step: int) -> None:
-        if not self._is_writing:
-            places = self._writing.places
-            self._warning = self._writing.warning
-            self._choose(places[(places.index(self.where) + step) % len(places)])
-
-    @on(Input.Changed)
-    def _name_changed(self) -> None:
-        if self.where is Where.PROFILE:
-            self._plan_anew()
+        self._choose(self._places[(self._places.index(self.where) + step) % len(self._places)])
 
     def on_click(self, event: events.Click) -> None:
         """Choose the place that was clicked."""
-        places = self._writing.places
-        if event.widget is self.query_one("#write-places") and not self._is_writing:
-            self._choose(places[min(event.y, len(places) - 1)])
+        if event.widget is self.query_one("#write-places"):
+            self._choose(self._places[min(event.y, len(self._places) - 1)])
 
     def open_chosen(self) -> None:
         """Write what is shown; Enter in the name does so as well."""

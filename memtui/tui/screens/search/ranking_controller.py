@@ -14,6 +14,7 @@ from memtui.model import Fusion, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import Difference, difference
+from memtui.settings.load import Source
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, tell
@@ -22,6 +23,7 @@ from memtui.tui.widgets import parameter_panes as words
 from memtui.tui.widgets.parameter_panes import HALF_LIVES, MAX_K
 
 if TYPE_CHECKING:
+    from memtui.settings.write import Plan
     from memtui.tui.screens.search.search_screen import SearchScreen
     from memtui.tui.screens.write_dialog import Written
 
@@ -32,6 +34,7 @@ BURST_SECONDS = 0.15
 every 30 ms or so, and fingers are slower than 150 ms."""
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
+NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
 WHEEL: Mapping[str, tuple[str, int]] = {
     "mmr": ("λ", 1), "decay": ("half-life", 1), "vector": ("weight", 1), "keyword": ("weight", -1),
     "k": ("k", 1),
@@ -199,7 +202,8 @@ class RankingController:
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
-        from memtui.tui.screens.write_dialog import Where, WriteDialog, write_parameters
+        from memtui.settings.write import plan_profile, plan_ranking
+        from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
 
         view, files = self.view, self.view.options.files
         if files is None:
@@ -225,13 +229,23 @@ class RankingController:
             self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
             tell(view, f"{verb} {path}")
 
-        is_own = view.state.ranking.profile not in PROFILES
-        writing = write_parameters(
-            # The workspace of an agent is the agent's: nothing is written there.
-            replace(files, root=None) if view.is_foreign else files,
-            view.state.ranking,
-            name=view.state.ranking.profile if is_own else "",
-            foreign=view.is_foreign,
+        ranking = view.state.ranking
+        # The workspace of an agent is the agent's: nothing is written there.
+        target = replace(files, root=None) if view.is_foreign else files
+        plans: dict[Where, Callable[[str], Plan]] = {
+            Where.USER: lambda name: plan_ranking(target, Source.USER, ranking),
+            Where.PROJECT: lambda name: plan_ranking(target, Source.PROJECT, ranking),
+            Where.PROFILE: lambda name: plan_profile(target, name, ranking),
+        }
+        if target.root is None:
+            del plans[Where.PROJECT]
+        writing = Writing(
+            "Write the parameters",
+            target,
+            plans,
+            "The settings give exactly these parameters already.",
+            warning=NOT_THE_AGENTS if view.is_foreign else "",
+            name="" if ranking.profile in PROFILES else ranking.profile,
         )
         view.app.push_screen(WriteDialog(writing, view.glyphs), go_on)
 
