@@ -81,10 +81,8 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        query, bindings = (
-            f"SELECT text_hash, dims, vector {_OF_IDENTITY}",
-            _bindings(identity, hashes),
-        )
+        query = f"SELECT text_hash, dims, vector {_OF_IDENTITY}"
+        bindings = _bindings(identity, hashes)
         rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
         vectors: dict[str, Vector] = {
             text_hash: np.frombuffer(blob, dtype="<f4")

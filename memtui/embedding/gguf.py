@@ -440,7 +440,7 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
         return clean_vectors(vector[:dimensions]), tokens
 
     # A batch is a few seconds of work for a model of 300 million numbers on two cores.
-    return LocalProvider(identity, embed, batch_size=4, exclusive=True, free=model.close)
+    return LocalProvider(identity, embed, batch_size=4, free=model.close)
 
 
 def check(choice: EmbeddingSettings) -> str:

@@ -73,7 +73,6 @@ class PackagedModel(Struct, frozen=True):
     input_bytes: int | None = None
     batch_size: int = 8
     scripts: tuple[str, ...] = ()
-    exclusive: bool = False
     estimated: bool = False
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
@@ -142,7 +141,6 @@ class PackagedModel(Struct, frozen=True):
             identity,
             lambda text, role: embed(text),
             batch_size=self.batch_size,
-            exclusive=self.exclusive,
             estimated=self.estimated,
             reads=partial(dominant_script, scripts=self.scripts),
         )

@@ -168,9 +168,9 @@ class LocalProvider(Provider):
     """A provider on this machine: one text at a time, the same bits for each.
 
     `embed` returns the vector of a text and how many tokens it took. A text runs through the model
-    alone, so that its vector does not depend on its neighbours. Where the model is `exclusive`, it
-    does one thing at a time, in the order of asking: a query waits for one document at most, and
-    who is cancelled does not wait. `reads` tells whether the model knows the script of a text;
+    alone, so that its vector does not depend on its neighbours. It does one
+    thing at a time, in the order of asking: a query waits for one document at most, and who is
+    cancelled does not wait. `reads` tells whether the model knows the script of a text;
     tokens that are `estimated` are counted by its length. `free` lets go of the model.
     """
 
@@ -180,7 +180,6 @@ class LocalProvider(Provider):
         embed: Callable[[str, Role], tuple[Vector, int]],
         *,
         batch_size: int,
-        exclusive: bool = False,
         estimated: bool = False,
         reads: Callable[[str], bool] = lambda text: True,
         free: Callable[[], None] = lambda: None,
@@ -189,7 +188,7 @@ class LocalProvider(Provider):
         self.batch_size = batch_size
         self.closed = False
         self._embed = embed
-        self._queue = ThreadPoolExecutor(1, "memtui-model") if exclusive else None
+        self._queue = ThreadPoolExecutor(1, "memtui-model")
         self._estimated = estimated
         self._reads = reads
         self._free = free
@@ -204,15 +203,12 @@ class LocalProvider(Provider):
         if self.closed:
             raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:
-            if self._queue is None:
-                vector, tokens = self._embed(text, role)
-            else:
-                answer = self._queue.submit(self._embed, text, role)
-                while not wait([answer], CHECK_SECONDS).done:
-                    if cancelled is not None and cancelled():
-                        answer.cancel()
-                        raise Cancelled
-                vector, tokens = answer.result()
+            answer = self._queue.submit(self._embed, text, role)
+            while not wait([answer], CHECK_SECONDS).done:
+                if cancelled is not None and cancelled():
+                    answer.cancel()
+                    raise Cancelled
+            vector, tokens = answer.result()
         except (Cancelled, ProviderError):
             raise
         except Exception as error:  # libraries raise what they like
@@ -237,8 +233,7 @@ class LocalProvider(Provider):
         if not self.closed:
             self.closed = True
             self._free()
-            if self._queue is not None:
-                self._queue.shutdown(wait=False)
+            self._queue.shutdown(wait=False)
 
 
 def one_line(error: Exception) -> str:

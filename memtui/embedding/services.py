@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
@@ -420,6 +420,10 @@ _TOKEN_COUNTS: Final = (
 )
 
 
+_VECTOR_OF_ENTRY: Final = {Shape.OPENAI: "embedding", Shape.GEMINI: "values"}
+_Numbers: TypeAlias = Annotated[list[float], msgspec.Meta(min_length=1)]
+
+
 def vectors_in(
     service: Service,
     answer: object,
@@ -436,46 +440,39 @@ def vectors_in(
     """
     import numpy as np
 
+    single = value_in(answer, "embedding") if service.shape is Shape.GEMINI else None
     entries = value_in(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
-    listed = entries if isinstance(entries, list) else []
-    if service.shape is Shape.GEMINI:
-        single = value_in(answer, "embedding")
-        listed = [value_in(entry, "values") for entry in (listed if single is None else [single])]
-    elif service.shape is Shape.OPENAI:
-        if len(listed) == count > 1:
-            # Each entry says by its `index` which text it belongs to, and each text must have one.
-            pairs = [(value_in(entry, "index"), entry) for entry in listed]
-            by_index = {index: entry for index, entry in pairs if type(index) is int}
-            if set(by_index) != set(range(count)):
-                raise WrongAnswer("the answer does not say which vector belongs to which text")
-            listed = [by_index[index] for index in range(count)]
-        listed = [value_in(entry, "embedding") for entry in listed]
+    listed = [single] if single is not None else entries if isinstance(entries, list) else []
+    if service.shape is Shape.OPENAI and len(listed) == count > 1:
+        # Each entry says by its `index` which text it belongs to, and each text must have one.
+        pairs = [(value_in(entry, "index"), entry) for entry in listed]
+        by_index = {index: entry for index, entry in pairs if type(index) is int}
+        if set(by_index) != set(range(count)):
+            raise WrongAnswer("the answer does not say which vector belongs to which text")
+        listed = [by_index[index] for index in range(count)]
+    if name := _VECTOR_OF_ENTRY.get(service.shape):
+        listed = [value_in(entry, name) for entry in listed]
     if len(listed) != count:
         raise WrongAnswer(f"the answer holds {len(listed)} vectors for {count} texts")
-    rows = []
-    for numbers in listed:
-        if not isinstance(numbers, list) or not numbers:
-            raise WrongAnswer("the answer holds no vector")
-        if not set(map(type, numbers)) <= {int, float}:
-            raise WrongAnswer("the vector in the answer holds what is not a number")
-        try:
-            rows.append(np.array(numbers, dtype=np.float64))
-        except OverflowError:
-            words = "the vector in the answer holds a number that is too large"
-            raise WrongAnswer(words) from None
-    if finite and not all(np.isfinite(row).all() for row in rows):
-        raise WrongAnswer("a vector in the answer holds a number that is not finite")
-    lengths = sorted({row.size for row in rows})
-    if len(lengths) > 1 or (dimensions is not None and lengths not in ([dimensions], [])):
+    try:
+        rows = msgspec.convert(listed, list[_Numbers])
+    except msgspec.ValidationError:
+        words = "the answer holds what is no vector of numbers, or a number that is too large"
+        raise WrongAnswer(words) from None
+    lengths = sorted(set(map(len, rows)))
+    if lengths != [dimensions or lengths[0]]:
         *first, last = map(str, lengths)
         words = f"{', '.join(first)} and {last}" if first else last
         expected = f", not of {dimensions}" if dimensions is not None else ""
         words = f"the answer holds vectors of {words} dimensions{expected}"
         raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
+    vectors = np.array(rows, dtype=np.float64)
+    if finite and not np.isfinite(vectors).all():
+        raise WrongAnswer("a vector in the answer holds a number that is not finite")
     counts = (value_in(answer, path) for path in _TOKEN_COUNTS)
     # More tokens than any request takes could not be priced.
     tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
-    return Answered(np.array(rows, dtype=np.float64), tokens)
+    return Answered(vectors, tokens)
 
 
 def normalised(vector: Values) -> Values:

@@ -227,7 +227,7 @@ def test_a_waiting_query_goes_before_documents(_again: int) -> None:
             assert query_waits.wait(10)
         return np.ones(4, dtype=np.float32), 1
 
-    provider = LocalProvider(SOME, embed, batch_size=1, exclusive=True)
+    provider = LocalProvider(SOME, embed, batch_size=1)
     querying = threading.Thread(target=lambda: provider.embed_query("now", cancelled=cancelled))
     provider.embed_documents(["a", "b", "c", "d"])
     querying.join()
