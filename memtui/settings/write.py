@@ -136,7 +136,8 @@ def _with(text: str, path: KeyPath, value: Any) -> str:
         table.add(tomlkit.key(list(path[depth:])), item)
     else:
         row = f"{toml_key(path[-1:])} = {toml_value(value)}"
-        return f"{text.rstrip()}\n\n[{toml_key(path[:-1])}]\n{row}\n".lstrip("\n")
+        above = text.rstrip("\n")
+        return f"{above}\n\n[{toml_key(path[:-1])}]\n{row}\n".lstrip("\n")
     return tomlkit.dumps(layout)
 
 
