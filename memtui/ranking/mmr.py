@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import Chunk, Operation, Reason, Stage
+from memtui.model import Chunk, Operation, Reason
 from memtui.ranking.stages import Described, StageState, Step, tier_groups
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def mmr_stage(state: StageState) -> Step | None:
     effective = list(state.scores)
     operands: list[float | None] = [None] * len(state.rows)
     order: list[int] = []
-    selections: dict[int, tuple[list[int], Selection, float, int]] = {}
+    described: dict[int, Described] = {}
     span = 1.0
     for group in filter(None, groups):
         scores = [state.scores[index] for index in group]
@@ -162,32 +162,29 @@ def mmr_stage(state: StageState) -> Step | None:
         span = (scores[0] - scores[-1]) or 1.0
         penalty = ((1 - lambda_) / lambda_) * span if has_unit else -1.0
         for position, index in enumerate(group):
-            operand = operands[index] = penalty * chosen.max_similarity[position]
+            twin, similarity = chosen.twins[position], chosen.max_similarity[position]
+            relevance = chosen.relevance[position]
+            operand = operands[index] = penalty * similarity
             effective[index] = state.scores[index] - operand if has_unit else operand
-            selections[index] = group, chosen, span, position
+            reason = Reason.FIRST if chosen.order[0] == position else Reason.OK
+            described[index] = (
+                Reason.REDUNDANT if twin >= 0 else reason,
+                {
+                    "lambda": lambda_,
+                    "relevance": relevance,
+                    "max_similarity": similarity,
+                    "mmr": lambda_ * relevance - (1 - lambda_) * similarity,
+                    "span": span,
+                    "similar_to": state.rows[group[twin]].chunk.id if twin >= 0 else None,
+                },
+            )
         order += [group[position] for position in chosen.order]
-
-    def describe(index: int) -> Described:
-        group, chosen, span, position = selections[index]
-        twin, similarity = chosen.twins[position], chosen.max_similarity[position]
-        relevance = chosen.relevance[position]
-        reason = Reason.FIRST if chosen.order[0] == position else Reason.OK
-        return Reason.REDUNDANT if twin >= 0 else reason, {
-            "lambda": lambda_,
-            "relevance": relevance,
-            "max_similarity": similarity,
-            "mmr": lambda_ * relevance - (1 - lambda_) * similarity,
-            "span": span,
-            "similar_to": state.rows[group[twin]].chunk.id if twin >= 0 else None,
-        }
-
     return Step(
-        Stage.MMR,
         Operation.SUBTRACT if has_unit else Operation.REPLACE,
         effective,
         order,
-        operands=operands,
-        describe=describe,
+        operands,
+        described=described,
         numbers={"lambda": lambda_, "span": span},
         is_score=False,
     )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import overload
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.model import (
@@ -31,96 +27,32 @@ from memtui.ranking import mmr, stages
 from memtui.ranking.fusion import FusedRow, fuse, text_score
 from memtui.ranking.stages import StageState, Step
 
-
-class Record(Struct, frozen=True):
-    """Everything a ranking run did, from which results are built."""
-
-    pool: CandidatePool
-    ranking: Ranking
-    rows: Sequence[FusedRow]
-    outside: Sequence[str]
-    steps: list[Step] = []
-    ranks: list[dict[int, int]] = []
-    """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
-
-    def scored(
-        self, index: int, last: int
-    ) -> tuple[float, dict[Leg, LegScore], tuple[StageScore, ...]]:
-        """Return the score of a candidate after step `last`, its legs, and its stages so far."""
-        mapping = self.ranking.keyword_mapping
-        legs = {
-            leg: LegScore(
-                hit.raw,
-                mapped,
-                weight,
-                weight * mapped,
-                hit.position,
-                hit.terms,
-                None if hit.boosted is None else text_score(hit, mapping),
-            )
-            for leg, hit, mapped, weight in self.rows[index].parts
-        }
-        score = self.rows[index].score
-        scored = []
-        for number, step in enumerate(self.steps[: last + 1]):
-            if step.describe is not None:
-                reason, numbers = step.describe(index)
-            else:
-                reason, numbers = step.reasons.get(index, Reason.OK), step.compared
-            operand = step.operands[index] if step.operands is not None else None
-            rank = self.ranks[number][index]
-            after = step.scores[index]
-            scored.append(
-                StageScore(step.stage, score, after, step.operation, operand, rank, reason, numbers)
-            )
-            if step.is_score:
-                score = after
-        return score, legs, tuple(scored)
+Done = tuple[Stage, Step, dict[int, int]]
+"""A stage that ran, and candidate -> 1-based rank after it; what it dropped keeps its rank."""
 
 
-@dataclass(eq=False)
-class Drops(Sequence[Drop]):
-    """The near misses, built when they are first looked at: most rankings only show the hits."""
-
-    record: Record
-
-    @cached_property
-    def _drops(self) -> tuple[Drop, ...]:
-        return tuple(_drops(self.record))
-
-    def __len__(self) -> int:
-        return len(self.record.outside) + sum(len(step.dropped) for step in self.record.steps)
-
-    @overload
-    def __getitem__(self, index: int) -> Drop: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Drop]: ...
-    def __getitem__(self, index: int | slice) -> Drop | Sequence[Drop]:
-        return self._drops[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Drops) and self._drops == other._drops
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _drops(record: Record) -> Iterator[Drop]:
-    """Yield the last lost first, so that the nearest misses lead; within a stage by rank."""
-    for number, step in reversed(list(enumerate(record.steps))):
-        for index in step.dropped:
-            score, legs, scored = record.scored(index, number)
-            chunk, lost = record.rows[index].chunk, scored[-1]
-            yield Drop(chunk, step.stage, lost.reason, score, legs, scored, lost.numbers)
-    for chunk_id in record.outside:
-        positions = {
-            f"{leg}_rank": hit.position + 1
-            for leg, hits in record.pool.hits.items()
-            for hit in hits
-            if hit.chunk_id == chunk_id
-        }
-        numbers = {"candidates": record.ranking.candidates, **positions}
-        chunk, reason = record.pool.chunks[chunk_id], Reason.OUTSIDE_CANDIDATES
-        yield Drop(chunk, Stage.FUSION, reason, 0.0, {}, (), numbers)
+def _scored(
+    ranking: Ranking, row: FusedRow, index: int, steps: Sequence[Done]
+) -> tuple[float, dict[Leg, LegScore], tuple[StageScore, ...]]:
+    """Return the score of a candidate after some steps, its legs, and what each step did to it."""
+    mapping = ranking.keyword_mapping
+    legs = {}
+    for leg, hit, mapped, weight in row.parts:
+        text = None if hit.boosted is None else text_score(hit, mapping)
+        part = LegScore(hit.raw, mapped, weight, weight * mapped, hit.position, hit.terms, text)
+        legs[leg] = part
+    score = row.score
+    scored = []
+    for stage, step, ranks in steps:
+        reason, numbers = step.described.get(index, (Reason.OK, {}))
+        operand = step.operands[index] if step.operands is not None else None
+        after, rank = step.scores[index], ranks[index]
+        scored.append(
+            StageScore(stage, score, after, step.operation, operand, rank, reason, numbers)
+        )
+        if step.is_score:
+            score = after
+    return score, legs, tuple(scored)
 
 
 STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
@@ -190,8 +122,8 @@ def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
     """
     if not pool.sized:
         return after.candidates > pool.limit
-    rules = (before.keyword_mapping, before.decay.dates), (after.keyword_mapping, after.decay.dates)
-    return after.candidates != pool.limit or rules[0] != rules[1]
+    rules = pool.limit, before.keyword_mapping, before.decay.dates
+    return rules != (after.candidates, after.keyword_mapping, after.decay.dates)
 
 
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
@@ -201,10 +133,10 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     pool is either a hit or a drop with the stage and the reason that lost it.
     """
     rows, outside = fuse(pool, ranking)
-    record = Record(pool, ranking, rows, outside)
     scores: Sequence[float] = [row.score for row in rows]
     order: Sequence[int] = range(len(rows))
     ranks: dict[int, int] = {}
+    steps: list[Done] = []
     traces: list[StageTrace] = []
     effective: Sequence[float] | None = None
     for stage in ranking.stages:
@@ -220,8 +152,7 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
         traces.append(StageTrace(stage, True, shown, dropped, step.numbers))
         lost = {index: ranks.get(index, at) for at, index in enumerate(step.dropped, start=1)}
         ranks = {index: at for at, index in enumerate(step.order, start=1)} | lost
-        record.steps.append(step)
-        record.ranks.append(ranks)
+        steps.append((stage, step, ranks))
         order = step.order
         if step.is_score:
             scores = step.scores
@@ -229,8 +160,25 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
             effective = step.scores
     hits = []
     for place, index in enumerate(order, start=1):
-        score, legs, scored = record.scored(index, len(record.steps))
+        score, legs, scored = _scored(ranking, rows[index], index, steps)
         worth = effective[index] if effective is not None else score
         hits.append(Hit(rows[index].chunk, place, score, worth, legs, scored))
+    drops = []
+    # The last lost come first, so that the nearest misses lead; within a stage by rank.
+    for number, (stage, step, _) in reversed(list(enumerate(steps, start=1))):
+        for index in step.dropped:
+            score, legs, scored = _scored(ranking, rows[index], index, steps[:number])
+            chunk, last = rows[index].chunk, scored[-1]
+            drops.append(Drop(chunk, stage, last.reason, score, legs, scored, last.numbers))
+    for chunk_id in outside:
+        positions = {
+            f"{leg}_rank": hit.position + 1
+            for leg, hits_of_leg in pool.hits.items()
+            for hit in hits_of_leg
+            if hit.chunk_id == chunk_id
+        }
+        numbers = {"candidates": ranking.candidates, **positions}
+        chunk, reason = pool.chunks[chunk_id], Reason.OUTSIDE_CANDIDATES
+        drops.append(Drop(chunk, Stage.FUSION, reason, 0.0, {}, (), numbers))
     trace = Trace(pool.query, now, tuple(traces))
-    return Ranked(pool, ranking, tuple(hits), Drops(record), trace)
+    return Ranked(pool, ranking, tuple(hits), tuple(drops), trace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -22,9 +22,7 @@ from memtui.model import (
     Operation,
     Ranking,
     Reason,
-    Rerank,
     SearchMode,
-    Stage,
     TieRule,
 )
 from memtui.ranking.collation import collation_key
@@ -37,17 +35,13 @@ Described = tuple[Reason, Numbers]
 class Step(Struct, frozen=True):
     """The effect of one stage, by candidate index: scores after it and the surviving order."""
 
-    stage: Stage
     operation: Operation
     scores: Sequence[float]
     order: Sequence[int]
     operands: Sequence[float | None] | None = None
     dropped: tuple[int, ...] = ()
-    describe: Callable[[int], Described] | None = None
-    """The description of one candidate; without it, its reason and what was compared for all."""
-    reasons: Mapping[int, Reason] = {}
-    """By candidate; those that are not here are `OK`."""
-    compared: Numbers = {}
+    described: Mapping[int, Described] = {}
+    """By candidate; those that are not here are `OK`, without numbers."""
     numbers: Numbers = {}
     """Of the whole stage."""
     is_score: bool = True
@@ -107,40 +101,26 @@ class StageState(Struct, frozen=True):
 
 def fusion_stage(state: StageState) -> Step:
     """Sort the fused candidates."""
-    return Step(
-        Stage.FUSION,
-        Operation.SUM,
-        state.scores,
-        state.sorted_by(state.scores),
-        numbers={"method": str(state.ranking.fusion)},
-    )
+    order, method = state.sorted_by(state.scores), str(state.ranking.fusion)
+    return Step(Operation.SUM, state.scores, order, numbers={"method": method})
 
 
 def cut_stage(state: StageState) -> Step:
     """Keep the first k; none when k is not above 0."""
     k = max(0, state.ranking.k)
-    dropped = tuple(state.order[k:])
-    return Step(
-        Stage.CUT,
-        Operation.KEEP,
-        state.scores,
-        list(state.order[:k]),
-        dropped=dropped,
-        reasons=dict.fromkeys(dropped, Reason.CUT_AT_K),
-        compared={"k": k},
-        numbers={"k": k},
-    )
+    shown, dropped, numbers = list(state.order[:k]), tuple(state.order[k:]), {"k": k}
+    described = dict.fromkeys(shown, (Reason.OK, numbers))
+    described |= dict.fromkeys(dropped, (Reason.CUT_AT_K, numbers))
+    return Step(Operation.KEEP, state.scores, shown, None, dropped, described, numbers)
 
 
-def multiply(
-    stage: Stage,
-    state: StageState,
-    factors: Sequence[float],
-    describe: Callable[[int], Described] | None = None,
+def multiplied(
+    state: StageState, factors: Sequence[float], described: Mapping[int, Described] | None = None
 ) -> Step:
+    """Multiply the score of each candidate by its factor, and sort."""
     scores = [score * factor for score, factor in zip(state.scores, factors, strict=True)]
     order = state.sorted_by(scores)
-    return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
+    return Step(Operation.MULTIPLY, scores, order, factors, described=described or {})
 
 
 # --- temporal decay: how old a chunk is, where its date came from --------------------------------
@@ -217,18 +197,18 @@ def decay_stage(state: StageState) -> Step:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
     setting, dates = state.ranking.decay, dates_of(state)
     ages = [None if day is None else (state.now - day) / DAY for day, _ in dates]
-    factors = decay_factors(ages, setting.half_life_days, setting.floor)
-
-    def describe(index: int) -> Described:
-        day, source = dates[index]
-        return source, {
-            "age_days": ages[index],
-            "half_life_days": setting.half_life_days,
-            "floor": setting.floor,
-            "date": day.date().isoformat() if day else None,
-        }
-
-    return multiply(Stage.DECAY, state, factors, describe)
+    described: dict[int, Described] = {}
+    for index, ((day, source), age) in enumerate(zip(dates, ages, strict=True)):
+        described[index] = (
+            source,
+            {
+                "age_days": age,
+                "half_life_days": setting.half_life_days,
+                "floor": setting.floor,
+                "date": day.date().isoformat() if day else None,
+            },
+        )
+    return multiplied(state, decay_factors(ages, setting.half_life_days, setting.floor), described)
 
 
 def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
@@ -250,24 +230,20 @@ INVALID_PROJECT = "!invalid-project-annotation"
 def importance_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's importance."""
     factors = [importance_multiplier(row.chunk.importance) for row in state.rows]
-    if all(factor == 1.0 for factor in factors):
-        return None
-    return multiply(Stage.IMPORTANCE, state, factors)
+    return multiplied(state, factors) if any(factor != 1.0 for factor in factors) else None
 
 
 def project_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's projects; an invalid project is left out."""
-    active = state.ranking.project_keys
-    factors = [project_multiplier(row.chunk.project_keys, active) for row in state.rows]
+    active, rows = state.ranking.project_keys, state.rows
+    factors = [project_multiplier(row.chunk.project_keys, active) for row in rows]
     lost = tuple(
-        index for index in state.order if INVALID_PROJECT in state.rows[index].chunk.project_keys
+        index for index in state.order if INVALID_PROJECT in rows[index].chunk.project_keys
     )
     if not lost and all(factor == 1.0 for factor in factors):
         return None
-    step = multiply(Stage.PROJECT, state, factors)
-    remaining = [index for index in step.order if index not in lost]
-    reasons = dict.fromkeys(lost, Reason.OTHER_PROJECT)
-    return replace(step, order=remaining, dropped=lost, reasons=reasons)
+    step = multiplied(state, factors, dict.fromkeys(lost, (Reason.OTHER_PROJECT, {})))
+    return replace(step, order=[index for index in step.order if index not in lost], dropped=lost)
 
 
 def importance_multiplier(importance: float | None) -> float:
@@ -290,8 +266,6 @@ def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
 # decay, importance, project and MMR work on, and a public one, which is shown and compared with the
 # minimum. The same holds for a substring match that no BM25 value backs.
 
-TIERS = (3, 2, 1)
-
 
 def tie_score(content: float) -> float:
     """Half for the name, half for the content cut to 0..1: what an exact name ranks by."""
@@ -300,73 +274,66 @@ def tie_score(content: float) -> float:
 
 def identity_stage(state: StageState) -> Step | None:
     """Give exact names and substring matches the private score that they are ranked by."""
-    replaced = {
-        index: score for index in state.order if (score := _private(state, index)) is not None
-    }
-    if not replaced:
-        return None
+    is_aged = state.ranking.decay.enabled
+    is_keyword_only = state.ranking.search_mode is SearchMode.KEYWORD_ONLY
     scores = list(state.scores)
-    for index, score in replaced.items():
-        scores[index] = score
-
-    def describe(index: int) -> Described:
-        if index not in replaced:
-            return Reason.OK, {}
-        tier = state.rows[index].path_tier
+    described: dict[int, Described] = {}
+    for index in state.order:
+        tier, content = state.rows[index].path_tier, state.scores[index]
+        if tier and is_aged:
+            is_backed = not is_keyword_only or _is_backed(state, index)
+            scores[index] = tie_score(content if is_backed else 0.0)
+        elif is_keyword_only:
+            continue
+        elif tier:
+            scores[index] = content if content > 0 else 1.0
+        elif content == 0 and (lexical := state.lexical_rank(index)):
+            scores[index] = lexical
+        else:
+            continue
         reason = Reason.EXACT_PATH if tier else Reason.SUBSTRING_ONLY
-        return reason, {"tier": tier, "content": state.scores[index]}
+        described[index] = reason, {"tier": tier, "content": content}
+    return _replaced(scores, state.sorted_by(scores), described) if described else None
 
-    order = state.sorted_by(scores)
-    return Step(
-        Stage.IDENTITY, Operation.REPLACE, scores, order, operands=scores, describe=describe
-    )
+
+def _replaced(
+    scores: Sequence[float], order: Sequence[int], described: Mapping[int, Described]
+) -> Step:
+    return Step(Operation.REPLACE, scores, order, scores, described=described)
 
 
 def tiers_stage(state: StageState) -> Step | None:
     """Put exact names first, by tier; what only a substring backs goes back to its public 0."""
-    hidden = frozenset(index for index in state.order if _is_hidden(state, index))
-    groups = tier_groups(state)
-    if len(groups) == 1 and not hidden:
+    is_hybrid = state.ranking.search_mode is SearchMode.HYBRID
+    scores = list(state.scores)
+    described: dict[int, Described] = {}
+    for index in state.order:
+        row = state.rows[index]
+        if row.path_tier:
+            described[index] = Reason.EXACT_PATH, {"tier": row.path_tier}
+        elif is_hybrid and row.score == 0 and state.lexical_rank(index) > 0:
+            described[index] = Reason.SUBSTRING_ONLY, {"ranked_by": scores[index]}
+            scores[index] = 0.0
+    if not described:
         return None
-    scores = [0.0 if index in hidden else score for index, score in enumerate(state.scores)]
-    *exact, others = groups
-    ordered = [index for group in exact for index in group]
-    ordered += sorted(others, key=lambda index: -scores[index])
-
-    def describe(index: int) -> Described:
-        if index in hidden:
-            return Reason.SUBSTRING_ONLY, {"ranked_by": state.scores[index]}
-        tier = state.rows[index].path_tier
-        return (Reason.EXACT_PATH, {"tier": tier}) if tier else (Reason.OK, {})
-
-    return Step(Stage.TIERS, Operation.REPLACE, scores, ordered, operands=scores, describe=describe)
+    *exact, others = tier_groups(state)
+    order = [index for group in exact for index in group]
+    order += sorted(others, key=lambda index: -scores[index])
+    return _replaced(scores, order, described)
 
 
 def exact_path_stage(state: StageState) -> Step | None:
     """Show exact names with their public score: 1 times the project multiplier."""
-    exact = [index for index in state.order if state.rows[index].path_tier > 0]
-    if not exact:
-        return None
-    active = state.ranking.project_keys
     scores = list(state.scores)
-    for index in exact:
-        scores[index] = project_multiplier(state.rows[index].chunk.project_keys, active)
-    named = frozenset(exact)
-
-    def describe(index: int) -> Described:
-        if index not in named:
-            return Reason.OK, {}
-        numbers = {"tier": state.rows[index].path_tier, "ranked_by": state.scores[index]}
-        return Reason.EXACT_PATH, numbers
-
-    return Step(
-        Stage.EXACT_PATH,
-        Operation.REPLACE,
-        scores,
-        list(state.order),
-        operands=scores,
-        describe=describe,
-    )
+    described: dict[int, Described] = {}
+    for index in state.order:
+        row = state.rows[index]
+        if row.path_tier:
+            numbers = {"tier": row.path_tier, "ranked_by": scores[index]}
+            described[index] = Reason.EXACT_PATH, numbers
+            active = state.ranking.project_keys
+            scores[index] = project_multiplier(row.chunk.project_keys, active)
+    return _replaced(scores, list(state.order), described) if described else None
 
 
 def tier_groups(state: StageState) -> list[list[int]]:
@@ -375,21 +342,12 @@ def tier_groups(state: StageState) -> list[list[int]]:
     Without decay a tier is two groups: what content backs, and what the name alone backs. Only
     groups with members are given, except the last, which always is.
     """
-    if not any(state.rows[index].path_tier for index in state.order):
-        return [list(state.order)]
-    groups: list[list[int]] = []
-    for tier in TIERS:
-        members = [index for index in state.order if state.rows[index].path_tier == tier]
-        groups += [group for group in _split(state, members) if group]
-    return [*groups, [index for index in state.order if not state.rows[index].path_tier]]
-
-
-def _split(state: StageState, members: Sequence[int]) -> tuple[list[int], list[int]]:
-    if state.ranking.decay.enabled:
-        return list(members), []
-    backed = [index for index in members if _is_backed(state, index)]
-    strong = frozenset(backed)
-    return backed, [index for index in members if index not in strong]
+    groups: dict[tuple[int, bool], list[int]] = {(0, False): []}
+    for index in state.order:
+        tier = state.rows[index].path_tier
+        is_bare = tier > 0 and not state.ranking.decay.enabled and not _is_backed(state, index)
+        groups.setdefault((-tier, is_bare), []).append(index)
+    return [groups[group] for group in sorted(groups)]
 
 
 def _is_backed(state: StageState, index: int) -> bool:
@@ -399,66 +357,45 @@ def _is_backed(state: StageState, index: int) -> bool:
     return state.rows[index].score > 0 or state.lexical_rank(index) > 0
 
 
-def _private(state: StageState, index: int) -> float | None:
-    """Return the private score of a candidate; `None` where the fused score serves."""
-    row = state.rows[index]
-    content = state.scores[index]
-    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        if not row.path_tier or not state.ranking.decay.enabled:
-            return None
-        return tie_score(content if _is_backed(state, index) else 0.0)
-    if row.path_tier:
-        if state.ranking.decay.enabled:
-            return tie_score(content)
-        return content if content > 0 else 1.0
-    return state.lexical_rank(index) if content == 0 and state.lexical_rank(index) else None
-
-
-def _is_hidden(state: StageState, index: int) -> bool:
-    """Return whether a candidate has no public score: a substring match without content."""
-    row = state.rows[index]
-    return (
-        state.ranking.search_mode is SearchMode.HYBRID
-        and not row.path_tier
-        and row.score == 0
-        and state.lexical_rank(index) > 0
-    )
-
-
 # --- reranking by relevance, recency and importance; duplicates ----------------------------------
 
 NEUTRAL_IMPORTANCE = 0.5
 
 
 def rerank_stage(state: StageState) -> Step:
-    """Replace the score by the composite of relevance, recency and importance."""
+    """Replace the score by the composite of memini's `RerankWith`.
+
+    w_rel * score / maximum + w_rec * recency + w_imp * importance, where `maximum` is the best
+    score of the list; when it is not above 0 the relevance part is 0. Importance is cut to 0..1.
+    """
     weights = state.ranking.rerank
     maximum = max((state.scores[index] for index in state.order), default=0.0)
-    scores = list(state.scores)
-    parts: dict[int, tuple[float, float, Reason]] = {}
-    dates = dates_of(state)
+    scores, dates = list(state.scores), dates_of(state)
+    described: dict[int, Described] = {}
     for index in state.order:
         day, source = dates[index]
         age = 0.0 if day is None else (state.now - day) / DAY
         freshness = recency(age, weights.recency_scale_days)
         given = state.rows[index].chunk.importance
         importance = NEUTRAL_IMPORTANCE if given is None else given
-        parts[index] = (freshness, importance, source)
-        scores[index] = composite(state.scores[index], maximum, freshness, importance, weights)
-
-    def describe(index: int) -> Described:
-        freshness, importance, source = parts[index]
-        return source, {
-            "maximum": maximum,
-            "recency": freshness,
-            "importance": importance,
-            "relevance_weight": weights.relevance,
-            "recency_weight": weights.recency,
-            "importance_weight": weights.importance,
-        }
-
-    order = state.sorted_by(scores)
-    return Step(Stage.RERANK, Operation.REPLACE, scores, order, operands=scores, describe=describe)
+        relevance = scores[index] / maximum if maximum > 0 else 0.0
+        scores[index] = (
+            weights.relevance * relevance
+            + weights.recency * freshness
+            + weights.importance * min(1.0, max(0.0, importance))
+        )
+        described[index] = (
+            source,
+            {
+                "maximum": maximum,
+                "recency": freshness,
+                "importance": importance,
+                "relevance_weight": weights.relevance,
+                "recency_weight": weights.recency,
+                "importance_weight": weights.importance,
+            },
+        )
+    return _replaced(scores, state.sorted_by(scores), described)
 
 
 def recency(age_days: float, scale_days: float) -> float:
@@ -468,47 +405,17 @@ def recency(age_days: float, scale_days: float) -> float:
     return math.exp(-max(0.0, age_days) / scale_days)
 
 
-def composite(
-    score: float, maximum: float, recency_value: float, importance: float, weights: Rerank
-) -> float:
-    """w_rel * score / maximum + w_rec * recency + w_imp * importance (memini `RerankWith`).
-
-    `maximum` is the best score of the list; when it is not above 0 the relevance part is 0.
-    `importance` is cut to 0..1.
-    """
-    relevance = score / maximum if maximum > 0 else 0.0
-    return (
-        weights.relevance * relevance
-        + weights.recency * recency_value
-        + weights.importance * min(1.0, max(0.0, importance))
-    )
-
-
 def dedup_stage(state: StageState) -> Step:
     """Drop a chunk whose text equals that of a better one."""
     first: dict[str, int] = {}
-    remaining: list[int] = []
-    twins: dict[int, int] = {}
+    described: dict[int, Described] = {}
     for index in state.order:
         original = first.setdefault(text_key(state.rows[index].chunk), index)
-        if original == index:
-            remaining.append(index)
-        else:
-            twins[index] = original
-
-    def describe(index: int) -> Described:
-        if index not in twins:
-            return Reason.OK, {}
-        return Reason.DUPLICATE_TEXT, {"duplicate_of": state.rows[twins[index]].chunk.id}
-
-    return Step(
-        Stage.DEDUP,
-        Operation.KEEP,
-        state.scores,
-        remaining,
-        dropped=tuple(twins),
-        describe=describe,
-    )
+        if original != index:
+            chunk_id = state.rows[original].chunk.id
+            described[index] = Reason.DUPLICATE_TEXT, {"duplicate_of": chunk_id}
+    order, dropped = list(first.values()), tuple(described)
+    return Step(Operation.KEEP, state.scores, order, None, dropped, described)
 
 
 def text_key(chunk: Chunk) -> str:
@@ -524,90 +431,46 @@ def text_key(chunk: Chunk) -> str:
 
 
 def min_score_stage(state: StageState) -> Step:
-    """Drop what scores below the minimum, by the rule of the profile."""
-    minimum = state.ranking.min_score or 0.0
-    passed, rescued = RULES[state.ranking.min_score_rule](state, minimum)
-    surviving = set(passed)
-    dropped = tuple(index for index in state.order if index not in surviving)
-    lost = dict.fromkeys(dropped, Reason.BELOW_MIN_SCORE)
-    return Step(
-        Stage.MIN_SCORE,
-        Operation.KEEP,
-        state.scores,
-        passed,
-        dropped=dropped,
-        reasons=dict.fromkeys(rescued, Reason.RELAXED) | lost,
-        compared={"min_score": minimum},
-        numbers={"min_score": minimum},
-    )
+    """Drop what scores below the minimum, by the rule of the profile.
 
-
-Kept = tuple[list[int], set[int]]
-"""The survivors, best first, and those of them for whom the minimum was relaxed."""
-
-
-def plain(state: StageState, minimum: float) -> Kept:
-    """Keep everything at or above the minimum (OpenClaw up to 2026.2.17)."""
-    return [index for index in state.order if state.scores[index] >= minimum], set()
-
-
-def relaxed(state: StageState, minimum: float) -> Kept:
-    """Keep strict hits alone if there are any, else keyword hits above a lower minimum.
-
-    That is `relaxed_min_score`, or min(minimum, keyword weight) where it is not set.
+    Everything at or above it stays. `relaxed`: where nothing is, keyword hits stay above
+    `relaxed_min_score`, or min(minimum, keyword weight) where that is not set. `fill` (2026.9):
+    where nothing is, all keyword hits; else keyword-only hits for free places.
     """
-    strict, _ = plain(state, minimum)
-    if strict:
-        return strict, set()
-    lower = state.ranking.relaxed_min_score
-    if lower is None:
-        lower = min(minimum, state.ranking.keyword_weight)
-    return _rescued(state, lower)
-
-
-def _rescued(state: StageState, lower: float) -> Kept:
-    named = _keyword_ranges(state.rows)
-    rescued = [
-        index
-        for index in state.order
-        if state.scores[index] >= lower and _range(state.rows[index]) in named
+    ranking, rows, scores = state.ranking, state.rows, state.scores
+    minimum, rule = ranking.min_score or 0.0, ranking.min_score_rule
+    # A release tells results apart by their range: chunks of one range are the same.
+    ranges = [
+        (row.chunk.source, row.chunk.path, row.chunk.start_line, row.chunk.end_line) for row in rows
     ]
-    return rescued, set(rescued)
-
-
-def fill(state: StageState, minimum: float) -> Kept:
-    """Keep strict hits, and keyword-only hits below the minimum for free places (2026.9)."""
-    strict, _ = plain(state, minimum)
-    if not strict:
-        return _rescued(state, 0)
-    rows, k = state.rows, state.ranking.k
-    named = _keyword_ranges(rows)
-    taken = {_range(rows[index]) for index in strict[: max(0, k)]}
-    filled: list[int] = []
-    for index in state.order:
-        if len(strict) + len(filled) >= k:
-            break
-        place = _range(rows[index])
-        cosine = next((value for leg, _, value, _ in rows[index].parts if leg is Leg.VECTOR), 0.0)
-        is_free = state.scores[index] < minimum and place not in taken and place in named
-        if is_free and cosine == 0:
-            taken.add(place)
-            filled.append(index)
-    return strict + filled, set(filled)
-
-
-RULES: Mapping[MinScoreRule, Callable[[StageState, float], Kept]] = {
-    MinScoreRule.PLAIN: plain,
-    MinScoreRule.RELAXED: relaxed,
-    MinScoreRule.FILL: fill,
-}
-
-
-def _range(row: FusedRow) -> tuple[str, str, int, int]:
-    """Return what a release tells results apart by: chunks of one range are the same."""
-    chunk = row.chunk
-    return chunk.source, chunk.path, chunk.start_line, chunk.end_line
-
-
-def _keyword_ranges(rows: Sequence[FusedRow]) -> frozenset[tuple[str, str, int, int]]:
-    return frozenset(_range(row) for row in rows if row.keyword_hit is not None)
+    with_keyword = {
+        place for row, place in zip(rows, ranges, strict=True) if row.keyword_hit is not None
+    }
+    strict = [index for index in state.order if scores[index] >= minimum]
+    rescued: list[int] = []
+    if rule is not MinScoreRule.PLAIN and not strict:
+        lower = 0.0 if rule is MinScoreRule.FILL else ranking.relaxed_min_score
+        lower = min(minimum, ranking.keyword_weight) if lower is None else lower
+        rescued = [
+            index
+            for index in state.order
+            if scores[index] >= lower and ranges[index] in with_keyword
+        ]
+    elif rule is MinScoreRule.FILL:
+        taken = {ranges[index] for index in strict[: max(0, ranking.k)]}
+        for index in state.order:
+            if len(strict) + len(rescued) >= ranking.k:
+                break
+            place = ranges[index]
+            is_free = scores[index] < minimum and place in with_keyword and place not in taken
+            cosines = (value for leg, _, value, _ in rows[index].parts if leg is Leg.VECTOR)
+            if is_free and next(cosines, 0.0) == 0:
+                taken.add(place)
+                rescued.append(index)
+    numbers = {"min_score": minimum}
+    described = dict.fromkeys(state.order, (Reason.BELOW_MIN_SCORE, numbers))
+    described |= dict.fromkeys(strict, (Reason.OK, numbers))
+    described |= dict.fromkeys(rescued, (Reason.RELAXED, numbers))
+    order = strict + rescued
+    dropped = tuple(index for index in state.order if described[index][0] is Reason.BELOW_MIN_SCORE)
+    return Step(Operation.KEEP, scores, order, None, dropped, described, numbers)
