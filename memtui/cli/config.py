@@ -41,7 +41,6 @@ from memtui.settings.load import (
     project_file,
     values_in,
 )
-from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
@@ -258,10 +257,8 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
     layer, _ = file_layer(Source.PROJECT, file)
     state = StateFolder()
     try:
-        if revoke and not dry_run:
-            revoke_trust(file.path, state)
-        elif not dry_run:
-            record_trust(file, state)
+        if not dry_run:
+            record_trust(file, state, revoke=revoke)
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     allowed = [

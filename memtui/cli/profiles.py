@@ -85,7 +85,7 @@ def show_profile(invocation: Invocation, name: str) -> int:
         keys, lines = set_keys(own), [f"[{toml_key((PROFILES, name))}]"]
     else:
         # One that is built in is chosen, not defined.
-        keys = {"profile": name, **values_of(ranking)}
+        keys = values_of(ranking)
         stages = ", ".join(stage.value for stage in ranking.stages)
         lines = [f"# {name} is built in: {stages}.", "[ranking]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]

@@ -40,7 +40,7 @@ LOCAL_PROVIDERS: Final = frozenset(
 def known_keys() -> Mapping[str, Leaf]:
     """Return every key that may be set outside of `[profiles]`, bindings included."""
     bindings = [f"{KEYMAP}.{id_}" for id_ in ACTION_IDS]
-    return {**leaves(), **{key: Leaf(key, "", str, "") for key in bindings}}
+    return {**leaves(), **{key: Leaf(key, str, "") for key in bindings}}
 
 
 @cache
@@ -120,20 +120,16 @@ def nearest_profile(name: str, choices: Iterable[str]) -> str:
 # --- what a project's file may not decide before its owner is trusted -----------------------------
 
 
-def _leaves_folder(paths: Iterable[str]) -> bool:
-    return any(
-        path.startswith(("~", "$", "/", "\\"))
-        or bool(PureWindowsPath(path).drive)
-        or ".." in PurePosixPath(path.replace("\\", "/")).parts
-        for path in paths
-    )
-
-
 _NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
     "any": lambda value: True,
     "set": bool,
     "remote": lambda provider: provider not in LOCAL_PROVIDERS,
-    "outside": _leaves_folder,
+    "outside": lambda paths: any(
+        path.startswith(("~", "$", "/", "\\"))
+        or PureWindowsPath(path).drive
+        or ".." in PurePosixPath(path.replace("\\", "/")).parts
+        for path in paths
+    ),
 }
 
 
@@ -187,32 +183,30 @@ def default_of(key: str) -> Any:
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:
-    """Return every key of `[ranking]` but the profile with the value that the ranking has."""
-    values = {
-        key: attrgetter(name)(ranking)
-        for key, name in ranking_attributes().items()
-        if key not in {"profile", "decay.preset"}
-    }
+    """Return every key of `[ranking]` but a preset with the value that the ranking has."""
+    attributes = {key: one for key, one in ranking_attributes().items() if key != "decay.preset"}
+    values = {key: attrgetter(name)(ranking) for key, name in attributes.items()}
     return values | {"min_score": NO_MINIMUM if ranking.min_score is None else ranking.min_score}
 
 
 def keys_for(ranking: Ranking, base: Ranking) -> dict[str, Any]:
-    """Return the fewest keys that make a ranking of `base`, in the order of the table.
+    """Return the profile of `base` and the fewest keys that make a ranking of it, in their order.
 
     The vector weight stands alone where the keyword weight is the rest to 1. What no key can
     change is not compared: see `has_rules_of`.
     """
     values, there = values_of(ranking), values_of(base)
-    changed = {key for key, value in values.items() if value != there[key]}
+    changed = {key for key, value in values.items() if value != there[key]} - {"profile"}
     if changed & set(WEIGHTS):
         is_rest = ranking.keyword_weight == round(1.0 - ranking.vector_weight, 10)
         changed = changed - set(WEIGHTS) | set(WEIGHTS[:1] if is_rest else WEIGHTS)
-    return {key: value for key, value in values.items() if key in changed}
+    keys = {key: value for key, value in values.items() if key in changed}
+    return {"profile": base.profile, **keys}
 
 
 def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
     """Tell whether two rankings differ only in their names and in what `keys_for` returns."""
-    return with_values(base, {"profile": ranking.profile, **values_of(ranking)}) == ranking
+    return with_values(base, values_of(ranking)) == ranking
 
 
 def base_of(ranking: Ranking) -> str:

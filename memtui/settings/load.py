@@ -62,7 +62,7 @@ NO_KEY_HERE: Final = (
 )
 TRUST_FILE: Final = "trusted.json"
 
-_PROFILE_START: Final = Leaf("profile", "profile", ProfileName, "memtui")
+_PROFILE_START: Final = Leaf("profile", ProfileName, "memtui")
 """The built-in profile that an own one starts from; its other keys are those of `[ranking]`."""
 _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
 _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
@@ -78,15 +78,15 @@ def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
     return _trusted(state).get(os.path.realpath(file.path)) == file.sha256
 
 
-def trust(file: ConfigFile, state: StateFolder) -> None:
-    """Remember the file's content as trusted; raises OSError when the state cannot be written."""
-    state.write_json(TRUST_FILE, _trusted(state) | {os.path.realpath(file.path): file.sha256})
+def trust(file: ConfigFile, state: StateFolder, *, revoke: bool = False) -> None:
+    """Remember the file's content as trusted, or that none is.
 
-
-def revoke(path: Path, state: StateFolder) -> None:
-    """Forget that a file was trusted; raises OSError when the state cannot be written."""
-    trusted = _trusted(state)
-    if trusted.pop(os.path.realpath(path), None) is not None:
+    Raises OSError when the state cannot be written.
+    """
+    path, trusted = os.path.realpath(file.path), _trusted(state)
+    if not revoke:
+        state.write_json(TRUST_FILE, trusted | {path: file.sha256})
+    elif trusted.pop(path, None) is not None:
         state.write_json(TRUST_FILE, trusted)
 
 

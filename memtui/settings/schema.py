@@ -297,10 +297,9 @@ _BOUNDS: Final = {
 
 
 class Leaf(Struct, frozen=True):
-    """A key that holds a value: its dotted name, its attribute in `Settings`, what it takes."""
+    """A key that holds a value: its dotted name, what it takes, and its default."""
 
     key: str
-    attribute: str
     type: Any
     default: Any
 
@@ -343,23 +342,24 @@ class Leaf(Struct, frozen=True):
 def leaves() -> Mapping[str, Leaf]:
     """Return every key by its dotted name, but for bindings and the own profiles."""
 
-    def below(table: type[Table], names: str, attributes: str) -> Iterator[Leaf]:
+    def below(table: type[Table], start: str) -> Iterator[Leaf]:
         for info in fields(table):
-            name, attribute = f"{names}{info.encode_name}", f"{attributes}{info.name}"
+            key = f"{start}{info.encode_name}"
             if isinstance(info.default, Table):
-                yield from below(type(info.default), f"{name}.", f"{attribute}.")
-            elif attribute not in {f"{KEYMAP}.bindings", PROFILES}:
-                yield Leaf(name, attribute, info.type, info.default)
+                yield from below(type(info.default), f"{key}.")
+            elif key not in {f"{KEYMAP}.bindings", PROFILES}:
+                yield Leaf(key, info.type, info.default)
 
-    return {leaf.key: leaf for leaf in below(Settings, "", "")}
+    return {leaf.key: leaf for leaf in below(Settings, "")}
 
 
 @cache
 def ranking_attributes() -> Mapping[str, str]:
     """Return the attribute, of a part after a dot, that holds each key of `[ranking]`."""
     start = f"{RANKING}."
-    ranking = [leaf for key, leaf in leaves().items() if key.startswith(start)]
-    return {leaf.key.removeprefix(start): leaf.attribute.removeprefix(start) for leaf in ranking}
+    keys = [key.removeprefix(start) for key in leaves() if key.startswith(start)]
+    # A word of Python is no attribute.
+    return {key: key.replace("lambda", "lambda_") for key in keys}
 
 
 def set_keys(settings: RankingSettings) -> dict[str, Any]:

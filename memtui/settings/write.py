@@ -209,8 +209,7 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
 
     def keys_of(made: Ranking) -> dict[str, Any]:
-        keys = {"profile": made.profile, **values_of(made)}
-        return {f"{RANKING}.{key}": value for key, value in keys.items()}
+        return {f"{RANKING}.{key}": value for key, value in values_of(made).items()}
 
     def made_with(keys: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with other keys of `[ranking]` in the file."""
@@ -261,7 +260,7 @@ def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bo
     base = BUILT_IN[base_of(ranking)]
     if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
-    keys = {"profile": base.profile, **keys_for(ranking, base)}
+    keys = keys_for(ranking, base)
     if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
         raise SettingsProblems(problems)
     plan = plan_profiles(files, {name: keys}, force=force)

@@ -23,9 +23,9 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.settings.files import SettingsProblems
+from memtui.settings.files import ConfigFile, SettingsProblems
 from memtui.settings.keys import sample_config, tables
-from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
+from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, trust
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.releases import RELEASE_NAMES as PROFILE_RELEASES
@@ -413,7 +413,7 @@ def check_json_files(given: Given) -> None:
     for name in (history_name("w"), TRUST_FILE):
         (state.path / name).write_bytes(data)
     assert all(isinstance(query, str) for query in queries_in(state, "w"))
-    revoke(place / "none.toml", state)
+    trust(ConfigFile(place / "none.toml"), state, revoke=True)
     (place / "provider.json").write_bytes(data)
     noted = read_marker(place)
     assert noted is None or HOSTILE.search(noted.detail) is None

@@ -14,7 +14,7 @@ from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
 from memtui.settings.keys import default_of, protected_keys, sample_config
-from memtui.settings.load import Source, is_trusted, load_settings, revoke, trust
+from memtui.settings.load import Source, is_trusted, load_settings, trust
 from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings, leaves
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
 from memtui.settings.toml import key_lines
@@ -179,8 +179,8 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
     assert not is_trusted(settings_file(copy), here.state)
     here.project.write_text("editor = 'rm'\n")
     assert here.load().settings.editor is None
-    revoke(here.project, here.state)
-    revoke(here.project, here.state)
+    trust(file, here.state, revoke=True)
+    trust(file, here.state, revoke=True)
     assert not is_trusted(file, here.state)
 
 
