@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -51,9 +50,7 @@ class FoundKey:
     origin: str = ""
     """Its origin, for people; empty when there is none."""
     problem: str = ""
-    """One line when a place that was looked at could not be read, or holds what is no key."""
-    withheld: str = ""
-    """One line when a key is there that is not meant for this address, so that it stays here."""
+    """One line when a place cannot be read, holds what is no key, or one for another address."""
 
     @property
     def is_there(self) -> bool:
@@ -85,42 +82,28 @@ def find_key(
         name, command = choice.key_env or "", choice.key_command or ""
         origin = f"the variable {shown_variable(name)} (embedding.key_env)"
         if value := env.get(name, "").strip():
-            return _checked(value, origin)
+            return _checked(FoundKey(value, origin))
         if not command:
             return FoundKey(problem=f"{origin} is not set")
-        if only_look:
-            return FoundKey(origin=KEY_COMMAND)
         try:
-            return _checked(key_of_command(command, env, cancelled=cancelled), KEY_COMMAND)
+            value = "" if only_look else key_of_command(command, env, cancelled=cancelled)
+            return _checked(FoundKey(value, KEY_COMMAND))
         except ValueError as error:
             return FoundKey(problem=f"{KEY_COMMAND} ({shown_command(command)}) {error}")
-    problem = withheld = ""
-    if choice.keyring and not only_look:
-        try:
-            key = FoundKey()
-            if value := key_of_keyring(service.name, cancelled=cancelled):
-                key = _checked(value, KEYRING)
-            if key.is_there:
-                return key
-            problem = key.problem
-        except ValueError as error:
-            problem = f"{KEYRING} {error}"
-    for key in _lying_there(service, address, choice, env):
-        problem, withheld = problem or key.problem, withheld or key.withheld
+    places = _usual_places(service, address, choice, env, cancelled, only_look)
+    problem = ""
+    for key in map(_checked, places):
         if key.is_there:
-            return FoundKey(key.value, key.origin, problem)
-    is_named = choice.provider == service.name and choice.keyring
-    origin = f"{KEYRING}, if it holds one" if only_look and is_named and may_hold_a_key(env) else ""
-    return FoundKey("", origin, problem, withheld)
+            return key
+        problem = problem or key.problem
+    return FoundKey(problem=problem)
 
 
-def _checked(value: str, origin: str) -> FoundKey:
-    if sendable(value):
-        return FoundKey(value, origin)
-    return FoundKey(problem=f"{origin} holds characters that cannot be sent as a key")
+def _checked(key: FoundKey) -> FoundKey:
+    if sendable(key.value):
+        return key
+    return FoundKey(problem=f"{key.origin} holds characters that cannot be sent as a key")
 
-
-# --- the usual places -------------------------------------------------------------------------
 
 _FIRST_OF_AUTO: Final = "openai"
 """The service that OpenClaw's `auto` asks with the one key that is configured for any."""
@@ -128,10 +111,15 @@ _PROVIDERS: Final = "models.providers apiKey"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def _lying_there(
-    service: Service, address: Address, choice: EmbeddingSettings, env: Mapping[str, str]
+def _usual_places(
+    service: Service,
+    address: Address,
+    choice: EmbeddingSettings,
+    env: Mapping[str, str],
+    cancelled: IsCancelled | None,
+    only_look: bool,
 ) -> Iterator[FoundKey]:
-    """Yield what each of the usual places holds, the service's own variables first.
+    """Yield what each place holds that the settings do not name, in the order of `find_key`.
 
     OpenClaw has keys for its default agent in its configuration, in the agent's
     `auth-profiles.json`, and in the variables that it reads for itself. Where the configuration
@@ -142,12 +130,11 @@ def _lying_there(
     def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
         """Return a key that is meant for `base_url` alone, else for the service's own host."""
         # Its own host is asked by an encrypted connection alone.
-        try:
-            is_meant = _origin(address_of(service, base_url)) == _origin(address)
-        except ValueError:
-            is_meant = False
-        if is_meant or (address.is_loopback and not base_url):
-            return _checked(value, origin)
+        is_meant = address.is_loopback and not base_url
+        with suppress(ValueError):
+            is_meant = is_meant or _origin(address_of(service, base_url)) == _origin(address)
+        if is_meant:
+            return FoundKey(value, origin)
         host = urlsplit(base_url or service.base_url).hostname or "its own address"
         words = f"the key in {origin} is sent to {safe_line(host)} over https alone"
         if host != address.host:
@@ -155,7 +142,7 @@ def _lying_there(
                 f"the key in {origin} is meant for {safe_line(host)} and not sent to "
                 f"{safe_line(address.shown)}; embedding.key_env names one that is"
             )
-        return FoundKey(withheld=words)
+        return FoundKey(problem=words)
 
     def of_agent(secret: Secret, place: str, base_url: str = "") -> Iterator[FoundKey]:
         """Yield the key of a place of OpenClaw's, or what is wrong with it, if there is either."""
@@ -165,17 +152,21 @@ def _lying_there(
         elif secret.value:
             yield meant_for(secret.value, origin, base_url)
 
+    if choice.keyring and not only_look:
+        try:
+            if value := key_of_keyring(service.name, cancelled=cancelled):
+                yield FoundKey(value, KEYRING)
+        except ValueError as error:
+            yield FoundKey(problem=f"{KEYRING} {error}")
     for name in service.key_variables:
         if value := env.get(name, "").strip():
             yield meant_for(value, name)
-    if not choice.agent_keys:
-        return
     home = Path(env.get("HOME") or os.path.expanduser("~"))
-    own = own_variables(env, home)
-    config = read_config(env, home)
-    if config.broken:
+    config = read_config(env, home) if choice.agent_keys else None
+    own = own_variables(env, home) if choice.agent_keys else {}
+    if config is not None and config.broken:
         yield from of_agent(Secret(problem=config.problems[0]), "")
-    else:
+    elif config is not None:
         # A variable that is set and empty counts as not set.
         agent, variables = config.default_agent, {**env, **own}
         search = agent.search
@@ -183,19 +174,24 @@ def _lying_there(
         provider_url = access.provider_base_url.value
         is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
         if search.provider == service.name or is_first:
-            base_url, key = search.remote_base_url, access.api_key
+            base_url, secret = search.remote_base_url, access.api_key
             if not base_url and "remote.baseUrl" in search.set_keys:
-                key = Secret(problem="remote.baseUrl cannot be read")
-            yield from of_agent(key, "remote.apiKey", base_url or provider_url)
+                secret = Secret(problem="remote.baseUrl cannot be read")
+            yield from of_agent(secret, "remote.apiKey", base_url or provider_url)
         if unknown := access.problem or access.provider_base_url.problem:
             yield from of_agent(Secret(problem=unknown), _PROVIDERS)
         else:
-            for key in profile_keys(service.name, agent.name, state_dir_of(env, home), variables):
-                yield from of_agent(key, AUTH_PROFILES, provider_url)
+            for profile in profile_keys(
+                service.name, agent.name, state_dir_of(env, home), variables
+            ):
+                yield from of_agent(profile, AUTH_PROFILES, provider_url)
             yield from of_agent(access.provider_api_key, _PROVIDERS, provider_url)
     for name in service.key_variables:
         if name in own:
             yield from of_agent(Secret(own[name]), name)
+    is_named = choice.provider == service.name and choice.keyring
+    if only_look and is_named and may_hold_a_key(env):
+        yield FoundKey(origin=f"{KEYRING}, if it holds one")
 
 
 def _origin(address: Address) -> tuple[str, str, int | None]:
@@ -320,14 +316,28 @@ def key_of_keyring(
     """
     if importlib.util.find_spec("keyring") is None:
         return ""
+
+    def ask(question: Future[str]) -> None:
+        try:
+            import keyring
+            from keyring.errors import NoKeyringError
+
+            key = ""
+            # The package without a keyring of the system behind it: there is none to hold a key.
+            with suppress(NoKeyringError):
+                key = (keyring.get_password(SERVICE, name) or "").strip()
+            question.set_result(key)
+        except BaseException as error:
+            question.set_exception(error)
+
     with _lock:
-        question = _questions.get(name)
         # One that came after its caller had given up is asked anew: it may be open now.
-        if question is None or question.done():
-            question = _questions[name] = Future()
+        if name not in _questions or _questions[name].done():
+            _questions[name] = Future()
             # A daemon thread: the program ends although a locked keyring waits for its owner.
-            ask = partial(_ask, name, question)
-            threading.Thread(target=ask, name="memtui-keyring", daemon=True).start()
+            arguments = (_questions[name],)
+            threading.Thread(target=ask, args=arguments, daemon=True).start()
+        question = _questions[name]
     deadline = time.monotonic() + limit
     while not wait([question], min(CHECK_SECONDS, limit)).done:
         if cancelled is not None and cancelled():
@@ -340,17 +350,3 @@ def key_of_keyring(
         # Backends raise what they like; the text of it may hold anything.
         raise ValueError(f"could not be asked: {type(error).__name__}") from None
     return question.result()
-
-
-def _ask(name: str, question: Future[str]) -> None:
-    try:
-        import keyring
-        from keyring.errors import NoKeyringError
-
-        key = ""
-        # The package without a keyring of the system behind it: there is none to hold a key.
-        with suppress(NoKeyringError):
-            key = (keyring.get_password(SERVICE, name) or "").strip()
-        question.set_result(key)
-    except BaseException as error:
-        question.set_exception(error)

@@ -104,7 +104,7 @@ class Plan:
         """
         is_named = bool(self.choice.key_env or self.choice.key_command)
         if not key.is_there and (is_named or (self.service.needs_key and self.address.is_own)):
-            why = key.problem or key.withheld or f"no key for {self.service.name} was found"
+            why = key.problem or f"no key for {self.service.name} was found"
             raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
         return key
 
