@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -38,10 +38,6 @@ from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 IsCancelled = Callable[[], bool]
 Progressed = Callable[[int, int], None]
 
@@ -50,7 +46,6 @@ MOST_POSTINGS: Final = 100_000
 MOST_COMPARED: Final = 160
 """So many texts are compared at most, those with the most shared weight."""
 _SHOWN_WORDS: Final = 12
-_SLACK: Final = 1e-5
 
 
 def days_of(
@@ -117,13 +112,7 @@ class Browse:
 
     def chunks_of(self, path: str) -> Sequence[Chunk]:
         """Return the chunks of a file in the order of their lines; empty for one not indexed."""
-
-        def chunks(reading: Reading) -> list[Chunk]:
-            rows = reading.rows_of(path)
-            chunks_by_row = reading.chunks(rows)
-            return [chunks_by_row[row] for row in rows if row in chunks_by_row]
-
-        return self._index.read(chunks) or ()
+        return self._index.read(lambda reading: reading.chunks_of(path)) or ()
 
     def chunk_record(self, chunk_id: str) -> ChunkRecord | None:
         """Return everything that the index holds about one chunk; `None` when it is gone."""
@@ -244,8 +233,7 @@ class Browse:
 def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
     """Return the live chunks with the largest cosine to that of one row; why none is compared.
 
-    Exact: those that a product in single precision puts near enough are compared again in double
-    precision. Equal cosines by row number.
+    In double precision. Equal cosines by row number.
     """
     import numpy as np
 
@@ -257,30 +245,16 @@ def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbou
     if not len(own):
         state = reading.vector(rowid).state
         return (), Reason.NO_VECTOR if state is Reason.OK else state
-    query = matrix[own[0]]
-    cosines = _cosines(matrix, query)
-    cosines[~vectors.live | (rowids == rowid)] = -np.inf
-    count = min(limit, int(np.count_nonzero(np.isfinite(cosines))))
-    if count <= 0:
-        return (), Reason.OK
-    bound = np.partition(cosines, len(cosines) - count)[len(cosines) - count]
-    near = np.flatnonzero(cosines >= bound - _SLACK)
-    exact = _cosines(matrix[near].astype(np.float64), query.astype(np.float64))
-    order = np.lexsort((rowids[near], -exact))[:count]
-    nearest = {int(rowids[near[at]]): float(np.clip(exact[at], 0.0, 1.0)) for at in order}
+    query = matrix[own[0]].astype(np.float64)
+    products = np.einsum("ij,j->i", matrix, query, dtype=np.float64)
+    squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64) * (query @ query)
+    cosines = np.divide(products, np.sqrt(squares), out=np.zeros_like(products), where=squares > 0)
+    others = np.flatnonzero(vectors.live & (rowids != rowid) & np.isfinite(cosines))
+    order = others[np.lexsort((rowids[others], -cosines[others]))][:limit]
+    nearest = {int(rowids[at]): float(np.clip(cosines[at], 0.0, 1.0)) for at in order}
     chunks = reading.chunks(nearest)
     present = (Neighbour(chunks[row], cosine) for row, cosine in nearest.items() if row in chunks)
     return tuple(present), Reason.OK
-
-
-def _cosines(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
-    import numpy as np
-
-    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(query @ query)
-    products: NDArray[np.floating] = matrix @ query
-    cosines: NDArray[np.floating] = np.zeros_like(products)
-    np.divide(products, norms, out=cosines, where=norms > 0)
-    return cosines
 
 
 def _by_words(

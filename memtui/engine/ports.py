@@ -253,11 +253,14 @@ class Reading(ABC):
     def recent(self, limit: int) -> Sequence[RecentFile]:
         """Return the files that were written last."""
 
+    def chunks_of(self, path: str) -> Sequence[Chunk]:
+        """Return the chunks of a file, in the order of their lines."""
+        chunks = self.chunks(rows := self.rows_of(path))
+        return [chunks[row] for row in rows if row in chunks]
+
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Return the lines of each chunk of a file, in order."""
-        chunks = self.chunks(rows := self.rows_of(path))
-        present = (chunks[row] for row in rows if row in chunks)
-        return [ChunkRange(one.start_line, one.end_line, one.id) for one in present]
+        return [ChunkRange(one.start_line, one.end_line, one.id) for one in self.chunks_of(path)]
 
     @abstractmethod
     def indexed_text(self, path: str) -> tuple[str | None, str]:

@@ -271,6 +271,9 @@ class WriterLock:
                 ) from error
             self._locked = file_state(self._folder.lock_path)
             self.is_held = True
+            # Whoever reads the index says why it cannot be read.
+            with suppress(IndexUnusable):
+                self._folder.clean()
             return True
 
     def confirm(self) -> bool:

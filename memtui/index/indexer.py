@@ -37,8 +37,6 @@ FIRST_RETRY_SECONDS: Final = 30.0
 LAST_RETRY_SECONDS: Final = 900.0
 _ERRORS_KEPT = 20
 _POLL_SECONDS = 1.0
-# What looks at a large index takes a while; it may take this part of the time at most.
-_LOOK_SHARE = 0.05
 _COUNT_SECONDS = 1.0
 
 
@@ -274,8 +272,6 @@ class Indexer:
             try:
                 if not self._lock.confirm():
                     raise self._lock.refusal()
-                if work is not Work.REBUILD:
-                    job.folder.clean()
                 job = rebuild(job) if work is Work.REBUILD else sync(job)
                 # Who counts may be the first to meet the damage.
                 self._count()
@@ -333,13 +329,12 @@ class Indexer:
             self._update(generation=stamp.generation, **counted)
 
     def _count_sometimes(self) -> None:
-        """Count, but at most once a second, and not all the time."""
-        if (now := time.monotonic()) >= self._next_count:
+        """Count, but at most once a second."""
+        if time.monotonic() >= self._next_count:
             # The work that goes on is what repairs a broken one; the count after it speaks up.
             with suppress(IndexUnusable):
                 self._count()
-            took = time.monotonic() - now
-            self._next_count = now + max(_COUNT_SECONDS, took / _LOOK_SHARE)
+            self._next_count = time.monotonic() + _COUNT_SECONDS
 
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""

@@ -269,10 +269,9 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             _index_notes(job, connection, notes[first:at], rows, seen_ns)
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
-        from memtui.index.transcripts.phase import TranscriptsPhase
+        from memtui.index.transcripts.phase import index_transcripts
 
-        phase = TranscriptsPhase(job, scope, connection, seen_ns=seen_ns)
-        phase.run(transcripts, rows, anew=anew)
+        index_transcripts(job, scope, connection, transcripts, rows, seen_ns, anew=anew)
     if files:
         root = file_state(job.scope.root)
         write_meta(

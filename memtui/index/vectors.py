@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -109,7 +110,6 @@ class VectorsPhase:
         self._gave_up = False
         self._refused: dict[int, Refusal] = {}
         self._dims: int | None = None
-        self._are_dims_noted = False
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
@@ -118,8 +118,7 @@ class VectorsPhase:
         if identity is None or not pending:
             return
         maker = made_by(read_meta(self._connection))
-        noted = maker.dimensions if maker is not None else None
-        self._dims, self._are_dims_noted = identity.dimensions or noted, noted is not None
+        self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
         progress.start(VECTORS, pending)
         for page in _pages(self._connection):
             stats.cache_hits += len(page) - len(self._from_cache(page, identity))
@@ -173,7 +172,15 @@ class VectorsPhase:
         self._job.check()
         cached = self._job.cache.get_many(identity, page.values())
         if cached and self._dims is None:
-            self._dims = self._probe(identity) or next(iter(cached.values())).shape[0]
+            self._dims = next(iter(cached.values())).shape[0]
+            # What the cache holds may be of before: the provider tells how many numbers it gives.
+            provider, _ = self._job.provider()
+            self._job.check()
+            if provider is not None and provider.identity == identity:
+                with suppress(ProviderError):
+                    vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
+                    self._dims = int(vector.shape[-1])
+                self._job.check()
         hits = {
             row: cached[text_hash]
             for row, text_hash in page.items()
@@ -182,22 +189,6 @@ class VectorsPhase:
         if hits:
             self._write(hits)
         return {row: text_hash for row, text_hash in page.items() if row not in hits}
-
-    def _probe(self, identity: ProviderIdentity) -> int | None:
-        """Ask how many numbers the provider gives now: what the cache holds may be of before.
-
-        `None` when it does not answer.
-        """
-        provider, _ = self._job.provider()
-        self._job.check()
-        if provider is None or provider.identity != identity:
-            return None
-        try:
-            vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
-        except ProviderError:
-            self._job.check()
-            return None
-        return int(vector.shape[-1])
 
     def _from_provider(self, provider: Provider, identity: ProviderIdentity) -> int:
         """Go through the chunks without a vector once; return how many may have one."""
@@ -278,12 +269,11 @@ class VectorsPhase:
         places = []
         for row in list(self._refused)[:_NAMED]:
             rows = self._connection.execute(
-                "SELECT f.path, c.start_line, c.end_line FROM chunks c "
+                "SELECT f.path || ':' || c.start_line || '-' || c.end_line FROM chunks c "
                 "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
                 (row,),
             ).fetchall()
-            path, start, end = rows[0]
-            places.append(safe_line(f"{path}:{start}-{end}"))
+            places.append(safe_line(str(rows[0][0])))
         more = len(self._refused) - len(places)
         named = f"{', '.join(places)}{f' and {more} more' if more else ''}"
         first = next(iter(self._refused.values()))
@@ -307,11 +297,9 @@ class VectorsPhase:
     def _write(self, vectors: Mapping[int, Vector]) -> None:
         with transaction(self._connection):
             write_vectors(self._connection, vectors)
-            if not self._are_dims_noted:
-                # The first answer of a provider that could not tell before.
-                self._dims = next(iter(vectors.values())).shape[0]
-                write_meta(self._connection, {"dimensions": str(self._dims)})
-                self._are_dims_noted = True
+            # A provider need not tell before its first answer.
+            self._dims = next(iter(vectors.values())).shape[0]
+            write_meta(self._connection, {"dimensions": str(self._dims)})
         self._job.progress.advance(len(vectors))
 
 

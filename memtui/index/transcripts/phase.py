@@ -85,141 +85,135 @@ class TranscriptChunks:
         return within_limit([s for s in spans if s.text.strip()], self._limit)
 
 
-class TranscriptsPhase:
-    """Makes the rows of transcripts what a fresh index would hold, in bounded memory.
+def index_transcripts(
+    job: Job,
+    scope: TranscriptScope,
+    connection: Connection,
+    files: Sequence[SourceFile],
+    rows: Mapping[str, KnownFile],
+    seen_ns: int,
+    *,
+    anew: bool,
+) -> None:
+    """Make the rows of transcripts what a fresh index would hold, in bounded memory.
 
     One that only grew is read from where its last line ended; anything else is read anew, and
-    keeps the chunks whose id stays: so does a long one whose reading was stopped.
+    keeps the chunks whose id stays: so does a long one whose reading was stopped. With `anew`
+    nothing that was read before counts.
     """
-
-    def __init__(
-        self, job: Job, scope: TranscriptScope, connection: Connection, *, seen_ns: int
-    ) -> None:
-        self._job = job
-        self._scope = scope
-        self._connection = connection
-        self._seen_ns = seen_ns
-
-    def run(
-        self, files: Sequence[SourceFile], rows: Mapping[str, KnownFile], *, anew: bool = False
-    ) -> None:
-        """Take in these; with `anew` nothing that was read before counts."""
-        for file in files:
-            self._job.check()
-            try:
-                self._take(file, rows.get(file.path), anew=anew)
-            except OSError as error:
-                self._job.skipped.append(SkippedFile(file.path, reason_of(error), said(error)))
-                # A database that is locked or at work: what was read of it before still holds.
-                if not file.session:
-                    with transaction(self._connection):
-                        remove_files(self._connection, [file.path])
-                    self._job.stats.files_removed += file.path in rows
-            self._job.progress.settle([file.path])
-            self._job.progress.advance(1, file.path)
-
-    def _take(self, file: SourceFile, row: KnownFile | None, *, anew: bool) -> None:
-        run = registered_run(file, self._scope.rules)
-        start = ReadState(run, run)
-        if row is not None and row.inode == file.inode and not anew:
-            last = read_state(self._connection, file.path)
-            if last.prefix and last.registered == run:
-                start = last
-        while isinstance(outcome := self._read(file, start), ReadState):
-            start = outcome
-        if row is None:
-            self._job.stats.files_added += 1
-        elif row.hash != outcome or anew:
-            self._job.stats.files_changed += 1
+    for file in files:
+        job.check()
+        row = rows.get(file.path)
+        try:
+            run = registered_run(file, scope.rules)
+            start = ReadState(run, run)
+            if row is not None and row.inode == file.inode and not anew:
+                last = read_state(connection, file.path)
+                if last.prefix and last.registered == run:
+                    start = last
+            while isinstance(
+                outcome := _read(job, scope, connection, file, start, seen_ns), ReadState
+            ):
+                start = outcome
+        except OSError as error:
+            job.skipped.append(SkippedFile(file.path, reason_of(error), said(error)))
+            # A database that is locked or at work: what was read of it before still holds.
+            if not file.session:
+                with transaction(connection):
+                    remove_files(connection, [file.path])
+                job.stats.files_removed += row is not None
         else:
-            return
-        chunks = len(chunks_of(self._connection, file.path))
-        self._job.bus.publish(FileIndexed(file.path, chunks))
+            is_other = row is not None and (row.hash != outcome or anew)
+            job.stats.files_added += row is None
+            job.stats.files_changed += is_other
+            if row is None or is_other:
+                chunks = len(chunks_of(connection, file.path))
+                job.bus.publish(FileIndexed(file.path, chunks))
+        job.progress.settle([file.path])
+        job.progress.advance(1, file.path)
 
-    def _read(self, file: SourceFile, state: ReadState) -> ReadState | str:
-        """Read on to the end, and write what is new; else return the state to begin with instead.
 
-        Returns the sha256 hex of the whole file.
-        """
-        limit, run = self._scope.max_line_bytes, state.registered
-        form = format_for(file, limit=limit)
-        kind = form.kind.value if form is not None else ""
-        cutoff, is_complete, problem = state.cutoff, True, ""
-        with open_stream(file, limit=limit) as stream:
-            hashing = HashingStream(stream)
-            # Chunks in the index that no line so far has confirmed, by id.
-            stale = chunks_of(self._connection, file.path)
-            if state.prefix:
-                is_same = hashing.skip(state.next_byte) and hashing.digest() == state.prefix
-                if not is_same or state.kind != kind:
-                    return ReadState(run, run)
-                stale = {name: row for name, row in stale.items() if name in state.open_chunks}
-            reading = TranscriptChunks(
-                form, name_of(file), self._scope.rules, self._job.recipe, state
-            )
-            spans: list[ChunkSpan] = []
-            characters = 0
-            at, number = state.next_byte, state.next_line
-            try:
-                for raw in raw_lines(hashing, offset=at, number=number, limit=limit):
-                    self._job.check()
-                    completed = reading.add(raw)
-                    spans += completed
-                    characters += sum(len(span.text) for span in completed)
-                    at, number, is_complete = raw.offset + raw.length, raw.number + 1, raw.complete
-                    if characters >= _BATCH_CHARACTERS:
-                        # Without a position: one that is stopped now is read anew.
-                        part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
-                        with transaction(self._connection):
-                            file_id = self._write(part, "", number - 1, reading, spans, stale)[0]
-                            facts = reading.facts(agent_of(file))
-                            write_row(self._connection, file_id, facts, ReadState())
-                        spans, characters = [], 0
-            except OSError as error:
-                if file.session:
-                    raise
-                # What came before stays valid; it is read anew when the file is another.
-                problem = said(error)
-        if state.cutoff != cutoff:
-            return ReadState(run, run, cutoff=state.cutoff, planned_cut=state.cutoff)
-        text_hash, facts = hashing.digest(), reading.facts(agent_of(file))
-        if problem:
-            facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
-        with transaction(self._connection):
-            self._write(file, text_hash, number - 1, reading, spans, stale)
-            tail = reading.tail()
-            file_id, open_chunks = self._write(file, text_hash, number - 1, reading, tail, stale)
-            delete_chunks(self._connection, stale.values())
-            if is_complete and not problem:
-                state.kind, state.prefix, state.open_chunks = kind, text_hash, open_chunks
-                state.next_byte, state.next_line = at, number
-            else:
-                # A last line without its end may still be being written: then all is read again.
-                state = ReadState(registered=run)
-            write_row(self._connection, file_id, facts, state)
-        return text_hash
+def _read(
+    job: Job,
+    scope: TranscriptScope,
+    connection: Connection,
+    file: SourceFile,
+    state: ReadState,
+    seen_ns: int,
+) -> ReadState | str:
+    """Read on to the end, and write what is new; else return the state to begin with instead.
 
-    def _write(
-        self,
-        file: SourceFile,
-        text_hash: str,
-        lines: int,
-        reading: TranscriptChunks,
-        spans: Sequence[ChunkSpan],
-        stale: dict[str, int],
+    Returns the sha256 hex of the whole file.
+    """
+    limit, run = scope.max_line_bytes, state.registered
+    form = format_for(file, limit=limit)
+    kind = form.kind.value if form is not None else ""
+    cutoff, is_complete, problem = state.cutoff, True, ""
+
+    def write(
+        part: SourceFile, text_hash: str, spans: Sequence[ChunkSpan]
     ) -> tuple[int, list[str]]:
         """Write the row of a file and the chunks that are not there.
 
         Return its number, and the ids of the chunks that were added or confirmed.
         """
-        job, connection = self._job, self._connection
-        file_id = write_file(connection, file, text_hash, lines, self._seen_ns)
+        file_id = write_file(connection, part, text_hash, number - 1, seen_ns)
         if reading.state.run is not None:
-            delete_chunks(connection, chunks_of(connection, file.path).values())
+            delete_chunks(connection, chunks_of(connection, part.path).values())
             stale.clear()
             return file_id, []
-        model = job.recipe.model
-        stopped = job.is_stopped
-        names, added = write_chunks(connection, file, file_id, spans, model, stale, stopped)
+        names, added = write_chunks(
+            connection, part, file_id, spans, job.recipe.model, stale, job.is_stopped
+        )
         job.stats.chunks_written += added
         return file_id, names
+
+    with open_stream(file, limit=limit) as stream:
+        hashing = HashingStream(stream)
+        # Chunks in the index that no line so far has confirmed, by id.
+        stale = chunks_of(connection, file.path)
+        if state.prefix:
+            is_same = hashing.skip(state.next_byte) and hashing.digest() == state.prefix
+            if not is_same or state.kind != kind:
+                return ReadState(run, run)
+            stale = {name: row for name, row in stale.items() if name in state.open_chunks}
+        reading = TranscriptChunks(form, name_of(file), scope.rules, job.recipe, state)
+        spans: list[ChunkSpan] = []
+        characters = 0
+        at, number = state.next_byte, state.next_line
+        try:
+            for raw in raw_lines(hashing, offset=at, number=number, limit=limit):
+                job.check()
+                completed = reading.add(raw)
+                spans += completed
+                characters += sum(len(span.text) for span in completed)
+                at, number, is_complete = raw.offset + raw.length, raw.number + 1, raw.complete
+                if characters >= _BATCH_CHARACTERS:
+                    # Without a position: one that is stopped now is read anew.
+                    with transaction(connection):
+                        part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
+                        file_id, _ = write(part, "", spans)
+                        write_row(connection, file_id, reading.facts(agent_of(file)), ReadState())
+                    spans, characters = [], 0
+        except OSError as error:
+            if file.session:
+                raise
+            # What came before stays valid; it is read anew when the file is another.
+            problem = said(error)
+    if state.cutoff != cutoff:
+        return ReadState(run, run, cutoff=state.cutoff, planned_cut=state.cutoff)
+    text_hash, facts = hashing.digest(), reading.facts(agent_of(file))
+    if problem:
+        facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
+    with transaction(connection):
+        write(file, text_hash, spans)
+        file_id, open_chunks = write(file, text_hash, reading.tail())
+        delete_chunks(connection, stale.values())
+        if is_complete and not problem:
+            state.kind, state.prefix, state.open_chunks = kind, text_hash, open_chunks
+            state.next_byte, state.next_line = at, number
+        else:
+            # A last line without its end may still be being written: then all is read again.
+            state = ReadState(registered=run)
+        write_row(connection, file_id, facts, state)
+    return text_hash
