@@ -384,11 +384,9 @@ class MemtuiApp(App[int]):
 
     def forget_screens(self) -> None:
         """Leave and forget the screens of the memory before."""
-        screens = self._screens.values()
-        hidden = [screen for screen in screens if screen not in self.screen_stack]
-        if len(hidden) < len(screens):
-            self._bring(self.search_screen)
-        for screen in screens:
+        hidden = [screen for screen in self._screens.values() if screen not in self.screen_stack]
+        self._bring(self.search_screen)
+        for screen in self._screens.values():
             self.uninstall_screen(screen)
         for screen in hidden:
             # One on the stack is removed as it is left; what these look for goes on otherwise.

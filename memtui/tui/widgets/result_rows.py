@@ -52,8 +52,6 @@ _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 cached_snippet = lru_cache(maxsize=256)(snippet)
 """Every change of a parameter draws the same texts again: about 0.5 ms each."""
-LEFT = "out"
-"""In the place of the movement: the row was in the list before."""
 
 # --- which rows ----------------------------------------------------------------------------------
 
@@ -90,22 +88,17 @@ def start_rows(
 ) -> tuple[Row, ...]:
     """Return rows with ids `query:…` and `file:…`."""
 
-    def query_row(query: str) -> Row:
-        text = Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
-        return Row(QUERY + query, lambda width: text)
+    def draw_query(query: str, width: int) -> Content:
+        return Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
 
-    def file_row(file: RecentFile) -> Row:
+    def draw_file(file: RecentFile, width: int) -> Content:
         tail = f"  {fmt.counted(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
+        room = max(width - 9 - len(tail), 6)
+        place = place_text(file.path, None, room).truncate(room, pad=True)
+        return Content.assemble(("changed  ", fmt.MUTED), place, (tail, fmt.MUTED))
 
-        def draw(width: int) -> Content:
-            room = max(width - 9 - len(tail), 6)
-            place = place_text(file.path, None, room)
-            gap = " " * (room - place.cell_length)
-            return Content.assemble(("changed  ", fmt.MUTED), place, gap, (tail, fmt.MUTED))
-
-        return Row(FILE + file.path, draw)
-
-    return (*map(query_row, queries[:SHOWN_QUERIES]), *map(file_row, files))
+    asked = (Row(QUERY + query, partial(draw_query, query)) for query in queries[:SHOWN_QUERIES])
+    return (*asked, *(Row(FILE + file.path, partial(draw_file, file)) for file in files))
 
 
 # --- how a row is drawn: the list cuts what is too long ------------------------------------------
@@ -186,7 +179,7 @@ def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
     place = drop.stages[-1].rank if drop.stages else None
     rank = (f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED)
     was = context.left.get(drop.chunk.id)
-    moved = ("", "") if was is None else (LEFT, "reverse $state-error")
+    moved = ("", "") if was is None else ("out", "reverse $state-error")
     mmr = stage_score(drop, Stage.MMR)
     # The score it was ordered by when it was lost.
     is_less = mmr is not None and mmr.operation is Operation.SUBTRACT
@@ -288,18 +281,6 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
 
 
 # --- what is said in place of the list: never an empty box ----------------------------------------
-
-
-def message_row(message: Content) -> Row:
-    """Return a row that cannot be chosen: a few lines in place of the list."""
-
-    def draw(width: int) -> Content:
-        lines = message.split("\n", allow_blank=True)
-        wrapped = [part for line in lines for part in line.wrap(max(1, width - 3)) or [line]]
-        lines = [Content(""), *(Content("  ") + line for line in wrapped), Content("")]
-        return Content("\n").join(lines)
-
-    return Row("", draw, lines=0, is_heading=True)
 
 
 def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:

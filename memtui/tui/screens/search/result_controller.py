@@ -11,9 +11,8 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.background import Timers, in_background, tell
+from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import cite, edit_at
-from memtui.tui.screens.common import close
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLOW_READ = 0.1
-"""Seconds after which the chunk itself is shown in place of the note that is being read."""
 _NO_QUERY = "Nothing asked yet: type a query first; a trace says why its answer has a place or not."
 
 
@@ -41,7 +38,6 @@ class ResultController:
         """The note that is to be shown."""
         self._is_tracing = False
         """True while the reason is looked for why a pinned chunk is not in the pool."""
-        self._timers = Timers(view)
 
     # --- choosing -------------------------------------------------------------------------------
 
@@ -82,42 +78,28 @@ class ResultController:
         """Show a note, read `again` or for the first time; only the newest wish is kept."""
         view, state, engine = self.view, self.view.state, self.view.engine
         self._path = path
-        self._timers.stop("slow")
         if engine is None:
             return
 
-        def draw(source: SourceText | None) -> None:
-            terms = state.context.terms if state.context is not None else ()
-            view.preview.show(source, state.selected_chunk, terms)
-
         def show(source: SourceText) -> None:
             if state is view.state and view.is_built and path == self._path:
-                self._timers.stop("slow")
                 # The preview draws the same value for a note that is the same.
                 state.source = state.source if source == state.source else source
-                draw(state.source)
-
-        def failed(error: str) -> None:
-            self._timers.stop("slow")
-            tell(view, safe_line(f"cannot show {path}: {error}"), error=True)
-
-        def show_chunk_meanwhile() -> None:
-            if state is view.state and state.selected_chunk is not None:
-                draw(None)
+                terms = state.context.terms if state.context is not None else ()
+                view.preview.show(state.source, state.selected_chunk, terms)
 
         if not again and state.source is not None and state.source.path == path:
-            draw(state.source)
+            show(state.source)
             return
         in_background(
             view,
             lambda: engine.browse.source(path),
             show,
-            failed,
+            lambda error: tell(view, safe_line(f"cannot show {path}: {error}"), error=True),
             group="source",
             description="read a note",
             exclusive=True,
         )
-        self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
     def reload(self) -> None:
         """Read the note that is shown."""
@@ -164,16 +146,6 @@ class ResultController:
         else:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self.view.app.push_screen(screen)
-
-    def forget(self) -> None:
-        """Show nothing of another memory any more, and close what explains it."""
-        from memtui.tui.screens.explain import ExplainScreen
-
-        self.select(None)
-        self.set_pins({})
-        for screen in tuple(self.view.app.screen_stack):
-            if isinstance(screen, ExplainScreen):
-                close(screen)
 
     # --- explaining -----------------------------------------------------------------------------
 
@@ -256,10 +228,9 @@ class ResultController:
         view.pin_strip.show_pins(list(state.pins.values()), ranked)
         if ranked is None or engine is None or self._is_tracing:
             return
-        for chunk_id, pin in state.pins.items():
-            if chunk_id not in ranked.pool.chunks and not (pin.inquiry or pin.problem):
-                break
-        else:
+        untraced = (id_ for id_, pin in state.pins.items() if not (pin.inquiry or pin.problem))
+        chunk_id = next((id_ for id_ in untraced if id_ not in ranked.pool.chunks), "")
+        if not chunk_id:
             return
         self._is_tracing = True
 

@@ -33,7 +33,6 @@ from memtui.tui.widgets.result_rows import (
     empty_memory,
     key_hints,
     message,
-    message_row,
     nothing_found,
     query_terms,
     sorted_hits,
@@ -465,4 +464,4 @@ class SearchController:
         """Show a message in place of the list."""
         results = self.view.results
         results.border_title, results.border_subtitle = "Results", ""
-        results.set_rows([message_row(content)])
+        results.show_message([content])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
@@ -64,8 +63,6 @@ WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
-BRIEF_SECONDS = 0.5
-"""A sync that is over sooner is named in the status bar alone."""
 IN_TAB_ORDER = "#query, #results, #near-misses, #preview, #why"
 
 
@@ -111,7 +108,6 @@ class SearchScreen(Screen[None]):
         """True if the user chose another provider here, and knows why the index is built."""
         self._announced_change = ""
         self._is_sync_requested = self._is_stop_requested = False
-        self._indexing_since = -inf
         self.search = SearchController(self)
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
@@ -213,7 +209,8 @@ class SearchScreen(Screen[None]):
             self.status, self.engine_error, self.is_switched = None, "", False
             self.results.set_rows(())
             self.near.set_rows(())
-            self.notes.forget()
+            self.notes.select(None)
+            self.notes.set_pins({})
             self.apply_layout()
         self.rankings.show_parameters()
         self.refresh_status()
@@ -263,11 +260,7 @@ class SearchScreen(Screen[None]):
         self.status_bar.show(status)
         # A sync that has begun only just is as a rule that of one saved note, soon over: the pane
         # would grow by a line and shrink again, and everything above it with it.
-        if not self.is_indexing:
-            self._indexing_since = -inf
-        elif before is not None and not was_indexing:
-            self._indexing_since = monotonic()
-        if monotonic() - self._indexing_since >= BRIEF_SECONDS:
+        if was_indexing or not self.is_indexing or before is None:
             self.index_pane.show_status(status, engine.now())
         if not self.state.text and self.results.chosen_id is None:
             self.search.show_message(empty_memory(status))
