@@ -530,7 +530,7 @@ class OwnLegs(Legs):
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
         with self._guard:
             before, self._connection = self._connection, None
-        self._connection = connection = self.live.connection()
+        connection = self.live.connection()
         if connection is not before:
             self._keyword = KeywordLeg(connection)
             self._view = self._view_stamp = None
@@ -539,6 +539,8 @@ class OwnLegs(Legs):
             if self._providers.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
                 self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        # Only now may a search be interrupted: one generation is known whole.
+        self._connection = connection
         return connection
 
     def read(self, function: Callable[[Connection], T]) -> T | None:
@@ -661,7 +663,8 @@ class OwnLegs(Legs):
 
             if self._view is None or self._view.dims != dims:
                 self._view = VectorView(dims)
-            self._is_following = True
+            with self._guard:
+                self._is_following = True
             try:
                 self._view.follow(connection, gives_way)
             finally:

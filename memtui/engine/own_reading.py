@@ -439,8 +439,12 @@ class OwnFiles(Files):
                 is_current = row is None or row.hash == hashing.digest()
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)
                 return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
-        indexed = self._index.read(lambda reading: reading.indexed_text(path)) or (None, "")
-        shown = [safe_line(line)[:_LONGEST] for line in indexed[1].split("\n")]
+        shown = [""]
+        for chunk in self._index.read(lambda reading: reading.chunks_of(path)) or ():
+            # A chunk has more lines than the records that it is made of.
+            shown += [""] * (chunk.start_line - len(shown))
+            line = f"{shown[chunk.start_line - 1]} {safe_line(chunk.text)}"
+            shown[chunk.start_line - 1] = line.lstrip()[:_LONGEST]
         return SourceText(path, shown, "gone", "", f"{why}; indexed text")
 
     def paths_on_disk(self) -> Collection[str]:

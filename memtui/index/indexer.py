@@ -351,10 +351,9 @@ class Indexer:
             self._bus.publish(IndexSwapped(now.generation))
         elif now != before:
             self._bus.publish(IndexChanged())
-        if now != before:
-            with self._condition:
-                # The writing process has taken in what was seen here.
-                self._seen.clear()
+        with self._condition:
+            # The writing process takes in what was seen here.
+            self._seen.clear()
         if now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(StatusChanged())

@@ -322,6 +322,7 @@ class Watcher:
             elif self._events is not None and not self._events.alive():
                 self._fall_back("file events stopped")
         if now >= self._next_scan:
+            self._next_scan = now + times.poll
             if self._places is not None:
                 files = discover(self._scope, cancelled=lambda: self._closing).files
                 stats = {(file.path, file.size, file.mtime_ns, file.inode) for file in files}

@@ -162,8 +162,9 @@ class FileSearch(ABC):
             self.skip(written(extra), Reason.VANISHED, f"{self.path_words}: no file matches")
             self.unread.append(prefix)
         elif is_folder:
+            before = len(self.skipped)
             is_met = self.walk(self.list_folder(path, prefix), prefix, glob)
-            if glob is not None and not is_met:
+            if glob is not None and not is_met and len(self.skipped) == before:
                 self.skip(written(extra), Reason.VANISHED, f"{self.path_words}: no file matches")
         else:
             self.look_at_file(path, name)

@@ -133,6 +133,8 @@ def _with(text: str, path: KeyPath, value: Any) -> str:
     elif isinstance(table, InlineTable) or (
         isinstance(table, Table) and not table.is_super_table()
     ):
+        if isinstance(table, InlineTable) and table:
+            raise CannotEdit("Inline tables cannot contain a table")
         table.add(tomlkit.key(list(path[depth:])), item)
     else:
         row = f"{toml_key(path[-1:])} = {toml_value(value)}"
@@ -219,7 +221,8 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
 
     goal = keys_of(ranking)
     refused = {one.key: one.message for one in option_layer(goal)[1]}
-    for key, given in _stronger(loaded, source, goal):
+    writable = {key: value for key, value in goal.items() if key not in refused}
+    for key, given in _stronger(loaded, source, writable):
         notes.append(_wins(key, given))
         del layers[given.source][key]
     before = {

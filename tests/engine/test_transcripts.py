@@ -715,6 +715,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     gone = engine.browse.source(PATH)
     assert gone.state == "gone"
     assert gone.lines[1].startswith("User: my key is")
+    assert [at for at, line in enumerate(gone.lines, 1) if line] == [2, 7]
 
 
 def test_a_conversation_that_is_not_indexed_can_be_previewed(engine: Engine, homes: Homes) -> None:
