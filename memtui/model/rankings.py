@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -209,8 +208,6 @@ class CandidatePool(Struct, frozen=True, eq=False):
     """The query was asked as one still being typed: its last word finds longer ones, too."""
     generation: int = 0
     elapsed_ms: float = 0.0
-    derived: dict[str, Any] = {}
-    """Values that ranking computed from the pool alone (token overlap, dates), for later."""
 
 
 class LegScore(Struct, frozen=True):

@@ -8,16 +8,12 @@ from math import isfinite
 from posixpath import splitext
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from memtui.model import (
     CandidatePool,
     Chunk,
-    Decay,
     Fusion,
     Leg,
     LegHit,
-    Mmr,
     Ranking,
     ScoreMapping,
     SearchMode,
@@ -149,16 +145,8 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     """Fuse the first `ranking.candidates` hits of each leg.
 
     Returns the candidates in the order in which the legs name them (vector first), unsorted, and
-    the ids of chunks of the pool that no leg has among its candidates. Both are kept with the pool
-    while only decay or MMR differ.
+    the ids of chunks of the pool that no leg has among its candidates.
     """
-    alike = replace(ranking, decay=Decay(), mmr=Mmr())
-    # A pool that was made from another one shares what is kept, and perhaps not the hits.
-    inputs = alike, pool.limit, pool.sized, pool.hits, pool.chunks
-    fused: tuple[list[FusedRow], list[str]]
-    earlier, fused = pool.derived.get("fused", (None, ([], [])))
-    if earlier == inputs:
-        return fused
     mode = ranking.search_mode
     takes_all = pool.sized and pool.limit == ranking.candidates
     hits: dict[Leg, Sequence[LegHit]] = {}
@@ -184,9 +172,7 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
             score += weight * value
             tier = max(tier, hit.path_tier)
         rows.append(FusedRow(chunk, tuple(legs), score, tier))
-    fused = rows, [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
-    pool.derived["fused"] = inputs, fused
-    return fused
+    return rows, [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
 
 
 def is_vector_only_media(chunk: Chunk, parts: Sequence[tuple[Leg, LegHit, float, float]]) -> bool:

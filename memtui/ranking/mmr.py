@@ -1,8 +1,8 @@
 """Maximal marginal relevance (Carbonell & Goldstein 1998) over the words of the snippets.
 
 As OpenClaw's `mmr.ts`: similarity is the Jaccard index of token sets, relevance is the score
-scaled over the list. The token overlap of a pool does not depend on any parameter, so it is
-computed once per pool and every later re-rank is a few vector operations.
+scaled over the list. The token overlap of some texts does not depend on any parameter, so it is
+computed once and every later re-rank is a few vector operations.
 """
 
 from __future__ import annotations
@@ -37,15 +37,8 @@ def snippet_text(chunk: Chunk) -> str:
     """Return the text that is compared: the given snippet, else the first 700 UTF-16 units."""
     if chunk.snippet is not None:
         return chunk.snippet
-    head = chunk.text[:SNIPPET_UNITS]
-    if head.isascii() or max(head) < "\U00010000":
-        return head
-    units = 0
-    for index, character in enumerate(head):
-        units += 2 if character > "\uffff" else 1
-        if units > SNIPPET_UNITS:
-            return head[:index]
-    return head
+    units = chunk.text[:SNIPPET_UNITS].encode("utf-16-le", "replace")[: 2 * SNIPPET_UNITS]
+    return units.decode("utf-16-le", "ignore")
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)
@@ -61,14 +54,14 @@ def tokenize(text: str) -> frozenset[str]:
     return frozenset(tokens)
 
 
-def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
+@lru_cache(maxsize=4)
+def similarity_matrix(texts: tuple[str, ...], empty: str) -> Matrix:
     """Return the Jaccard index |a & b| / |a | b| of every pair: float64 (n, n).
 
     Two texts without tokens: 1 where `empty` is `one`, 1 where they are equal where it is `text`.
     """
     import numpy as np
 
-    texts = [snippet_text(chunk) for chunk in chunks]
     sets = [tokenize(text) for text in texts]
     counts = Counter(token for tokens in sets for token in tokens)
     # Most tokens occur in one text only, and those no pair has in common.
@@ -191,15 +184,11 @@ def mmr_stage(state: StageState) -> Step | None:
 
 
 def overlap_matrix(state: StageState, order: Sequence[int]) -> Matrix:
-    """Return the similarity matrix of these rows, cut out of the one kept with the pool."""
-    empty = state.ranking.mmr.empty_similarity
+    """Return the similarity matrix of these rows, cut out of that of the pool."""
     chunks = state.pool.chunks
-    overlap = state.pool.derived.get(f"overlap:{empty}")
-    if overlap is None:
-        places = {chunk_id: place for place, chunk_id in enumerate(chunks)}
-        overlap = places, similarity_matrix(list(chunks.values()), empty)
-        state.pool.derived[f"overlap:{empty}"] = overlap
-    places, matrix = overlap
+    places = {chunk_id: place for place, chunk_id in enumerate(chunks)}
+    texts = tuple(map(snippet_text, chunks.values()))
+    matrix = similarity_matrix(texts, state.ranking.mmr.empty_similarity)
     rows = [places[state.rows[index].chunk.id] for index in order]
     cut: Matrix = matrix.take(rows, axis=0).take(rows, axis=1)
     return cut

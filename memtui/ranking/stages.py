@@ -212,13 +212,8 @@ def decay_stage(state: StageState) -> Step:
 
 
 def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
-    """Return what each candidate dates from; kept with the pool for the next ranking."""
-    rule = state.ranking.decay.dates
-    dates = state.pool.derived.setdefault(f"dates:{rule}", {})
-    for row in state.rows:
-        if row.chunk.id not in dates:
-            dates[row.chunk.id] = chunk_day(row.chunk, rule)
-    return [dates[row.chunk.id] for row in state.rows]
+    """Return what each candidate dates from."""
+    return [chunk_day(row.chunk, state.ranking.decay.dates) for row in state.rows]
 
 
 # --- importance and projects of a note -----------------------------------------------------------

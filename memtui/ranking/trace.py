@@ -15,21 +15,9 @@ from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
 
 
-class Pair(Struct, frozen=True):
-    """The ranks of a chunk in two lists, 1-based; `None` is not in that list."""
-
-    chunk_id: str
-    first: int | None
-    second: int | None
-    gained: int = 0
-    """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
-
-
 class Difference(Struct, frozen=True):
     """The changes from one result list to another; false where both are the same."""
 
-    pairs: tuple[Pair, ...]
-    """Every chunk: those of the second list in its order, then those that it has not."""
     moved: Mapping[str, int]
     """Places gained (above 0) or lost, of the chunks in both lists that moved."""
     entered: tuple[str, ...]
@@ -41,18 +29,12 @@ class Difference(Struct, frozen=True):
         return bool(self.moved or self.entered or self.left)
 
 
-def difference(first: Ranked | None, second: Ranked | None) -> Difference:
-    """Compare two result lists chunk by chunk; one that is not there is empty."""
-    before, after = (ranked.ranks if ranked is not None else {} for ranked in (first, second))
-    pairs = [
-        Pair(one, before.get(one), rank, before.get(one, rank) - rank)
-        for one, rank in after.items()
-    ]
-    pairs += [Pair(one, rank, None) for one, rank in before.items() if one not in after]
+def difference(first: Ranked, second: Ranked) -> Difference:
+    """Compare two result lists chunk by chunk."""
+    before, after = first.ranks, second.ranks
     return Difference(
-        tuple(pairs),
-        {pair.chunk_id: pair.gained for pair in pairs if pair.gained},
-        tuple([pair.chunk_id for pair in pairs if pair.first is None]),
+        {one: before[one] - rank for one, rank in after.items() if before.get(one, rank) != rank},
+        tuple([one for one in after if one not in before]),
         {one: rank for one, rank in before.items() if one not in after},
     )
 

@@ -6,13 +6,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.pool import import_numpy
@@ -55,6 +55,44 @@ class Filters(Struct, frozen=True):
         if self.before:
             yield Filters(before=self.before), [f"before:{self.before}"]
 
+    def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
+        """Tell whether a file takes part.
+
+        `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
+        one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
+        """
+        if self.sources and source.casefold() not in map(str.casefold, self.sources):
+            return False
+        folded = path.casefold()
+        if self.path_globs and not any(path_pattern(g).search(folded) for g in self.path_globs):
+            return False
+        if self.after is None and self.before is None:
+            return True
+        own = date.fromisoformat(day) if isinstance(day, str) and day else day
+        if not isinstance(own, date):
+            own = local_day(mtime_ns)
+        late_enough = self.after is None or own >= self.after
+        return late_enough and (self.before is None or own < self.before)
+
+
+@lru_cache(maxsize=64)
+def path_pattern(glob: str) -> re.Pattern[str]:
+    """Compile what a casefolded path has to hold to fit `path:GLOB`."""
+    folded = glob.casefold()
+    if not re.search(r"[*?\[]", folded):
+        return re.compile(re.escape(folded))
+    # A path, or its end from a folder on.
+    return re.compile(rf"\A(?:{translate(folded)}|{translate(f'*/{folded}')})")
+
+
+def local_day(mtime_ns: int) -> date:
+    """Return the day of a file's last change, as a calendar here shows it."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9).date()
+    except (OverflowError, OSError, ValueError):
+        # A file system may hold years that no calendar here has.
+        return date.max if mtime_ns > 0 else date.min
+
 
 NO_FILTERS: Final = Filters()
 
@@ -77,34 +115,22 @@ class Query(Struct, frozen=True):
     """True if the text has a script without spaces, where one character is a word."""
 
 
-@dataclass(slots=True)
-class _FilterParser:
-    """Takes in filters one by one; those that make no sense are problem lines."""
-
-    sources: dict[str, None] = field(default_factory=dict)
-    path_globs: dict[str, None] = field(default_factory=dict)
-    after: date | None = None
-    before: date | None = None
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, key: str, value: str) -> bool:
-        """Take a filter in; tell whether it makes sense."""
-        if key in ("path", "source"):
-            (self.path_globs if key == "path" else self.sources)[value] = None
-            return True
-        problem = "write YYYY-MM-DD"
-        try:
-            if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-                day = date.fromisoformat(value)
-                if key == "after":
-                    self.after = max(self.after or day, day)
-                else:
-                    self.before = min(self.before or day, day)
-                return True
-        except ValueError as error:
-            problem = str(error)
-        self.problems.append(f"{key}:{value} is no day: {problem}")
-        return False
+def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
+    """Add a filter to others; one that makes no sense is not added, and the text says why."""
+    if key in ("path", "source"):
+        name = "path_globs" if key == "path" else "sources"
+        values = tuple(dict.fromkeys((*getattr(filters, name), value)))
+        return replace(filters, **{name: values}), ""
+    problem = "write YYYY-MM-DD"
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+            day = date.fromisoformat(value)
+            if key == "after":
+                return replace(filters, after=max(filters.after or day, day)), ""
+            return replace(filters, before=min(filters.before or day, day)), ""
+    except ValueError as error:
+        problem = str(error)
+    return filters, f"{key}:{value} is no day: {problem}"
 
 
 def parse_query(text: str, *, typing: bool = False) -> Query:
@@ -116,8 +142,8 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     the last word counts as the beginning of a word from three letters on, and what is merely
     unfinished is no problem.
     """
-    parser = _FilterParser()
-    problems, words, texts = parser.problems, list[str](), list[str]()
+    filters = NO_FILTERS
+    problems, words, texts = list[str](), list[str](), list[str]()
     phrases: dict[str, None] = {}
     is_open = False
     readable = _readable(text[:MAX_LENGTH])
@@ -127,7 +153,8 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
         is_open = False
         if match["key"]:
             if value := match["value"].strip('"'):
-                parser.add(match["key"].lower(), value)
+                filters, problem = _with_filter(filters, match["key"].lower(), value)
+                problems += filter(None, [problem])
             elif not typing:
                 problems.append(f"{match['key'].lower()}: has no value")
             continue
@@ -146,8 +173,8 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
             phrases[" ".join(quoted)] = None
         elif quoted:
             problems.append(f'"{match["phrase"]}" holds no letter or digit: left out')
-    if parser.after and parser.before and parser.after >= parser.before:
-        problems.append(f"no day is after:{parser.after} and before:{parser.before}")
+    if filters.after and filters.before and filters.after >= filters.before:
+        problems.append(f"no day is after:{filters.after} and before:{filters.before}")
     embedded = " ".join(texts)
     terms = query_terms(" ".join(words), prefix_last=typing and is_open)
     everything = query_terms(embedded).terms if phrases else terms.terms
@@ -156,9 +183,7 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
         text=embedded,
         terms=terms,
         phrases=tuple(phrases),
-        filters=Filters(
-            tuple(parser.sources), tuple(parser.path_globs), parser.after, parser.before
-        ),
+        filters=filters,
         problems=tuple(dict.fromkeys(problems)),
         spaceless=any(term.kind == "gram" for term in everything),
     )
@@ -169,18 +194,18 @@ def split_filters(text: str) -> tuple[str, Filters]:
 
     Without such a filter the rest is the whole text; what only looks like one stays in it.
     """
-    parser = _FilterParser()
-    rest: list[str] = []
-    at = 0
+    filters, rest, at = NO_FILTERS, list[str](), 0
     for match in _PIECE.finditer(_readable(text[:MAX_LENGTH])):
         value = (match["value"] or "").strip('"')
-        if value and parser.add(match["key"].lower(), value):
+        if not value:
+            continue
+        filters, problem = _with_filter(filters, match["key"].lower(), value)
+        if not problem:
             rest.append(text[at : match.start()].strip())
             at = match.end()
     if not at:
         return text, NO_FILTERS
     rest.append(text[at:].strip())
-    filters = Filters(tuple(parser.sources), tuple(parser.path_globs), parser.after, parser.before)
     return " ".join(filter(None, rest)), filters
 
 
@@ -225,59 +250,6 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
 
 
-# --- filters ----------------------------------------------------------------------------------
-
-_WILD = re.compile(r"[*?\[]")
-
-
-class FileFilter:
-    """Filters made ready for many files; pure."""
-
-    def __init__(self, filters: Filters) -> None:
-        folded = [pattern.casefold() for pattern in filters.path_globs]
-        self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
-        # A path, or its end from a folder on.
-        globs = [pattern for pattern in folded if _WILD.search(pattern)]
-        self._globs = [re.compile(f"{translate(glob)}|{translate(f'*/{glob}')}") for glob in globs]
-        self._sources = frozenset(source.casefold() for source in filters.sources)
-        self._after, self._before = filters.after, filters.before
-
-    def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
-        """Tell whether a file takes part.
-
-        `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
-        one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
-        """
-        if self._sources and source.casefold() not in self._sources:
-            return False
-        folded = path.casefold()
-        fits_path = any(part in folded for part in self._parts) or any(
-            glob.match(folded) for glob in self._globs
-        )
-        if (self._parts or self._globs) and not fits_path:
-            return False
-        if self._after is None and self._before is None:
-            return True
-        own = date.fromisoformat(day) if isinstance(day, str) and day else day
-        if not isinstance(own, date):
-            own = local_day(mtime_ns)
-        late_enough = self._after is None or own >= self._after
-        return late_enough and (self._before is None or own < self._before)
-
-
-file_filter = lru_cache(maxsize=8)(FileFilter)
-"""A `FileFilter` that is made once for filters in use."""
-
-
-def local_day(mtime_ns: int) -> date:
-    """Return the day of a file's last change, as a calendar here shows it."""
-    try:
-        return datetime.fromtimestamp(mtime_ns / 1e9).date()
-    except (OverflowError, OSError, ValueError):
-        # A file system may hold years that no calendar here has.
-        return date.max if mtime_ns > 0 else date.min
-
-
 def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
     """Return the chunk rows that filters and required phrases leave, ascending; `None`: all.
 
@@ -290,13 +262,12 @@ def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
 
     statements = []
     if query.filters != NO_FILTERS:
-        test = FileFilter(query.filters)
         files = [
             file_id
             for file_id, path, source, day, mtime_ns in connection.execute(
                 "SELECT id, path, source, day, mtime_ns FROM files"
             )
-            if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+            if query.filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
         ]
         # As text, so that any number of files is one statement and one parameter.
         sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"

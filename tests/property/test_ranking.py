@@ -33,7 +33,7 @@ from memtui.ranking.mmr import Matrix, select
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.trace import difference, explain
+from memtui.ranking.trace import explain
 from tests.support.dice import examples
 from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
@@ -131,35 +131,6 @@ def test_effective_scores_fall_down_the_list(pool: CandidatePool, lambda_: float
     ranked = rank(pool, ranking, now=NOW)
     for upper, lower in pairwise(ranked.hits):
         assert lower.effective <= upper.effective + 1e-9
-
-
-# --- what is kept with a pool ------------------------------------------------------------------
-
-
-@settings(max_examples=40, deadline=None)
-@given(pools(), rankings(), rankings())
-def test_a_pool_that_was_ranked_before_is_ranked_as_a_fresh_one(
-    pool: CandidatePool, first: Ranking, second: Ranking
-) -> None:
-    rank(pool, first, now=NOW)
-    for ranking in (first, second, first):
-        fresh = replace(pool, derived={})
-        again, anew = rank(pool, ranking, now=NOW), rank(fresh, ranking, now=NOW)
-        assert again.hits == anew.hits
-        assert again.drops == anew.drops
-        assert again.trace == anew.trace
-        assert not difference(again, anew)
-
-
-@settings(max_examples=20, deadline=None)
-@given(pools(), rankings())
-def test_a_pool_made_from_a_ranked_one_has_its_own_hits(
-    pool: CandidatePool, ranking: Ranking
-) -> None:
-    rank(pool, ranking, now=NOW)
-    other = replace(pool, hits={**pool.hits, Leg.VECTOR: ()})
-    fresh = replace(other, derived={})
-    assert rank(other, ranking, now=NOW).hits == rank(fresh, ranking, now=NOW).hits
 
 
 # --- mMR's quick selection against the definition, row by row -----------------------------------

@@ -49,7 +49,7 @@ from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import FileFilter, Filters, parse_query
+from memtui.retrieval.query import parse_query, path_pattern
 from memtui.settings.files import parse_config
 from memtui.settings.toml import key_lines
 from memtui.text.redact import Rule, openclaw_redact, redact
@@ -117,10 +117,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
         lambda: load_patterns("secrets").values(),
     ),
     "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
-    "memtui.retrieval.query:__init__": (
-        "match",
-        lambda: FileFilter(Filters(path_globs=_GLOBS))._globs,
-    ),
+    "memtui.retrieval.query:path_pattern": ("search", lambda: list(map(path_pattern, _GLOBS))),
     "memtui.tui.screens.sessions.turn_view:marks": (
         "finditer",
         lambda: [re.compile(re.escape(text), re.IGNORECASE) for text in ("aa", "aab")],

@@ -16,7 +16,7 @@ from memtui.engine.browse import Browse
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
-from memtui.retrieval.query import FileFilter, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse import file_list
@@ -270,7 +270,7 @@ def test_a_search_in_a_file_lets_this_file_through(path: str) -> None:
     query = parse_query(f"{path_filter(path)} words")
     assert query.problems == ()
     assert query.text == "words"
-    accepts = FileFilter(query.filters)
+    accepts = query.filters
     assert accepts.fits(path=path, source="memory", day=None, mtime_ns=0)
     assert not accepts.fits(path="memory/other.md", source="memory", day=None, mtime_ns=0)
 

@@ -9,7 +9,6 @@ import pytest
 
 from memtui.retrieval.query import (
     MAX_LENGTH,
-    FileFilter,
     Filters,
     Query,
     local_day,
@@ -96,12 +95,9 @@ NOON = int(datetime(2026, 3, 4, 12).timestamp() * 1e9)
 def test_a_file_fits_or_not(query: str, expected: bool) -> None:
     filters = parse_query(query).filters
     path, source = "memory/home/network.md", "memory"
-    assert FileFilter(filters).fits(path=path, source=source, day=None, mtime_ns=NOON) is expected
-    of_day = date(2026, 3, 4)
-    assert FileFilter(filters).fits(path=path, source=source, day=of_day, mtime_ns=0) is expected
-    assert (
-        FileFilter(filters).fits(path=path, source=source, day="2026-03-04", mtime_ns=0) is expected
-    )
+    assert filters.fits(path=path, source=source, day=None, mtime_ns=NOON) is expected
+    for day in (date(2026, 3, 4), "2026-03-04"):
+        assert filters.fits(path=path, source=source, day=day, mtime_ns=0) is expected
 
 
 def test_a_time_outside_the_calendar_is_before_or_after_everything() -> None:

@@ -51,7 +51,7 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
-from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
+from memtui.retrieval.query import NO_FILTERS, Filters, split_filters
 from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
 from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
@@ -466,4 +466,4 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
     """Return whether a file takes part: a note by the day in its name, others by their change."""
     day = day_of_path(path) if source == DEFAULT_SOURCE else None
-    return file_filter(filters).fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+    return filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)

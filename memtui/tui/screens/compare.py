@@ -178,8 +178,9 @@ class CompareScreen(Screen[str | None]):
     def _show(self) -> None:
         results, (first, second) = self._shows_results, self.sides
         self.set_class(results, "-results")
-        counts, changes = "", difference(first.ranked, second.ranked)
+        counts = ""
         if not results and first.ranked is not None and second.ranked is not None:
+            changes = difference(first.ranked, second.ranked)
             moved, entered, left = map(len, (changes.moved, changes.entered, changes.left))
             counts = f"moved {moved}, in {entered}, out {left}" if changes else "the same list"
         box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
@@ -369,8 +370,7 @@ def comparison_lines(
     A row has `height` lines: the place, then the part of the text that holds `terms`, then a blank
     one. `active` is the side that the keys move in.
     """
-    pairs = difference(*sides).pairs
-    before = {pair.chunk_id: pair.first for pair in pairs}
+    before, after = (ranked.ranks if ranked is not None else {} for ranked in sides)
     column, gutter = columns(width)
 
     def cells(hit: Hit | None, side: int) -> list[Content]:
@@ -385,7 +385,7 @@ def comparison_lines(
         rank = (f"{hit.rank:>{3 - side}}", "bold")
         tail = Content.assemble(score, rank, " ")
         if side:
-            mark, style = moved_mark(before[hit.chunk.id], hit.rank, glyphs)
+            mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
             moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
             tail = Content.assemble(rank, " ", moved, score, "  ")
         room = max(column - tail.cell_length - 1, 1)
@@ -410,23 +410,22 @@ def comparison_lines(
     end, flat = gutter * canvas.across - 1, canvas.across
     dash = ("╌" if canvas.braille else "-") * 2
     # Words stand over lines, and the chosen line, which is thicker, over the others.
-    for pair in sorted(
-        pairs, key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == chosen)
+    for one in sorted(
+        {**after, **before}, key=lambda one: (one not in before or one not in after, one == chosen)
     ):
-        tops = [(rank - 1) * height for rank in (pair.first, pair.second) if rank is not None]
-        if pair.second is None:
-            canvas.put(0, tops[0], f"{dash} out", "$state-error bold")
-        elif pair.first is None:
-            canvas.put(gutter - 6, tops[0], f"new {dash}", "$state-warn bold")
+        if one not in after:
+            canvas.put(0, (before[one] - 1) * height, f"{dash} out", "$state-error bold")
+        elif one not in before:
+            canvas.put(gutter - 6, (after[one] - 1) * height, f"new {dash}", "$state-warn bold")
         else:
-            is_chosen, gained = pair.chunk_id == chosen, pair.gained
+            is_chosen, gained = one == chosen, before[one] - after[one]
             style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
-            start, stop = map(canvas.middle, tops)
+            start, stop = (canvas.middle((ranks[one] - 1) * height) for ranks in (before, after))
             points = [(0, start), (flat, start), (end - flat, stop), (end, stop)]
             canvas.path(points, f"{style} bold" if is_chosen else style, is_thick=is_chosen)
     lines: list[Content] = []
-    for one, other in zip_longest(left, right):
-        for here, there in zip(cells(one, 0), cells(other, 1), strict=True):
+    for hit, other in zip_longest(left, right):
+        for here, there in zip(cells(hit, 0), cells(other, 1), strict=True):
             lines.append(Content("").join([here, canvas.row(len(lines)), there]))
     return lines
 

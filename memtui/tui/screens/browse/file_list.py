@@ -19,7 +19,7 @@ from memtui.engine.browse import days_of
 from memtui.model import Reason
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.report.words import BROWSED_WORDS
-from memtui.retrieval.query import FileFilter, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
@@ -191,12 +191,11 @@ def filter_files(
     """
     query = parse_query(text, typing=True)
     words = [word.casefold() for word in query.text.split()]
-    filters = FileFilter(query.filters)
 
     def fits(file: MemoryFile) -> bool:
         name = f"{'' if file.place == WORKSPACE else file.place} {file.path}".casefold()
         changed = int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0
-        return all(word in name for word in words) and filters.fits(
+        return all(word in name for word in words) and query.filters.fits(
             path=file.path, source=file.source, day=file.day, mtime_ns=changed
         )
 

@@ -21,7 +21,7 @@ from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
 from memtui.report.words import BADGES, PROGRAMS
-from memtui.retrieval.query import FileFilter, parse_query, word_pieces
+from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_thread, tell
@@ -277,7 +277,7 @@ def filtered(
     query = parse_query(text, typing=True)
     words = [text[start:end].strip('"').casefold() for start, end in word_pieces(text)]
     sources = {source.casefold() for source in query.filters.sources}
-    of_files = FileFilter(replace(query.filters, sources=()))
+    of_files = replace(query.filters, sources=())
 
     def fits(one: ConversationListing) -> bool:
         parts = (one.title, one.agent, one.model, PROGRAMS[one.kind], one.path, badge(one))
