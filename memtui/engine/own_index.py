@@ -210,9 +210,8 @@ class OwnIndex(Index):
             follower = TranscriptFollower(
                 lambda: self.transcripts.scope,
                 lambda: self.read_rows(transcripts_in_index) or {},
-                indexer.sync,
                 self.settings.transcripts,
-                failed=lambda text: indexer.record("transcripts", text),
+                partial(indexer.record, "transcripts"),
             )
             self.watcher = Watcher(
                 self.scope,

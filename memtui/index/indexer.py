@@ -23,7 +23,7 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import IndexDamaged, mapped_errors
+from memtui.index.database import DatabaseError, IndexDamaged, mapped_errors
 from memtui.index.generations import LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
@@ -131,10 +131,9 @@ class Indexer:
         """Index these conversations from the next sync on, and no others."""
         self._job.transcripts = scope
 
-    def sync(self, paths: Sequence[str] = ()) -> None:
-        """Ask for a sync; `paths` are files known to have changed, shown as pending until then."""
+    def sync(self) -> None:
+        """Ask for a sync."""
         with self._condition:
-            self._seen.update(dict.fromkeys(paths))
             self.has_run = True
             if self._requested is Work.NONE:
                 self._requested = Work.SYNC
@@ -229,10 +228,9 @@ class Indexer:
                     self._running = Work.NONE
                     self._condition.notify_all()
         finally:
-            try:
-                self._guard(self._live.close)
-            finally:
-                self._lock.release()
+            with suppress(DatabaseError):
+                self._live.close()
+            self._lock.release()
             with self._condition:
                 self._running = Work.NONE
                 self._condition.notify_all()

@@ -28,7 +28,6 @@ from memtui.index.transcripts.discovery import (
     listed_sessions,
 )
 from memtui.memory.discover import (
-    Discovery,
     Scope,
     absolute_extra,
     discover,
@@ -250,6 +249,7 @@ class Watcher:
         self._next_scan = self._next_check = self._next_retry = 0.0
         self._follower = follower
         self._next_look = time.monotonic() + follower.seconds if follower else math.inf
+        """The time of the next look at the conversations."""
         self._first = self._due = math.inf
         """The beginning of the burst and the time it counts as over; infinite without one."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
@@ -342,8 +342,13 @@ class Watcher:
             self._first = self._due = math.inf
             self._changed()
         if self._follower is not None and now >= self._next_look:
-            seconds = self._follower.look(lambda: self._closing)
-            self._next_look = time.monotonic() + seconds
+            began = time.monotonic()
+            if due := self._follower.due(lambda: self._closing):
+                self._expect(due)
+                self._changed()
+            ended = time.monotonic()
+            wait = max(self._follower.seconds, (ended - began) / _SCAN_SHARE)
+            self._next_look = ended + wait
 
     def _try_events(self) -> None:
         self._close_events()
@@ -381,54 +386,42 @@ _GONE: Stamp = (-1, -1, -1)
 
 
 class TranscriptFollower:
-    """Looks at the transcripts of a scope by stat, and calls `changed` with what is due.
-
-    `indexed` reads what the index holds of them. Everything runs on the watcher's thread.
-    """
+    """Looks at the transcripts of a scope by stat; `indexed` reads what the index holds of them."""
 
     def __init__(
         self,
         scope: Callable[[], TranscriptScope],
         indexed: Callable[[], Mapping[str, KnownFile]],
-        changed: Callable[[tuple[str, ...]], None],
         settings: TranscriptSettings,
-        *,
         failed: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Deltas of the settings below 1 stand for any growth."""
         self.seconds: float = settings.debounce_seconds
         """Between two looks, at least."""
         self._scope = scope
         self._indexed = indexed
-        self._changed = changed
         self._settings = settings
         self._failed = failed
-        self._clock = clock
         self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
 
-    def look(self, cancelled: Callable[[], bool] = lambda: False) -> float:
-        """Look once; the seconds until the next look, so that looking stays a small load."""
-        began, scope = self._clock(), self._scope()
+    def due(self, cancelled: Callable[[], bool] = lambda: False) -> tuple[str, ...]:
+        """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
+        scope = self._scope()
+        # Who opts out of all asks for a sync.
+        if scope.is_empty:
+            return ()
         try:
-            # Who opts out of all asks for a sync.
-            if not scope.is_empty:
-                due = self._due(discover_transcripts(scope, cancelled=cancelled))
-                if due:
-                    self._changed(due)
+            discovery = discover_transcripts(scope, cancelled=cancelled)
+            files = {file.path: file for file in discovery.files}
+            stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
+            if stamps == self._last:
+                return ()
+            rows = self._indexed()
         except (OSError, MemtuiError) as error:
             self._failed(f"cannot look at the transcripts: {error}")
-        return max(self.seconds, (self._clock() - began) / _SCAN_SHARE)
-
-    def _due(self, discovery: Discovery) -> tuple[str, ...]:
-        """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
-        files = {file.path: file for file in discovery.files}
-        stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
-        if stamps == self._last:
             return ()
-        rows = self._indexed()
         self._last = dict(stamps)
         gone = (path for path in rows if path not in files)
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}

@@ -112,7 +112,8 @@ def test_requests_during_a_sync_run_once_more(workspace: Workspace, indexer: Ind
     assert gate.reached.wait(WAIT)
     workspace.write("0.md", "rewritten\n")
     for _ in range(5):
-        indexer.sync(["0.md"])
+        indexer.expect(["0.md"])
+        indexer.sync()
     snapshot = indexer.snapshot()
     assert snapshot.running is Work.SYNC
     assert snapshot.pending == ("0.md",)
@@ -378,7 +379,8 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         until(queue, lambda: follower.snapshot().files == 20)
         assert follower.snapshot().writer == f"process {owner.pid}"
         workspace.write("new.md", "a new note\n")
-        follower.sync(("new.md",))
+        follower.expect(["new.md"])
+        follower.sync()
         assert follower.snapshot().pending == ("new.md",)
         owner.stdin.write("go\n")
         owner.stdin.flush()

@@ -166,18 +166,14 @@ class Scene:
         self.homes = Homes(folder)
         self.file = self.homes.openclaw("a.jsonl", b"begun\n")
         self.known: dict[str, KnownFile] = {}
-        self.changed: list[tuple[str, ...]] = []
         self.failed: list[str] = []
-        self.times = [0.0]
-        """Of the next looks, the last of them of all that follow."""
-        self.follower = TranscriptFollower(
+        follower = TranscriptFollower(
             lambda: self.homes.scope(self.homes.folder, "openclaw"),
             self.read_index,
-            self.changed.append,
             TranscriptSettings(delta_bytes=size, delta_messages=messages),
-            failed=self.failed.append,
-            clock=lambda: self.times.pop(0) if len(self.times) > 1 else self.times[0],
+            self.failed.append,
         )
+        self.due = follower.due
 
     def read_index(self) -> dict[str, KnownFile]:
         if "damaged" in self.known:
@@ -196,12 +192,6 @@ class Scene:
     def append(self, content: bytes) -> None:
         with self.file.open("ab") as stream:
             stream.write(content)
-
-    def due(self) -> tuple[str, ...]:
-        """Look once, and return what is to be indexed."""
-        self.changed.clear()
-        self.follower.look()
-        return self.changed[0] if self.changed else ()
 
 
 @pytest.fixture
@@ -278,15 +268,7 @@ def test_events_count_as_messages(tmp_path: Path) -> None:
     assert due == [(), (), (), (path,), (path,)]
 
 
-def test_looking_stays_a_small_load(scene: Scene) -> None:
-    scene.times = [0.0, 0.1, 10.0, 12.0]
-    assert scene.follower.look() == 5.0
-    scene.append(b"x" * 2000)
-    assert scene.follower.look() == pytest.approx(2.0 / 0.05)
-    assert scene.changed == [(FOLLOWED,)]
-
-
 def test_an_index_that_cannot_be_read_ends_nothing(scene: Scene) -> None:
     scene.known = {"damaged": scene.known[FOLLOWED]}
-    assert scene.follower.look() == 5.0
+    assert scene.due() == ()
     assert scene.failed == ["cannot look at the transcripts: the index is damaged"]
