@@ -282,7 +282,7 @@ class OwnIndex(Index):
         return files, chunks, cached
 
     def stamp(self) -> Hashable:
-        return self.read_rows(self.legs.stamp)
+        return self.read_rows(lambda connection: self.legs.live.stamp())
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -318,7 +318,7 @@ class OwnIndex(Index):
         """Ask again what failed before: the user has asked for work."""
         self.providers.retry()
         self._look = {}
-        indexer.refused.clear()
+        indexer.job.refused.clear()
 
     def _recipe(self) -> Recipe:
         chunking = self.settings.chunking
@@ -555,11 +555,6 @@ class OwnLegs(Legs):
             # Only closing stops what is no search.
             raise IndexMissing("the index is closed") from error
 
-    def stamp(self, connection: Connection) -> Stamp:
-        """Return a value that changes when the index does."""
-        # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
-        return Stamp(self.live.generation, number(connection, "PRAGMA data_version"))
-
     def warm(self, gives_way: Callable[[], bool]) -> None:
         """Load the vectors before somebody asks; raises `Cancelled` when somebody does."""
         try:
@@ -654,7 +649,7 @@ class OwnLegs(Legs):
             dims = provider.dimensions
         if connection is None or dims is None:
             return None
-        stamp = self.stamp(connection)
+        stamp = self.live.stamp()
         is_recent = time.monotonic() - self._viewed_at < REFRESH_SECONDS
         serves = gives_way is not None and is_recent and self._is_filling()
         if self._view_stamp is None or not (stamp == self._view_stamp or serves):

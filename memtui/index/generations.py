@@ -210,10 +210,12 @@ class LiveIndex:
         )
 
     def stamp(self) -> Stamp:
-        """Return a value to compare: was anything committed since the last stamp?"""
-        connection = self.connection()
-        with mapped_errors(self.path):
-            return Stamp(self.generation, number(connection, "PRAGMA data_version"))
+        """Return a value to compare: was anything committed since the last stamp?
+
+        Of the generation of the last `connection`, though another may be live by now.
+        """
+        assert self._connection is not None
+        return Stamp(self.generation, number(self._connection, "PRAGMA data_version"))
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""

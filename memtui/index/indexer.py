@@ -23,13 +23,12 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import DatabaseError, IndexDamaged, mapped_errors
+from memtui.index.database import IndexDamaged, mapped_errors
 from memtui.index.generations import LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
-from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.model import ErrorRecord, Leg, SyncStats
 
 FIRST_RETRY_SECONDS: Final = 30.0
@@ -63,9 +62,8 @@ class Indexer:
         """True if a sync or rebuild runs, waits or has ended."""
         self.cache_limit = cache_limit
         """Largest size of the cache on disk, in bytes."""
-        self.refused = job.refused
-        """Texts that a provider refused; to clear it is to send them again."""
-        self._job = job
+        self.job = job
+        """The model of every run; to clear the texts it has `refused` is to send them again."""
         self._bus = job.bus
         self._write = write
         self._poll_seconds = poll_seconds
@@ -112,7 +110,7 @@ class Indexer:
             last = self._errors[-1] if self._errors else None
             if last is not None and (last.where, last.message) == (where, message):
                 self._errors.pop()
-            self._errors.append(ErrorRecord(self._job.now(), where, message))
+            self._errors.append(ErrorRecord(self.job.now(), where, message))
 
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
@@ -121,15 +119,10 @@ class Indexer:
 
     def use(self, recipe: Recipe) -> None:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
-        former = self._job.recipe
+        former = self.job.recipe
         # Either may not know the dimensions yet.
         if not (recipe.matches(former.meta()) or former.matches(recipe.meta())):
-            self._job.recipe = recipe
-            self._job.pause.interrupt()
-
-    def use_transcripts(self, scope: TranscriptScope) -> None:
-        """Index these conversations from the next sync on, and no others."""
-        self._job.transcripts = scope
+            self.job.recipe = recipe
 
     def sync(self) -> None:
         """Ask for a sync."""
@@ -152,7 +145,6 @@ class Indexer:
             self._requested = Work.NONE
             if self._running is not Work.NONE:
                 self._cancelled.set()
-                self._job.pause.interrupt()
             self._condition.notify_all()
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
@@ -184,7 +176,6 @@ class Indexer:
             self._closing = True
             self._requested = Work.NONE
             self._cancelled.set()
-            self._job.pause.interrupt()
             self._condition.notify_all()
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -228,9 +219,10 @@ class Indexer:
                     self._running = Work.NONE
                     self._condition.notify_all()
         finally:
-            with suppress(DatabaseError):
-                self._live.close()
-            self._lock.release()
+            try:
+                self._guard(self._live.close)
+            finally:
+                self._lock.release()
             with self._condition:
                 self._running = Work.NONE
                 self._condition.notify_all()
@@ -246,20 +238,20 @@ class Indexer:
             self.record("index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
-            self._bus.publish(SyncFailed(text, self._job.now(), exit_code))
+            self._bus.publish(SyncFailed(text, self.job.now(), exit_code))
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
-        work, recipe = self._running, self._job.recipe
+        work, recipe = self._running, self.job.recipe
 
         def stopped() -> bool:
-            return self._cancelled.is_set() or self._job.recipe is not recipe
+            return self._cancelled.is_set() or self.job.recipe is not recipe
 
         self._bus.publish(SyncStarted(work is Work.REBUILD))
         while True:
-            recipe = self._job.recipe
+            recipe = self.job.recipe
             job = replace(
-                self._job,
+                self.job,
                 progress=self._reporter,
                 cancelled=stopped,
                 gives_way=lambda: self._requested is not Work.NONE,
@@ -282,7 +274,7 @@ class Indexer:
                 self.record("index", error.message)
                 self._bus.publish(StatusChanged())
             except Cancelled:
-                if self._cancelled.is_set() or self._job.recipe is recipe:
+                if self._cancelled.is_set() or self.job.recipe is recipe:
                     text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
                     self._update(failure=None, stopped=text)
                     self._bus.publish(SyncFailed(text, job.now()))
@@ -315,16 +307,16 @@ class Indexer:
     def _count(self) -> None:
         """Count, when the index is another than at the last count; raises `IndexUnusable`."""
         try:
-            connection, stamp = self._live.connection(), self._live.stamp()
+            connection = self._live.connection()
         except IndexMissing:
             self._stamp = None
             self._update(generation=0)
             return
-        if stamp != self._stamp:
-            with mapped_errors(self._live.path):
-                counted = counts(connection)
-            self._stamp = stamp
-            self._update(generation=stamp.generation, **counted)
+        with mapped_errors(self._live.path):
+            stamp = self._live.stamp()
+            if stamp != self._stamp:
+                self._update(generation=stamp.generation, **counts(connection))
+                self._stamp = stamp
 
     def _count_sometimes(self) -> None:
         """Count, but at most once a second."""
@@ -362,7 +354,7 @@ class Indexer:
         What the live index holds stays, and so do the vectors of the same chunks by the recipe,
         whose index may be in the making, and by a provider that is to answer again.
         """
-        limit, cache, cancelled = self.cache_limit, self._job.cache, self._cancelled.is_set
+        limit, cache, cancelled = self.cache_limit, self.job.cache, self._cancelled.is_set
         if limit is None or cancelled():
             return
 
@@ -371,7 +363,7 @@ class Indexer:
                 connection = self._live.connection()
                 rows = connection.execute("SELECT hash FROM chunks").fetchall()
                 hashes = [str(row[0]) for row in rows]
-                makers = made_by(read_meta(connection)), self._job.recipe.identity, self._spared()
+                makers = made_by(read_meta(connection)), self.job.recipe.identity, self._spared()
                 return {maker: hashes for maker in makers if maker is not None}
             return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -37,6 +36,7 @@ PAUSE_SECONDS: Final = 1.0
 MOST_SECONDS: Final = 2.0
 """So long a step of the work waits at most, however much is typed."""
 
+_LOOK_SECONDS = 0.05
 _EVENT_SECONDS = 0.1
 _WINDOW_SECONDS = 20.0
 _ETA_SECONDS = 5.0
@@ -63,23 +63,16 @@ class TypingPause:
         self._seconds = seconds
         self._most = most
         self._until = 0.0
-        self._interrupted = threading.Event()
 
     def typed(self) -> None:
         """Note a key; from any thread, never waits."""
         self._until = time.monotonic() + self._seconds
 
-    def interrupt(self) -> None:
-        """Have who waits ask at once whether to stop; from any thread."""
-        self._interrupted.set()
-
     def wait(self, stopped: Callable[[], bool]) -> None:
         """Wait, on the thread that works, until nobody types, `stopped()` or 2 s have passed."""
-        self._interrupted.clear()
         end = time.monotonic() + self._most
         while not stopped() and (left := min(self._until, end) - time.monotonic()) > 0:
-            self._interrupted.wait(left)
-            self._interrupted.clear()
+            time.sleep(min(left, _LOOK_SECONDS))
 
 
 class ProgressReporter:

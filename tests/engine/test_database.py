@@ -149,6 +149,7 @@ def test_a_new_folder_outlives_a_loss_of_power(
 def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
     live = LiveIndex(folder)
+    live.connection()
     before = live.stamp()
     assert live.stamp() == before
     writer = open_database(folder.path(1))

@@ -100,6 +100,7 @@ def test_a_sync_without_changes_reads_and_writes_nothing(
     age(workspace.write("a.md", "one\n"))
     age(workspace.write("b/c.md", "two\n"))
     workspace.sync()
+    live.connection()
     before = live.stamp()
 
     def refuse(file: SourceFile, *, max_bytes: int) -> Document:

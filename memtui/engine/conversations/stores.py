@@ -83,7 +83,7 @@ class OwnTranscripts(TranscriptStore):
         paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
         self.scope = replace(self.scope, sources=sources, paths=paths)
         if (indexer := self._index.indexer) is not None:
-            indexer.use_transcripts(self.scope)
+            indexer.job.transcripts = self.scope
             indexer.sync()
 
 
