@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line
-from memtui.cli.session import Session, open_reading
-from memtui.engine.places import fitting, parse_place, readings, spellings
+from memtui.cli.session import open_reading
+from memtui.engine.places import parse_place
 from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.rules import masked
@@ -127,18 +127,31 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     answered = None
     with open_reading(invocation) as session:
         browse = session.engine.browse
-        chunk_id, others = _chunks_at(session, place)
-        record = browse.chunk_record(chunk_id) if chunk_id else None
+        ids, others = [place], list[Chunk]()
+        if not re.fullmatch(r"[0-9a-f]{64}", place):
+            named = parse_place(place)
+            if not named.path.strip() or named.line == 0:
+                hint = "PATH, PATH:12, PATH#L12 or a chunk id; the first line is 1"
+                raise QueryError(f"{place!r} is not a place", hint=hint)
+            indexed = session.engine.explain.indexed_at(Place(place))
+            path, line = (indexed.place.path, indexed.place.line) if indexed else ("", None)
+            chunks = [
+                chunk
+                for chunk in browse.chunks_of(path)
+                if line is None or chunk.start_line <= line <= chunk.end_line
+            ]
+            ids, others = [chunk.id for chunk in chunks], chunks[1:]
+        record = browse.chunk_record(ids[0]) if ids else None
         if record is None:
             missing = f"the index holds no chunk at {place}"
             return invocation.respond(
                 {"missing": missing}, notes=[f"memtui: {missing}"], exit_code=EXIT_NOTHING
             )
-        neighbours = browse.neighbours(chunk_id, limit)
+        neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:
             history = queries_in(StateFolder(), workspace_id(session.workspace.root))
             answers = browse.answered_queries(
-                chunk_id,
+                record.chunk.id,
                 history,
                 ranking=session.ranking,
                 progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
@@ -148,9 +161,12 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             if not history:
                 output.note("memtui: the history holds no query of this memory")
     record, notes = masked_record(record), []
-    alike = {
-        kind: tuple(map(_masked_neighbour, getattr(neighbours, kind))) for kind in sorted(KINDS)
-    }
+    alike: dict[str, list[Neighbour]] = {kind: [] for kind in sorted(KINDS)}
+    for kind, masked_ones in alike.items():
+        for one in getattr(neighbours, kind):
+            other, lost = _masked_chunk(one.chunk)
+            shared = tuple(HIDDEN if word in lost else word for word in one.shared)
+            masked_ones.append(replace(one, chunk=other, shared=shared))
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
@@ -183,45 +199,19 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     return invocation.respond(document, sections, notes=notes)
 
 
-def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
-    """Find the id of the first chunk at a place, and the other chunks; an empty id for none."""
-    if re.fullmatch(r"[0-9a-f]{64}", text):
-        return text, ()
-    place = parse_place(text)
-    if not place.path.strip() or place.line == 0:
-        hint = "PATH, PATH:12, PATH#L12 or a chunk id; the first line is 1"
-        raise QueryError(f"{text!r} is not a place", hint=hint)
-    paths = session.engine.browse.paths()
-    indexed = frozenset(paths)
-    for reading in readings(Place(text)):
-        spelled = spellings(reading.path, session.workspace.root)
-        matching = [one for one in spelled if one in indexed][:1] or fitting(spelled, paths)
-        if len(matching) == 1:
-            path = matching[0]
-            line = reading.line
-            chunks = [
-                chunk
-                for chunk in session.engine.browse.chunks_of(path)
-                if line is None or chunk.start_line <= line <= chunk.end_line
-            ]
-            return (chunks[0].id, chunks[1:]) if chunks else ("", ())
-    return "", ()
-
-
 def masked_record(record: ChunkRecord) -> ChunkRecord:
     """Return the same without credentials: in the text, and in the terms that are parts of them."""
-    text = masked(record.chunk.text)
-    lost = set(words_of(record.chunk.text)) - set(words_of(text))
+    chunk, lost = _masked_chunk(record.chunk)
     terms = tuple(
         # A term may be the stem of a word.
         replace(term, term=HIDDEN) if any(word.startswith(term.term) for word in lost) else term
         for term in record.terms
     )
-    return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
+    return replace(record, chunk=chunk, terms=terms)
 
 
-def _masked_neighbour(one: Neighbour) -> Neighbour:
-    text = masked(one.chunk.text)
-    lost = set(words_of(one.chunk.text)) - set(words_of(text))
-    shared = tuple(HIDDEN if word in lost else word for word in one.shared)
-    return replace(one, chunk=replace(one.chunk, text=text), shared=shared)
+def _masked_chunk(chunk: Chunk) -> tuple[Chunk, set[str]]:
+    """Return a chunk without credentials, and the words that are gone."""
+    text = masked(chunk.text)
+    lost = set(words_of(chunk.text)) - set(words_of(text))
+    return replace(chunk, text=text, snippet=None), lost

@@ -96,7 +96,7 @@ class Explain:
         Of a file without a line, the chunk that comes nearest to the list. Paths may be written
         as people write them; see `memtui.engine.places`.
         """
-        indexed = self._index.read(lambda reading: self._indexed_at(reading, place))
+        indexed = self.indexed_at(place)
         if indexed is None or not indexed.is_held:
             return self._not_indexed(ranked, place, indexed)
         pool, path = ranked.pool, indexed.place.path
@@ -149,21 +149,25 @@ class Explain:
             reason = Reason.PROVIDER_FAILED
         return Passages(text, nearest, reason, provider.identity.model)
 
-    def _indexed_at(self, reading: Reading, place: Place) -> IndexedFile:
-        """Find the file that a place names, as people write paths."""
-        for one in readings(place):
-            for path in spellings(one.path, self._index.root):
-                indexed = reading.file_at(replace(one, path=path))
-                if indexed.is_held:
-                    return indexed
-        paths = reading.paths()
-        several: tuple[str, ...] = ()
-        for one in readings(place):
-            matching = fitting(spellings(one.path, self._index.root), paths)
-            if len(matching) == 1:
-                return reading.file_at(replace(one, path=matching[0]))
-            several = several or tuple(matching)
-        return IndexedFile(place, several=several)
+    def indexed_at(self, place: Place) -> IndexedFile | None:
+        """Find the file that a place names, as people write paths; `None` without an index."""
+        forms = [(one, spellings(one.path, self._index.root)) for one in readings(place)]
+
+        def find(reading: Reading) -> IndexedFile:
+            for one, paths in forms:
+                for path in paths:
+                    indexed = reading.file_at(replace(one, path=path))
+                    if indexed.is_held:
+                        return indexed
+            stored, several = reading.paths(), tuple[str, ...]()
+            for one, paths in forms:
+                matching = fitting(paths, stored)
+                if len(matching) == 1:
+                    return reading.file_at(replace(one, path=matching[0]))
+                several = several or tuple(matching)
+            return IndexedFile(place, several=several)
+
+        return self._index.read(find)
 
     def _not_indexed(self, ranked: Ranked, place: Place, indexed: IndexedFile | None) -> Inquiry:
         """Explain of a file that the index does not hold what the file system says of it."""
