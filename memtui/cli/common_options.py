@@ -347,18 +347,16 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
 class Subgroup(click.Group):
     """A group whose first word, where it is no command, is the argument of its `default` command.
 
-    Without such a command the nearest one is named.
+    Where that does not take it, the nearest command is named.
     """
-
-    unknown = "is no command"
 
     def __init__(self, *args: Any, default: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._default = default
 
     def takes(self, word: str) -> bool:
-        """Tell whether a word that is no command is an argument of the default command."""
-        return self._default is not None
+        """Tell whether the default command takes a word that is no command."""
+        return True
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -373,4 +371,5 @@ class Subgroup(click.Group):
         near = nearest(word, names)
         hint = f"Did you mean `{ctx.command_path} {near}`?" if near else ""
         hint = hint or f"Commands: {', '.join(names)}."
-        raise click.UsageError(f"{word!r} {self.unknown}. {hint}", ctx)
+        what = "no command" if default is None else "neither a command nor a folder"
+        raise click.UsageError(f"{word!r} is {what}. {hint}", ctx)

@@ -64,11 +64,11 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
     loaded = invocation.settings_here()
-    chosen: set[str] = set()
+    chosen, names = set[str](), {*known_keys(), *tables()}
     for name in keys:
         inside = [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")]
-        if not inside and name not in {*known_keys(), *tables()}:
-            near = nearest(name, {*known_keys(), *tables()})
+        if not inside and name not in names:
+            near = nearest(name, names)
             hint = f"did you mean {near}?" if near else EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
         chosen.update(inside)
@@ -76,46 +76,41 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
     base = values_of(loaded.settings.base_ranking())
     applied = values_of(loaded.settings.configured_ranking())
-    in_force = {f"{RANKING}.{key}": value for key, value in applied.items()}
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
     width = max(map(len, origins), default=0)
-    for key, (first, *others) in origins.items():
-        value, *overrode = (shown_value(key, one.value) for one in (first, *others))
-        entry = {
-            "key": key,
-            "value": value,
-            "in_force": shown_value(key, in_force.get(key, first.value)),
-            "source": first.source,
-            "place": first.place,
-            "overrode": [
-                {**one._asdict(), "value": shown}
-                for one, shown in zip(others, overrode, strict=True)
-            ],
-        }
-        entries.append(entry)
-        if value is None and key in in_force:
-            is_profile = in_force[key] == base[key.removeprefix(f"{RANKING}.")]
-            why = "profile" if is_profile else "follows"
-            line = f"{_shown(entry['in_force'])}  # {why}"
-        else:
-            line = _shown(value)
+    for key, givens in origins.items():
+        first, *others = (one._replace(value=shown_value(key, one.value)) for one in givens)
+        name, in_force = key.removeprefix(f"{RANKING}."), first.value
+        value, *overrode = (
+            "(unset)" if one.value is None else toml_value(one.value) for one in (first, *others)
+        )
+        if key != name and name in applied:
+            in_force = shown_value(key, applied[name])
+            if first.value is None:
+                why = "profile" if applied[name] == base[name] else "follows"
+                value = f"{toml_value(in_force)}  # {why}"
+        entries.append(
+            {
+                "key": key,
+                "value": first.value,
+                "in_force": in_force,
+                "source": first.source,
+                "place": first.place,
+                "overrode": [one._asdict() for one in others],
+            }
+        )
         history = [f"{first.source} {first.place}".rstrip()]
-        for one, shown in zip(others, overrode, strict=True):
-            over = " ".join(filter(None, ("over", one.source, one.place, _shown(shown))))
-            history.append(over)
+        for one, text in zip(others, overrode, strict=True):
+            history.append(" ".join(filter(None, ("over", one.source, one.place, text))))
         origin = "" if first.source is Source.DEFAULT else f"  # {', '.join(history)}"
-        lines.append([f"{key:<{width}} = {line}", (origin, DIM)])
+        lines.append([f"{key:<{width}} = {value}", (origin, DIM)])
     project = None if loaded.project is None else loaded.project.path
     return invocation.respond(
         {"settings": entries, "user_file": loaded.user_file, "project_file": project},
         lines,
         warnings=loaded.warnings,
     )
-
-
-def _shown(value: Any) -> str:
-    return "(unset)" if value is None else toml_value(value)
 
 
 @command("config path", of=config)

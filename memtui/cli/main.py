@@ -58,8 +58,6 @@ class ReaderGone(Exception):
 class Program(Subgroup):
     """The program: a first word that is no command and names a folder opens that folder."""
 
-    unknown = "is neither a command nor a folder"
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands without loading them."""
         return sorted(_MODULES)

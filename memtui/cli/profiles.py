@@ -44,34 +44,32 @@ def profiles(invocation: Invocation) -> int | None:
     names = settings.named_rankings()
     width = max(map(len, names))
     for name in names:
-        own = settings.profiles.get(name)
-        entry: dict[str, Any] = {
-            "name": name,
-            "built_in": own is None,
-            "in_use": name == settings.ranking.profile,
-            "profile": name,
-            "keys": {},
-            "without_effect": [],
-            "source": "built in",
-            "place": "",
-            "overrode": [],
-        }
-        made_of, note = "built in", ""
+        own, start, keys, idle = settings.profiles.get(name), name, dict[str, Any](), list[str]()
+        source, place, places, made_of, note = "built in", "", list[str](), "built in", ""
         if own is not None:
             (source, place, _), *others = loaded.origins[profile_key(name)]
-            keys = set_keys(own)
-            start = keys.pop("profile")
-            idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
             places = [given.place for given in others]
-            entry |= {"profile": start, "keys": keys, "without_effect": idle}
-            entry |= {"source": source, "place": place, "overrode": places}
-            made_of = start
-            for key, value in keys.items():
-                made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
-            over = "".join(f", over {place}" for place in places)
-            note = f"  # {source} {place}{over}"
-        entries.append(entry)
-        lines.append([f"{'*' if entry['in_use'] else ' '} {name:<{width}}  {made_of}", (note, DIM)])
+            keys = set_keys(own)
+            made_of = start = keys.pop("profile")
+            idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
+            note = f"  # {source} {', over '.join([place, *places])}"
+        for key, value in keys.items():
+            made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
+        is_used = name == settings.ranking.profile
+        entries.append(
+            {
+                "name": name,
+                "built_in": own is None,
+                "in_use": is_used,
+                "profile": start,
+                "keys": keys,
+                "without_effect": idle,
+                "source": source,
+                "place": place,
+                "overrode": places,
+            }
+        )
+        lines.append([f"{'*' if is_used else ' '} {name:<{width}}  {made_of}", (note, DIM)])
     return invocation.respond({"profiles": entries}, lines, warnings=loaded.warnings)
 
 
