@@ -47,7 +47,7 @@ from memtui.settings.openclaw.read import agent_id, config_candidates, expanded,
 from memtui.settings.openclaw.releases import release_of
 from memtui.settings.schema import RANKING, leaves
 from memtui.settings.shown import shown_value
-from memtui.settings.storage import StateFolder, digest_of, replace_text
+from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
 
@@ -165,12 +165,11 @@ def init_config(
         line += " for OpenClaw {release}: {release_why}".format(**answer)
     elif name is not None or state_dir is not None:
         raise click.UsageError("--agent and --state-dir need --from-openclaw")
-    digest = digest_of(path)
-    if digest and not force:
+    if not force and path.is_file():
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
         )
-    replace_text(path, text, digest)
+    replace_text(path, text, None if force else "")
     return invocation.respond({"path": path, "written": True, **answer}, [line], notes=notes)
 
 

@@ -161,28 +161,18 @@ class FileChanged(SettingsError):
     """A file that another program wrote after it was read; nothing of it was changed."""
 
 
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of what a file holds as `replace_text` takes it, empty without one.
-
-    Raises `SettingsError` for a file that `replace_text` could not write either.
-    """
-    try:
-        return _present(Path(os.path.realpath(path)))[1]
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot write {path}: {cause_of(error)}") from error
-
-
-def replace_text(path: Path, text: str, digest: str) -> str:
+def replace_text(path: Path, text: str, digest: str | None) -> str:
     """Write a file and return the SHA-256 of what it holds now.
 
     `digest` is that of the bytes that `text` was made from, empty for a file that was not there:
-    its folder is made. A link stays one, its target is written; mode, owner and byte order mark
-    stay as they are. Raises `FileChanged` for other bytes, `SettingsError` for a file that cannot
-    be written; then it is as it was.
+    its folder is made; `None` for whatever is there. A link stays one, its target is written;
+    mode, owner and byte order mark stay as they are. Raises `FileChanged` for other bytes,
+    `SettingsError` for a file that cannot be written; then it is as it was.
     """
     target = Path(os.path.realpath(path))
     try:
-        before, _ = _present(target)
+        before, digest_before = _present(target)
+        digest = digest_before if digest is None else digest
         data = (_BOM if before.startswith(_BOM) else b"") + text.encode()
         if len(data) > MAX_CONFIG_BYTES:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")

@@ -19,7 +19,7 @@ from memtui.report.export import ExportFailed, save
 from memtui.settings.keys import nested, sample_config
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings
-from memtui.settings.storage import FileChanged, StateFolder, digest_of, make_private, replace_text
+from memtui.settings.storage import FileChanged, StateFolder, make_private, replace_text
 from memtui.settings.write import (
     names_for,
     plan_profile,
@@ -274,10 +274,10 @@ def test_a_file_with_another_name_stays_one_file(
     path, other = tmp_path / "config.toml", tmp_path / "dotfiles.toml"
     path.write_text("[ui]\nmouse = true\n# a long line that is not there afterwards\n")
     other.hardlink_to(path)
-    digest = replace_text(path, "[ui]\n", digest_of(path))
+    digest = replace_text(path, "[ui]\n", None)
     assert (path.read_text(), other.read_text()) == ("[ui]\n", "[ui]\n")
     assert path.samefile(other)
-    assert digest == digest_of(path)
+    assert digest == settings_file(path).sha256
 
     def full_for_links(handle: int) -> None:
         if os.fstat(handle).st_nlink > 1:
@@ -312,13 +312,10 @@ def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
         replace_text(tmp_path / "file" / "config.toml", "x", "")
     for what in (tmp_path, Path(os.devnull)):
         with pytest.raises(SettingsError, match=f"cannot write {what}: not a regular file"):
-            digest_of(what)
-        with pytest.raises(SettingsError, match="not a regular file"):
             replace_text(what, "x", "")
-    assert digest_of(tmp_path / "nowhere" / "config.toml") == ""
     path = tmp_path / "config.toml"
     path.write_text("[ui]\n")
-    digest = digest_of(path)
+    digest = settings_file(path).sha256
     with pytest.raises(SettingsError, match="larger than"):
         replace_text(path, "#" * 2_000_000, digest)
     with monkeypatch.context() as patch:
