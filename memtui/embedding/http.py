@@ -355,9 +355,13 @@ class ServiceClient:
                 yield answer
         except httpx.TimeoutException:
             raise no_answer(self.address, timeout or 0.0) from None
-        except (httpx.HTTPError, httpx.InvalidURL, ImportError, OSError, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             # The library's own words may repeat a header, and with it the key.
             raise broken(error, self.address) from None
+        except (ImportError, OSError, ValueError):
+            shown = self.address.shown
+            words = f"cannot ask {shown}: its address, or the proxy or certificate settings here"
+            raise ServiceError(f"{words}, cannot be used", Failure.BAD_SETTING) from None
 
     async def _whole(self, answer: httpx.Response) -> Reply:
         data = bytearray()

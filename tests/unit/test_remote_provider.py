@@ -458,3 +458,13 @@ def test_certificates_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ask("https://embeddings.invalid/v1", ca_file=str(path))
     assert caught.value.failure is Failure.BAD_SETTING
     assert str(path) in str(caught.value)
+
+
+def test_certificates_of_the_environment_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with pytest.raises(ProviderError, match="certificate settings here") as caught:
+        ask("https://embeddings.invalid/v1")
+    assert caught.value.failure is Failure.BAD_SETTING
