@@ -142,7 +142,6 @@ class MemtuiApp(App[int]):
         return self.search_screen
 
     def on_mount(self) -> None:
-        """Set keys; open the engine once the first screen is painted."""
         options = self.options
         self.keymap, unknown = resolve_keymap(options.keymap_preset, options.keymap)
         self.set_keymap(self.keymap)
@@ -163,8 +162,6 @@ class MemtuiApp(App[int]):
     # --- what the engine publishes --------------------------------------------------------------
 
     def listen(self, bus: Bus) -> None:
-        """Follow the bus of a memory, from now on that of the one that is open."""
-
         def published(event: Event) -> None:
             """Go over to the event loop with what an engine publishes on its own threads."""
             if not isinstance(event, SearchReady | SearchFailed):
@@ -282,7 +279,6 @@ class MemtuiApp(App[int]):
             self._show_lasting("sessions")
 
     def action_show_asked(self) -> None:
-        """Show what the agent asked its memory, in every conversation."""
         if (screen := self._show_lasting("sessions")) is not None:
             screen.open_asked()
 
@@ -335,21 +331,18 @@ class MemtuiApp(App[int]):
             screen.open_turn(path, line, end_line)
 
     def open_chunk(self, chunk_id: str) -> None:
-        """Show everything that the index holds about one chunk."""
         from memtui.tui.screens.chunk import ChunkScreen
 
         if self._is_open():
             self.push_screen(ChunkScreen(self.options, chunk_id))
 
     def action_show_chunk(self) -> None:
-        """Show everything that the index holds about the chosen result."""
         if (chunk := self._result()) is not None:
             self.open_chunk(chunk.id)
         else:
             self.notify("No chunk: choose a result first.", markup=False)
 
     def run_query(self, query: str) -> None:
-        """Ask a query on the search screen."""
         self.action_show_search()
         self.search_screen.search.set_query(query)
 
@@ -383,7 +376,6 @@ class MemtuiApp(App[int]):
         return self.engine is not None
 
     def forget_screens(self) -> None:
-        """Leave and forget the screens of the memory before."""
         hidden = [screen for screen in self._screens.values() if screen not in self.screen_stack]
         self._bring(self.search_screen)
         for screen in self._screens.values():

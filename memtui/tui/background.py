@@ -128,7 +128,6 @@ class Timers:
         timer = self._running[name] = self._node.set_timer(seconds, act)
 
     def stop(self, name: str) -> None:
-        """Do it no more."""
         if name in self._running:
             self._running.pop(name).stop()
 
@@ -160,7 +159,7 @@ class LongTask:
         node, last = self._node, 0.0
 
         def show_progress(done: int, total: int) -> None:
-            # What a task told that was stopped since is dropped.
+            # What a task told that was stopped or is over since is dropped.
             if worker is self._worker and self.is_running:
                 progressed(done, total)
 
@@ -181,7 +180,6 @@ class LongTask:
         )
 
     def stop(self) -> bool:
-        """Stop the task; false when none is running."""
         worker, was_running = self._worker, self.is_running
         self._worker = None
         if worker is not None:

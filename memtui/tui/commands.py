@@ -36,7 +36,6 @@ class Command(Struct, frozen=True):
     """True if it is listed before anything is typed."""
 
     def draw(self, name: Content) -> Content:
-        """Write the name as it is highlighted, with the keys behind it."""
         keys = " ".join(self.keys)
         return Content.assemble(name, "  " if keys else "", (keys, f"{fmt.MUTED} not bold"))
 
@@ -45,14 +44,12 @@ class MemtuiCommands(Provider):
     """Offers everything the application can do."""
 
     async def discover(self) -> Hits:
-        """List the commands for an empty palette."""
         for one in self.commands():
             if one.discover:
                 title = one.draw(Content(one.name))
                 yield DiscoveryHit(title, one.run, text=one.name, help=one.help or None)
 
     async def search(self, query: str) -> Hits:
-        """List the commands that match, by name or by help."""
         matcher = self.matcher(query)
         for one in self.commands():
             by_name, by_help = matcher.match(one.name), matcher.match(one.help)

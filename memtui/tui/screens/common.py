@@ -46,7 +46,6 @@ class PartLine(Static):
         self._titles, self.front = titles, front
 
     def entitle(self, titles: Mapping[str, str]) -> None:
-        """Give the parts other titles."""
         self._titles = titles
         line = Content(" ").join(
             Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
@@ -55,7 +54,6 @@ class PartLine(Static):
         self.update(line, layout=False)
 
     def show(self, name: str) -> None:
-        """Bring a part to the front."""
         self.front = name
         front = self.screen.query_one(f"#{name}").ancestors_with_self
         for widget in self.screen.query(".part"):

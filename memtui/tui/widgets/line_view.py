@@ -179,7 +179,6 @@ class TextBlock(Widget):
         """Width and lines when the height was chosen."""
 
     def show(self, draw: Draw) -> None:
-        """Draw these lines from now on."""
         self._draw_lines = draw
         width, lines = self._counted
         # Where nothing was counted yet, the layout that first shows it counts.
@@ -219,5 +218,4 @@ class Facts(TextBlock):
         self._label_width = label_width
 
     def show_facts(self, facts: Sequence[Fact]) -> None:
-        """Replace the facts."""
         self.show(lambda width: fact_lines(facts, width, self._label_width))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class Parameter(Struct, frozen=True):
     value: str
     on: bool | None = None
     """True if a stage is on; `None` for a parameter that is not a switch."""
+    share: float | None = None
+    """The filled part of the meter of a number that has one."""
     configured: str = ""
     """The configured value, empty when nothing changed."""
 
@@ -74,14 +77,16 @@ def describe_change(before: Ranking, after: Ranking) -> str:
 
 def _values(ranking: Ranking) -> list[Parameter]:
     mmr, decay = ranking.mmr, ranking.decay
-    floor = f" ≥{decay.floor:g}" if decay.floor else ""
+    vector, keyword = ranking.vector_weight, ranking.keyword_weight
+    half_life = f"{decay.half_life_days:g}d" + (f" ≥{decay.floor:g}" if decay.floor else "")
+    shorter = bisect_left(HALF_LIVES, decay.half_life_days)
     minimum = "off" if ranking.min_score is None else f"{ranking.min_score:.2f}"
     return [
-        Parameter("mmr", "MMR λ", f"{mmr.lambda_:.2f}", on=mmr.enabled),
-        Parameter("decay", "decay t½", f"{decay.half_life_days:g}d{floor}", on=decay.enabled),
-        Parameter("vector", "vector", f"{ranking.vector_weight:.2f}"),
-        Parameter("keyword", "keyword", f"{ranking.keyword_weight:.2f}"),
-        Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}"),
+        Parameter("mmr", "MMR λ", f"{mmr.lambda_:.2f}", mmr.enabled, mmr.lambda_),
+        Parameter("decay", "decay t½", half_life, decay.enabled, shorter / (len(HALF_LIVES) - 1)),
+        Parameter("vector", "vector", f"{vector:.2f}", share=vector),
+        Parameter("keyword", "keyword", f"{keyword:.2f}", share=keyword),
+        Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}", share=ranking.k / MAX_K),
         Parameter("min_score", "min", minimum),
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
         Parameter("profile", "profile", safe_line(ranking.profile)),
@@ -126,7 +131,6 @@ class ParameterPane(Widget):
     @on(events.MouseScrollUp)
     @on(events.MouseScrollDown)
     def turn(self, event: events.MouseEvent) -> None:
-        """Turn the parameter under the mouse."""
         if parameter := event.style.meta.get("parameter"):
             event.stop()
             is_wheel = isinstance(event, (events.MouseScrollUp, events.MouseScrollDown))
@@ -157,7 +161,6 @@ class ParamStrip(ParameterPane, TextBlock):
         end = Content.styled(note, "$primary bold")
 
         def draw(width: int) -> list[Content]:
-            """Draw as many parameters as fit beside the note."""
             line = first
             for parameter in named:
                 longer = Content.assemble(line, "  " if line else "", _pill(parameter))
@@ -201,14 +204,6 @@ class ParamPanel(ParameterPane, TextBlock):
         aside = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
         self.border_subtitle = Content.styled(aside, "$state-warn")
         named = {item.id: item for item in parameters(ranking, configured)}
-        shorter = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
-        shares = {
-            "mmr": ranking.mmr.lambda_,
-            "decay": shorter / (len(HALF_LIVES) - 1),
-            "vector": ranking.vector_weight,
-            "keyword": ranking.keyword_weight,
-            "k": ranking.k / MAX_K,
-        }
         lines = []
         for keys, name, title in _PANEL:
             parameter = named[name]
@@ -221,11 +216,11 @@ class ParamPanel(ParameterPane, TextBlock):
             else:
                 style = "$state-warn" if is_changed else "bold"
                 line += Content.styled(f"{parameter.value:<6}", style)
-            if name in shares and not is_switch:
-                full = round(min(shares[name], 1.0) * _METER)
-                line += Content.styled(self._glyphs.meter_full * full, "$primary")
-                empty = self._glyphs.meter_empty * (_METER - full)
-                line += Content.styled(empty, "$foreground 30%")
+                if parameter.share is not None:
+                    full = round(min(parameter.share, 1.0) * _METER)
+                    line += Content.styled(self._glyphs.meter_full * full, "$primary")
+                    empty = self._glyphs.meter_empty * (_METER - full)
+                    line += Content.styled(empty, "$foreground 30%")
             if is_changed:
                 line += Content.styled(f" ({parameter.configured})", _DIM)
             lines.append(line.stylize(Style.from_meta({"parameter": parameter.id})))

@@ -68,5 +68,4 @@ class SafeInput(Input):
         self.replace(text, *self.selection)
 
     def validate_value(self, value: str) -> str:
-        """Make a new value safe for the terminal."""
         return safe_line(value)

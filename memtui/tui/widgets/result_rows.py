@@ -350,6 +350,5 @@ def message(title: str, style: str, *lines: str | Content) -> Content:
 
 
 def key_hints(*keys: tuple[str, str]) -> Content:
-    """Say what keys do."""
     parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
     return Content("   ").join(parts)

@@ -121,7 +121,6 @@ class RowList(LineView, inherit_bindings=False):
         self._hover: int | None = None
 
     def worded(self, binding: Binding) -> Binding:
-        """Say what Enter does."""
         if binding.action == "open" and self._opens:
             return replace(binding, description=self._opens, show=True)
         return binding
@@ -130,7 +129,6 @@ class RowList(LineView, inherit_bindings=False):
 
     @property
     def chosen_id(self) -> str | None:
-        """Id of the chosen row."""
         return self.rows[self.cursor].id if self.cursor is not None else None
 
     def set_rows(
@@ -167,7 +165,6 @@ class RowList(LineView, inherit_bindings=False):
         return chosen
 
     def show_message(self, lines: Sequence[Content]) -> None:
-        """Say something in place of rows."""
         self.set_rows(())
         self._message = lines
 

@@ -112,7 +112,6 @@ class Pin(Struct, frozen=True):
     problem: str = ""
 
     def standing(self, ranked: Ranked | None, glyphs: Glyphs) -> Content:
-        """Say how it stands in a list."""
         if ranked is None:
             return Content.styled("followed from the next query on", fmt.MUTED)
         scored = find(ranked, self.chunk.id) if self.chunk.id in ranked.pool.chunks else None
@@ -139,8 +138,6 @@ class Pins(TextBlock):
         self.glyphs = glyphs
 
     def show_pins(self, pins: Sequence[Pin], ranked: Ranked | None) -> None:
-        """Show how these pins stand in a list."""
-
         def line(pin: Pin, width: int) -> Content:
             standing = pin.standing(ranked, self.glyphs)
             mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")

@@ -128,7 +128,6 @@ class RankingController:
         self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
     def reset(self) -> None:
-        """Go back to the configured ranking."""
         self.change(self.view.options.ranking, at_end="as configured already")
 
     def undo(self, verb: str = "undo") -> None:
@@ -160,7 +159,6 @@ class RankingController:
             self.note(self._effect())
 
     def show_parameters(self) -> None:
-        """Draw the strip and the panel."""
         state, configured = self.view.state, self.view.options.ranking
         self.view.strip.show_ranking(state.ranking, configured, state.mode, self._note)
         self.view.panel.show_ranking(state.ranking, configured, state.mode)
@@ -211,7 +209,6 @@ class RankingController:
             return
 
         def go_on(written: Written | None) -> None:
-            """Go on from what the settings now say."""
             if written is None:
                 return
             plan, is_profile = written.plan, written.where is Where.PROFILE
@@ -250,7 +247,6 @@ class RankingController:
         view.app.push_screen(WriteDialog(writing, view.glyphs), go_on)
 
     def copy_configuration(self) -> None:
-        """Copy the parameters as a piece of the agent's configuration, and show it."""
         from memtui.settings.keys import base_of
         from memtui.tui.screens.dialogs import ConfigurationScreen
 
@@ -265,7 +261,6 @@ class RankingController:
     # --- what if --------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Draw ranks against one parameter."""
         from memtui.tui.screens.sweep import SweepScreen
 
         view = self.view
@@ -289,7 +284,6 @@ class RankingController:
             return
 
         def compared(chunk_id: str | None) -> None:
-            """Choose the chunk that was chosen in the comparison."""
             ranked = view.state.ranked
             if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
                 return

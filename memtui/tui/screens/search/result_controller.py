@@ -102,12 +102,10 @@ class ResultController:
         )
 
     def reload(self) -> None:
-        """Read the note that is shown."""
         if self._path is not None:
             self.show_note(self._path, again=True)
 
     def edit(self) -> None:
-        """Open the note in the editor, at the line of the chunk."""
         view = self.view
         row_id = view.results.chosen_id or ""
         if view.state.ranked is None and row_id.startswith(FILE):
@@ -123,7 +121,6 @@ class ResultController:
         edit_at(view, path, line, self.reload)
 
     def copy_citation(self) -> None:
-        """Copy `path#L12-L31`."""
         if (chunk := self._selected("copy")) is not None:
             self.remember_query()
             cite(self.view, chunk.path, chunk.start_line, chunk.end_line)
@@ -150,7 +147,6 @@ class ResultController:
     # --- explaining -----------------------------------------------------------------------------
 
     def explain(self) -> None:
-        """Open the whole arithmetic of the chosen result."""
         ranked = self.view.state.ranked
         if (chunk := self._selected("explain")) is not None and ranked is not None:
             self.remember_query()
@@ -163,7 +159,6 @@ class ResultController:
         view = self.view
 
         def explained(chunk_id: str | None) -> None:
-            """Choose the chunk that was explained last."""
             state = view.state
             if not state.is_pending:
                 state.followed = None
@@ -291,7 +286,6 @@ class ResultController:
             )
 
     def choose_query(self) -> None:
-        """Choose among the queries asked before."""
         from memtui.tui.screens.choosers import choose_query
 
         def choose(query: str | None) -> None:

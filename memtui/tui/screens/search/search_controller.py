@@ -342,14 +342,12 @@ class SearchController:
         self._timers.start("panes", panes_after, self._show_panes)
 
     def redraw(self) -> None:
-        """Draw the rows again, for another width, order or number of lines."""
         if self.view.state.ranked is not None:
             self.show(self.view.state.ranked, keep=self.view.state.selected_id)
         else:
             self.view.results.redraw()
 
     def _show_panes(self) -> None:
-        """Draw what is beside the list, and let the screens above follow it."""
         view, state, ranked = self.view, self.view.state, self.view.state.ranked
         if ranked is None or not view.is_built:
             return
@@ -414,7 +412,6 @@ class SearchController:
         self.redraw()
 
     def toggle_near_misses(self) -> None:
-        """Show or hide the candidates that are not in the list."""
         view = self.view
         view.shows_near_misses = not view.has_class("-near")
         if not view.shows_near_misses and view.near.has_focus:
@@ -442,7 +439,6 @@ class SearchController:
             return
 
         def show_recent(notes: Sequence[RecentFile]) -> None:
-            """Show the notes that changed last, unless a query was typed meanwhile."""
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
             if rows := start_rows(view.notes.queries, notes, engine.now()):
@@ -461,7 +457,6 @@ class SearchController:
         )
 
     def show_message(self, content: Content) -> None:
-        """Show a message in place of the list."""
         results = self.view.results
         results.border_title, results.border_subtitle = "Results", ""
         results.show_message([content])

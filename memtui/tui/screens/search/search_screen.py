@@ -137,7 +137,6 @@ class SearchScreen(Screen[None]):
     # --- from the start to another memory -------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        """Top to bottom: query, parameters, body, status, keys."""
         marker = self.glyphs.marker
         yield QueryBar(self.glyphs.prompt)
         yield Static(id="problems", markup=False)
@@ -235,7 +234,6 @@ class SearchScreen(Screen[None]):
     # --- the index ------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Refresh the status every second while indexing, else every fifth."""
         if self.is_indexing or int(monotonic()) % 5 == 0:
             self.refresh_status()
 
@@ -296,7 +294,6 @@ class SearchScreen(Screen[None]):
         self._is_sync_requested = False
 
     def leg_changed(self, event: LegDegraded | LegRecovered) -> None:
-        """Tell that a leg stopped answering or answers again."""
         if isinstance(event, LegDegraded):
             why = event.detail or event.reason.value.replace("_", " ")
             tell(self, safe_line(f"{event.leg} leg: {why}"), warning=True)
@@ -373,7 +370,6 @@ class SearchScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def list_entered(self, event: events.DescendantFocus) -> None:
-        """Show the row that is marked in the list that got the keys."""
         chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
@@ -482,7 +478,6 @@ class SearchScreen(Screen[None]):
             self.query_input.focus()
 
     def action_cycle_preview(self) -> None:
-        """Show the preview where it fits, right, below or not at all."""
         at = PLACES.index(self.preview_place)
         self.preview_place = PLACES[(at + 1) % len(PLACES)]
         self.apply_layout()
