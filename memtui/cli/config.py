@@ -165,7 +165,7 @@ def init_config(
         line += " for OpenClaw {release}: {release_why}".format(**answer)
     elif name is not None or state_dir is not None:
         raise click.UsageError("--agent and --state-dir need --from-openclaw")
-    if not force and path.is_file():
+    if not force and os.path.isfile(path):
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
         )

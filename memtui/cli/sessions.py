@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -20,7 +21,6 @@ from memtui.model import IndexState
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
-    Replayed,
     TranscriptSource,
     is_source,
 )
@@ -300,41 +300,37 @@ def replay(
         output.progress("")
         stale = [stale_warning(status)] if status.pending_count else []
         warnings = [*stale, *session.warnings()]
-
-        def replayed() -> Iterator[tuple[str, Replayed]]:
-            as_many = "ranking.k" not in invocation.flags
-            for call in calls[:most]:
-                answer = session.engine.conversations.replay(
-                    call, ranking=session.ranking, as_many=as_many
-                )
-                verdict = "same" if answer.is_same else "changed"
-                if answer.problem or call.returned is None:
-                    verdict = "failed" if answer.problem else "unrecorded"
-                counts[verdict] += 1
-                if not changed or verdict == "changed":
-                    yield verdict, answer
-
-        if invocation.json:
-            replays = [{"verdict": verdict, **plain(one)} for verdict, one in replayed()]
-            tally = {"found": len(calls), "asked": counts.total()}
-            tally |= {verdict: counts[verdict] for verdict in _VERDICTS}
-            document = {"replays": replays, "counts": tally, "ranking": session.ranking}
-            output.document({**document, "warnings": warnings})
-            return EXIT_OK if replays else EXIT_NOTHING
-        output.warn(warnings)
-        printed = 0
-        for verdict, answer in replayed():
-            if jsonl:
+        if not invocation.json:
+            output.warn(warnings)
+        shown, replays = 0, list[dict[str, Any]]()
+        for call in calls[:most]:
+            answer = session.engine.conversations.replay(
+                call, ranking=session.ranking, as_many="ranking.k" not in invocation.flags
+            )
+            verdict = "same" if answer.is_same else "changed"
+            if answer.problem or call.returned is None:
+                verdict = "failed" if answer.problem else "unrecorded"
+            counts[verdict] += 1
+            if changed and verdict != "changed":
+                continue
+            shown += 1
+            if invocation.json:
+                replays.append({"verdict": verdict, **plain(answer)})
+            elif jsonl:
                 output.record({"verdict": verdict, **plain(answer)})
             else:
-                output.lines([""] if printed else [])
+                output.lines([""] if shown > 1 else [])
                 output.lines(replay_lines(answer, output.width))
-            printed += 1
-    if not calls and not jsonl:
+    if invocation.json:
+        tally = {"found": len(calls), "asked": counts.total()}
+        tally |= {verdict: counts[verdict] for verdict in _VERDICTS}
+        document = {"replays": replays, "counts": tally, "ranking": session.ranking}
+        output.document({**document, "warnings": warnings})
+    elif not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")
     elif not jsonl:
         verdicts = ((counts[verdict], said) for verdict, said in _VERDICTS.items())
         ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
-    return EXIT_OK if printed else EXIT_NOTHING
+    return EXIT_OK if shown else EXIT_NOTHING

@@ -337,16 +337,13 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     return replace(_plan(loaded, Source.USER, values | removed), notes=tuple(notes))
 
 
-def plan_transcripts(
-    files: SettingsFiles, sources: Sequence[str], paths: Sequence[str] | None = None
-) -> Plan:
+def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:
     """Plan what to write so that the user's settings opt in these sources, and no others.
 
-    `paths` are files, folders and globs; `None` leaves those of the file. Raises `SettingsError`.
+    `paths` are files, folders and globs. Raises `SettingsError`.
     """
-    loaded, values = files.load(), {"transcripts.sources": tuple(dict.fromkeys(sources))}
-    if paths is not None:
-        values["transcripts.paths"] = tuple(dict.fromkeys(paths))
+    lists = {"transcripts.sources": sources, "transcripts.paths": paths}
+    loaded, values = files.load(), {key: tuple(dict.fromkeys(one)) for key, one in lists.items()}
     notes = tuple(_wins(*one) for one in _stronger(loaded, Source.USER, values))
     return replace(_plan(loaded, Source.USER, values), notes=notes)
 
