@@ -244,16 +244,17 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     """
     end = os.fstat(file.fileno()).st_size
 
+    def require(is_sound: bool) -> None:
+        if not is_sound:
+            raise _Broken("is cut off or damaged: the download may not have ended")
+
     def number(form: str) -> Any:
-        data = file.read(struct.calcsize(f"<{form}"))
-        try:
-            return struct.unpack(f"<{form}", data)[0]
-        except struct.error:
-            raise _Broken("is cut off: the download may not have ended") from None
+        size = struct.calcsize(f"<{form}")
+        require(file.tell() + size <= end)
+        return struct.unpack(f"<{form}", file.read(size))[0]
 
     def skip(count: int) -> None:
-        if file.tell() + count > end:
-            raise _Broken("is cut off or damaged: it ends within its header")
+        require(file.tell() + count <= end)
         file.seek(count, os.SEEK_CUR)
 
     def text() -> str | None:
@@ -271,11 +272,9 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
             return text()
         if kind in _FORMS:
             return number(_FORMS[kind])
-        element, count = (number("I"), number("Q")) if kind == _ARRAY else (None, 0)
-        if element != _STRING and element not in _FORMS:
-            raise _Broken("is damaged: it holds a value of an unknown kind")
-        if count > _MOST_LISTED:
-            raise _Broken("is damaged: a list in it is too long")
+        require(kind == _ARRAY)
+        element, count = number("I"), number("Q")
+        require(count <= _MOST_LISTED and (element == _STRING or element in _FORMS))
         if element in _FORMS:
             skip(count * struct.calcsize(f"<{_FORMS[element]}"))
         for _ in range(count if element == _STRING else 0):
@@ -289,13 +288,10 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         raise _Broken(f"has GGUF version {version}; 2 and 3 can be read")
     number("Q")  # how many tensors there are
     pairs = number("Q")
-    if pairs > _MOST_PAIRS:
-        raise _Broken("is damaged: it claims to have more parts than a model has")
+    require(pairs <= _MOST_PAIRS)
     values: dict[str, str | int] = {}
     for _ in range(pairs):
-        key = text()
-        if key is None:
-            raise _Broken("is damaged: the name of a value is too long")
+        key = text() or ""
         architecture = values.get("general.architecture")
         lengths = {f"{architecture}.embedding_length", f"{architecture}.context_length"}
         if key.startswith("tokenizer.") and lengths <= values.keys():
