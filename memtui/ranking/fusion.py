@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from collections.abc import Mapping, Sequence
 from posixpath import splitext
 from typing import NamedTuple
 
@@ -90,17 +89,6 @@ def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
     return hit.score if hit.score is not None else bm25_score(hit.raw, mapping)
 
 
-def weighted_sum(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
-    """Return the cosine as it is, the text through the profile's mapping; neither normalised.
-
-    A cosine that is not finite counts as 0.
-    """
-    return {
-        Leg.VECTOR: [hit.raw if isfinite(hit.raw) else 0.0 for hit in hits[Leg.VECTOR]],
-        Leg.KEYWORD: [keyword_value(hit, ranking) for hit in hits[Leg.KEYWORD]],
-    }
-
-
 def keyword_value(hit: LegHit, ranking: Ranking) -> float:
     """Return what the profile weights of a keyword hit.
 
@@ -119,26 +107,26 @@ def keyword_value(hit: LegHit, ranking: Ranking) -> float:
     return hit.path_raw if hit.path_raw is not None else text
 
 
-def relative_score(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
-    """Each leg scaled to 0..1 between its worst and its best candidate (memini `FuseScores`)."""
-    sign = 1.0 if ranking.keyword_mapping is ScoreMapping.GIVEN else -1.0
+def mapped_scores(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
+    """Return the score of every hit of each leg that fusion weights, by the method of the profile.
+
+    `weighted_sum`: the cosine as it is, 0 where it is not finite, and the text through the
+    profile's mapping. `relative_score`: each leg scaled to 0..1 between its worst and its best
+    candidate (memini `FuseScores`). `rrf`: 1 / (k + position), position from 0 (Cormack et al.
+    2009; memini `Fuse`); k <= 0 means 5.
+    """
+    if ranking.fusion is Fusion.RRF:
+        k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
+        return {leg: [1 / (k + index) for index in range(len(hits[leg]))] for leg in LEG_ORDER}
+    cosines = [hit.raw for hit in hits[Leg.VECTOR]]
+    if ranking.fusion is Fusion.RELATIVE_SCORE:
+        sign = 1.0 if ranking.keyword_mapping is ScoreMapping.GIVEN else -1.0
+        texts = [sign * hit.raw for hit in hits[Leg.KEYWORD]]
+        return {Leg.VECTOR: min_max(cosines), Leg.KEYWORD: min_max(texts)}
     return {
-        Leg.VECTOR: min_max([hit.raw for hit in hits[Leg.VECTOR]]),
-        Leg.KEYWORD: min_max([sign * hit.raw for hit in hits[Leg.KEYWORD]]),
+        Leg.VECTOR: [cosine if math.isfinite(cosine) else 0.0 for cosine in cosines],
+        Leg.KEYWORD: [keyword_value(hit, ranking) for hit in hits[Leg.KEYWORD]],
     }
-
-
-def reciprocal_rank(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
-    """1 / (k + position), position from 0 (Cormack et al. 2009; memini `Fuse`); k <= 0 means 5."""
-    k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
-    return {leg: [1 / (k + index) for index in range(len(hits[leg]))] for leg in LEG_ORDER}
-
-
-METHODS: Mapping[Fusion, Callable[[LegHits, Ranking], dict[Leg, list[float]]]] = {
-    Fusion.WEIGHTED_SUM: weighted_sum,
-    Fusion.RELATIVE_SCORE: relative_score,
-    Fusion.RRF: reciprocal_rank,
-}
 
 
 def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
@@ -153,7 +141,7 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     for leg in LEG_ORDER:
         leg_hits = pool.hits.get(leg, ()) if ONLY_LEG.get(mode, leg) is leg else ()
         hits[leg] = leg_hits if takes_all else leg_hits[: ranking.candidates]
-    mapped = METHODS[ranking.fusion](hits, ranking)
+    mapped = mapped_scores(hits, ranking)
     weights = {Leg.VECTOR: ranking.vector_weight, Leg.KEYWORD: ranking.keyword_weight}
     if mode is not SearchMode.HYBRID:
         weights = dict.fromkeys(LEG_ORDER, 1.0)

@@ -90,14 +90,3 @@ PROFILES: Mapping[str, Ranking] = MappingProxyType(
         "memini": _MEMINI,
     }
 )
-
-
-def profile(name: str) -> Ranking:
-    """Return the ranking of that name; raises `ValueError` that names the nearest one."""
-    if name in PROFILES:
-        return PROFILES[name]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, PROFILES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(PROFILES)}"
-    raise ValueError(f"unknown profile {name!r}: {hint}")

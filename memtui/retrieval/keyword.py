@@ -138,18 +138,18 @@ class TermPlanner:
             spent += term.cost
             if len(kept) < MIN_KEPT or spent <= budget:
                 kept.append(term)
+        kept.sort(key=lambda term: term.place)
         # Phrases rank as well as words do; that they are required is a matter of the row filter.
         by_match: dict[str, Operand] = {}
-        for term in (*phrases, *(term for term in terms if term in kept)):
-            for operand in term.operands:
-                by_match.setdefault(operand.match, operand)
+        for operand in (operand for term in (*phrases, *kept) for operand in term.operands):
+            by_match.setdefault(operand.match, operand)
         joiner: Joiner = "OR" if kept else "AND"
         return Plan(
             f" {joiner} ".join(by_match) or '""',
             tuple(by_match.values()),
             joiner,
             tuple(phrases),
-            tuple(term for term in terms if term in kept),
+            tuple(kept),
             tuple(term for term in terms if term not in kept),
         )
 
@@ -247,14 +247,12 @@ class KeywordLeg:
         among = () if allowed is None else (json.dumps(allowed.tolist()),)
         try:
             with snapshot(self._connection):
-                plan = self._planner.plan(query)
-                values = (*among, max(limit, 0))
-                rows = self._connection.execute(sql, (plan.match, *values)).fetchall()
-                if len(rows) < limit and plan.pruned:
-                    relaxed = self._planner.plan(query, times=BUDGETS[-1])
-                    if relaxed.kept != plan.kept:
-                        plan = relaxed
-                        rows = self._connection.execute(sql, (plan.match, *values)).fetchall()
+                for times in BUDGETS:
+                    plan = self._planner.plan(query, times=times)
+                    values = (plan.match, *among, max(limit, 0))
+                    rows = self._connection.execute(sql, values).fetchall()
+                    if len(rows) >= limit or not plan.pruned:
+                        break
                 # The terms that each row holds.
                 rowids = [rowid for rowid, _, _ in rows]
                 holding = {term: set(rowids) for term in plan.phrases}
@@ -269,14 +267,12 @@ class KeywordLeg:
             detail = str(error) or type(error).__name__
             return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
         by_match = {term.operands[0].match: term for term in plan.kept}
-        first = 0
+        last = 0
         for operand in plan.operands:
-            last = first + max(1, len(operand.phrases))
+            first, last = last, last + max(1, len(operand.phrases))
             if operand.match in by_match:
-                holding[by_match[operand.match]] = {
-                    rowid for rowid, _, flags in rows if "1" in flags[first:last]
-                }
-            first = last
+                holders = {rowid for rowid, _, flags in rows if "1" in flags[first:last]}
+                holding[by_match[operand.match]] = holders
         in_order = sorted(holding, key=lambda term: term.place)
         hits = tuple(
             RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))

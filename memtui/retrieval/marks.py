@@ -113,7 +113,18 @@ def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
 
 def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
     parsed = _parsed(tuple(terms))
-    plain, offsets = _compatible(text)
+    # The NFKC form of the text, and for each place in it the place in the text.
+    plain, offsets = text, list(range(len(text) + 1))
+    if not unicodedata.is_normalized("NFKC", text):
+        plain, offsets, start = "", [], 0
+        for end in range(1, len(text) + 1):
+            after = text[end : end + 1]
+            if not after or not (unicodedata.combining(after) or after in _HALFWIDTH_MARKS):
+                form = unicodedata.normalize("NFKC", text[start:end])
+                plain += form
+                offsets += [start] * len(form)
+                start = end
+        offsets.append(len(text))
     places: list[_Match] = []
     for piece, term in parsed.pieces:
         start = plain.find(piece)
@@ -169,27 +180,6 @@ def _parsed(terms: tuple[str, ...]) -> _Terms:
                 for stem in tokens(" ".join(completions(beginning))):
                     parsed.stems.setdefault(stem, place)
     return parsed
-
-
-def _compatible(text: str) -> tuple[str, Sequence[int]]:
-    """Return the NFKC form of a text and for each place in it the place in the text."""
-    if unicodedata.is_normalized("NFKC", text):
-        return text, range(len(text) + 1)
-    forms: list[str] = []
-    offsets: list[int] = []
-    start = 0
-    while start < len(text):
-        end = start + 1
-        while end < len(text) and (
-            unicodedata.combining(text[end]) or text[end] in _HALFWIDTH_MARKS
-        ):
-            end += 1
-        form = unicodedata.normalize("NFKC", text[start:end])
-        forms.append(form)
-        offsets.extend([start] * len(form))
-        start = end
-    offsets.append(len(text))
-    return "".join(forms), offsets
 
 
 def _merged(matches: Iterable[_Match]) -> list[Span]:

@@ -20,7 +20,6 @@ Cancelled: TypeAlias = Callable[[], bool]
 """Tells whether the work is still wanted; asked between steps and after a failure."""
 EXACT_BACKEND: Final = "exact float32"
 CODED_BACKEND: Final = "one-bit codes, exact rescoring"
-HAS_VECTORS: Final = "SELECT count(*) FROM sqlite_master WHERE name = 'vectors'"
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

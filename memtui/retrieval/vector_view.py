@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.retrieval.connection import Connection, snapshot
-from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND, HAS_VECTORS
+from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND
 from memtui.retrieval.pool import Cancelled as IsCancelled
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -127,10 +127,6 @@ class VectorView:
             self.rowids[gone] = 0
             self._set_live(self.live & ~gone)
             self.pending = len(pending)
-            if connection.execute(HAS_VECTORS).fetchall() == [(0,)]:
-                # An index that an older memtui made: the next sync makes it anew.
-                self.pending = len(chunks)
-                return
             added = np.setdiff1d(embedded, self.rowids)
             is_long = len(added) * self.dims > self._exact_limit
             if len(added) > len(self._rowids) - self.count:

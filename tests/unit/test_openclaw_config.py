@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
-from memtui.ranking.profiles import PROFILES, profile
+from memtui.ranking.profiles import PROFILES
 from memtui.settings.keys import nested
 from memtui.settings.openclaw.convert import fragment, to_settings
 from memtui.settings.openclaw.read import agent_id, read_config
@@ -365,7 +365,7 @@ def test_a_fragment_read_again_is_the_ranking(ranking: Ranking, release: str) ->
 
 @pytest.mark.parametrize("release", RELEASE_NAMES)
 def test_the_profile_of_a_release_can_be_said_whole(release: str) -> None:
-    written = fragment(profile(f"openclaw-{release}"), release)
+    written = fragment(PROFILES[f"openclaw-{release}"], release)
     assert written.cannot == ()
     assert "// default" not in written.text
     assert _read_text(written.text).default_agent.search.set_keys
@@ -375,6 +375,6 @@ def test_the_profile_of_a_release_can_be_said_whole(release: str) -> None:
 def test_what_a_person_would_paste_and_what_a_release_cannot_take(case: dict[str, Any]) -> None:
     types = get_type_hints(Ranking)
     changes = {name: convert(value, types[name]) for name, value in case["changes"].items()}
-    written = fragment(replace(profile(f"openclaw-{case['release']}"), **changes), case["release"])
+    written = fragment(replace(PROFILES[f"openclaw-{case['release']}"], **changes), case["release"])
     assert written.text.split("\n") == case["text"]
     assert list(written.cannot) == case["cannot"]

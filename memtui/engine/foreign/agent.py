@@ -32,7 +32,7 @@ from memtui.model import (
 )
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.pipeline import for_mode
-from memtui.ranking.profiles import profile
+from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.openclaw.candidates import (
     VectorBatches,
     is_zero,
@@ -125,7 +125,7 @@ class AgentFacts(Struct, frozen=True):
         """The ranking of the release with what the agent's configuration sets."""
         fields = RANKING_FIELDS if self.search is not None else ()
         values = {field: getattr(self.search, field) for field in fields}
-        return with_fields(profile(self.profile), values)
+        return with_fields(PROFILES[self.profile], values)
 
 
 def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> AgentFacts:
