@@ -453,7 +453,8 @@ def vectors_in(
     if name := _VECTOR_OF_ENTRY.get(service.shape):
         listed = [value_in(entry, name) for entry in listed]
     if len(listed) != count:
-        raise WrongAnswer(f"the answer holds {len(listed)} vectors for {count} texts")
+        texts = "one text" if count == 1 else f"{count} texts"
+        raise WrongAnswer(f"the answer holds {len(listed)} vectors for {texts}")
     try:
         rows = msgspec.convert(listed, list[_Numbers])
     except msgspec.ValidationError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.containers import Vertical
 from textual.pilot import Pilot
@@ -88,6 +89,11 @@ async def test_nothing_and_an_empty_note_are_told() -> None:
         preview.show(None, None, ())
         await pilot.pause()
         assert "Select a result" in screen_text(pilot.app)
+        # The line numbers of a chunk are those of another program's database.
+        far = replace(CHUNKS[0], start_line=2**53, end_line=2**53)
+        preview.show(None, far, ())
+        await pilot.pause()
+        assert str(2**53) in screen_text(pilot.app)
 
 
 async def test_reading_the_same_note_again_keeps_the_place() -> None:

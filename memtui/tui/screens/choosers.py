@@ -254,6 +254,12 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         line.display = bool(text)
         line.update(Content.styled(safe_line(text), style))
 
+    @on(RowList.Chosen)
+    def _row_chosen(self, message: RowList.Chosen) -> None:
+        """Forget what went wrong with another index."""
+        if message.by_user and not self._is_opening:
+            self._note("")
+
     @on(RowList.Opened)
     def _row_opened(self, message: RowList.Opened) -> None:
         """Open an index on a thread; one that is open after the dialog was left is closed."""

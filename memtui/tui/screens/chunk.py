@@ -90,8 +90,8 @@ class ChunkScreen(Screen[None]):
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
-        self._problem = ""
-        """The last error of reading, and its cause."""
+        self._problems: dict[str, str] = {}
+        """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
         self._asking = LongTask(self, "ask the queries")
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
@@ -159,29 +159,33 @@ class ChunkScreen(Screen[None]):
 
         def take(reading: tuple[ChunkRecord | None, Chunk | None]) -> None:
             record, self.successor = reading
-            self.is_gone, self._problem = record is None, ""
-            self.record = record or self.record
+            self.is_gone, self.record = record is None, record or self.record
+            self._problems.pop("chunk", None)
             self._show()
             if record is not None:
                 self._show_text(())
                 look(
                     lambda: engine.browse.neighbours(chunk_id),
-                    take_neighbours,
+                    partial(take_neighbours, ""),
+                    lambda error: take_neighbours(f"cannot be read: {error}", None),
                     description="find what is like a chunk",
                 )
 
-        def take_neighbours(neighbours: Neighbours) -> None:
-            self.neighbours = neighbours
-            self._show()
+        def take_neighbours(problem: str, neighbours: Neighbours | None) -> None:
+            self.neighbours = neighbours or self.neighbours
+            self._take_problem("like", problem)
             # The queries are asked once, and not where that sends them away.
             if not self._was_asked and not query_address(engine):
                 self._ask()
 
-        look = partial(in_background, self, failed=self._fail, group="chunk", exclusive=True)
-        look(read, take, description="read a chunk")
+        def failed(error: str) -> None:
+            self._take_problem("chunk", f"cannot be read: {error}")
 
-    def _fail(self, error: str, what: str = "cannot be read") -> None:
-        self._problem = f"{what}: {safe_line(error)}"
+        look = partial(in_background, self, group="chunk", exclusive=True)
+        look(read, take, failed, description="read a chunk")
+
+    def _take_problem(self, part: str, problem: str) -> None:
+        self._problems[part] = safe_line(problem)
         self._show()
 
     def content_changed(self) -> None:
@@ -213,14 +217,14 @@ class ChunkScreen(Screen[None]):
             self.answered = answered
             self._show()
 
-        self._problem = ""
+        self._problems.pop("queries", None)
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
             lambda cancelled, report: engine.browse.answered_queries(
                 self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
             ),
             take,
-            partial(self._fail, what="the queries cannot be asked"),
+            lambda error: self._take_problem("queries", f"the queries cannot be asked: {error}"),
             progressed,
         )
         progressed(0, len(queries))
@@ -238,7 +242,8 @@ class ChunkScreen(Screen[None]):
     def _show(self) -> None:
         """Draw what the index holds about the chunk, and what is like it."""
         record, glyphs, engine = self.record, self.glyphs, app_of(self).engine
-        note, place = self._problem, Content.styled(safe_line(self.chunk_id), "bold")
+        note = next(filter(None, self._problems.values()), "")
+        place = Content.styled(safe_line(self.chunk_id), "bold")
         if not note and self.is_gone and record is None:
             note = "no such chunk in the index · esc back"
         elif not note and self.is_gone:
@@ -277,7 +282,9 @@ class ChunkScreen(Screen[None]):
             for one in neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
                 rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
-        empty = "" if note else f"{glyphs.ellipsis} looking for what is like it"
+        empty = f"{glyphs.ellipsis} looking for what is like it"
+        if self.is_gone or self._problems.get("chunk") or self._problems.get("like"):
+            empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Like it")
         self.like.border_subtitle = Content("⏎ its view · d difference")

@@ -288,7 +288,7 @@ class ExplainScreen(Dialog[str | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self, *, again: bool = False) -> None:
-        """Draw everything that is known; `again` keeps the place of a reader of the same page."""
+        """Draw everything that is known; `again` does not scroll to the top."""
         explained, box, changes = self.explained, self.box, self.query_one(ChangeList)
         self._show_frame()
         report = report_of(explained, spell=SHORT)

@@ -73,7 +73,8 @@ class Preview(LineView):
         self._terms: tuple[str, ...] = ()
         self._note = ""
         self._texts: Sequence[str] = ()
-        """The lines of the note; of a chunk alone blank ones stand before it."""
+        self._first = 1
+        """The line of the note that the first text is."""
         self._highlighter = Highlighter((), "")
         self._message = [Content(self._hint)]
         self._is_placed = True
@@ -116,12 +117,11 @@ class Preview(LineView):
 
     def _take_lines(self) -> None:
         source, chunk, path, message = self._source, self.chunk, "", ""
-        self._texts = ()
+        self._texts, self._first = (), 1
         if chunk is not None:
-            path = chunk.path
-            self._texts = [*[""] * (chunk.start_line - 1), *chunk.text.split("\n")]
+            self._texts, self._first, path = chunk.text.split("\n"), chunk.start_line, chunk.path
         if source is not None and (source.lines or chunk is None):
-            self._texts, path = source.lines, source.path
+            self._texts, self._first, path = source.lines, 1, source.path
         if source is None and chunk is None:
             message = self._note or self._hint
         elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
@@ -161,11 +161,11 @@ class Preview(LineView):
         top = int(self.scroll_offset.y)
         if self.rendered:
             return self.rendered[min(top, len(self.rendered) - 1)].source
-        return top + 1
+        return self._first + top
 
     def go_to_line(self, line: int) -> None:
         """Scroll a line of the file to the top."""
-        top = line - 1
+        top = line - self._first
         if self.rendered and line > 1:
             top = bisect_left(self.rendered, line, key=lambda one: one.source)
         self._is_placed = True
@@ -176,12 +176,13 @@ class Preview(LineView):
         self._is_placed = bool(self.is_mounted and self.size)
         if not self._is_placed:
             return
-        top = 1
+        top = self._first
         if (chunk := self.chunk) is not None:
             height = self.scrollable_content_region.height
-            top = max(1, chunk.start_line - CONTEXT_LINES)
-            lines = range(max(1, chunk.start_line), min(len(self._texts), chunk.end_line) + 1)
-            matching = (line for line in lines if self._marked(line - 1))
+            top = max(self._first, chunk.start_line - CONTEXT_LINES)
+            last = min(self._first + len(self._texts) - 1, chunk.end_line)
+            lines = range(max(self._first, chunk.start_line), last + 1)
+            matching = (line for line in lines if self._marked(line - self._first))
             match = next(matching, chunk.start_line)
             if match >= top + height:
                 fits = match < chunk.start_line + height
@@ -217,7 +218,7 @@ class Preview(LineView):
         """Cells before the text: the line number, a space, the marker, and borders of chunks."""
         if self.rendered:
             return 1
-        digits = max(4, len(str(len(self._texts) + 1)))
+        digits = max(4, len(str(self._first + len(self._texts))))
         return digits + (4 if self.chunks else 2)
 
     def border_at(self, line: int) -> str:
@@ -238,7 +239,7 @@ class Preview(LineView):
     def frame_at(self, at: int) -> tuple[Style, Content]:
         if self.rendered:
             return self.visual_style, Content(" ")
-        line, chunk = at + 1, self.chunk
+        line, chunk = at + self._first, self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
         style = self.get_visual_style("preview--chunk") if is_inside else self.visual_style
         kinds = "chunk-number" if is_inside else "number", "marker", "border"

@@ -17,6 +17,7 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
+from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
@@ -124,12 +125,19 @@ class ListPane(Pane):
 
         def work(cancelled: Callable[[], bool]) -> None:
             listings, sources = engine.conversations.listings(), engine.conversations.sources()
+            if cancelled():
+                raise Cancelled
             self.call_later(take, listings, sources)
-            engine.conversations.count(
-                listings,
-                lambda listing: self.call_later(take_counted, listing),
-                cancelled=cancelled,
-            )
+            try:
+                engine.conversations.count(
+                    listings,
+                    lambda listing: self.call_later(take_counted, listing),
+                    cancelled=cancelled,
+                )
+            except (MemtuiError, OSError) as error:
+                # They are listed all the same.
+                words = f"could not count the turns of the conversations: {error}"
+                self.call_later(tell, self.sessions, words, error=True)
 
         def take(
             listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]

@@ -175,8 +175,10 @@ class SessionsScreen(Screen[None]):
         match (action, *parameters[:2]):
             case ("part", "asked", "show_turn" | "replay_chosen" | "show_place"):
                 return True if self.asked.calls else None
-            case ("part", "reader", "show_chunk" | "copy_text"):
+            case ("part", "reader", "show_chunk"):
                 return True if self.reader.conversation is not None else None
+            case ("part", "reader", "copy_text"):
+                return True if self.reader.view.turn is not None else None
             case ("edit" | "copy_citation",):
                 return True if self.is_mounted and self._place() is not None else None
             case _:

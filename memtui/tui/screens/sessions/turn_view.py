@@ -343,7 +343,8 @@ class TurnView(LineView, inherit_bindings=False):
         self.refresh()
 
     def _lay_out_turns(self) -> None:
-        self._width = self.scrollable_content_region.width
+        # Behind another pane there is no width: the one before stays.
+        self._width = self.scrollable_content_region.width or self._width
         self.folded.lay_out(self._width)
         self.set_heights(block.height for block in self.folded.blocks)
 
