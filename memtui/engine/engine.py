@@ -149,15 +149,7 @@ class Engine:
             folder.create()
         thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
         memory = OwnIndex(
-            root,
-            settings,
-            folder,
-            thread=thread,
-            bus=bus,
-            now=now,
-            write=write,
-            clock=clock,
-            homes=homes,
+            root, settings, folder, thread, bus, now, write=write, clock=clock, homes=homes
         )
         engine = cls(memory, thread, bus, now, settings)
         memory.start(watch=watch and write, warm=warm)

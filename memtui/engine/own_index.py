@@ -108,13 +108,13 @@ class OwnIndex(Index):
         root: Path,
         settings: Settings,
         folder: IndexFolder,
-        *,
         thread: EngineThread,
         bus: Bus,
         now: Callable[[], datetime],
+        *,
         write: bool,
-        clock: Callable[[], float] = time.monotonic,
-        homes: TranscriptHomes | None = None,
+        clock: Callable[[], float],
+        homes: TranscriptHomes | None,
     ) -> None:
         self.root = root
         self.settings = settings

@@ -343,6 +343,7 @@ class Watcher:
             self._changed()
         if self._follower is not None and now >= self._next_look:
             began = time.monotonic()
+            self._next_look = began + self._follower.seconds
             if due := self._follower.due(lambda: self._closing):
                 self._expect(due)
                 self._changed()
