@@ -243,6 +243,7 @@ class Indexer:
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
         work, recipe = self._running, self.job.recipe
+        seconds, self._retry_seconds = self._retry_seconds, None
 
         def stopped() -> bool:
             return self._cancelled.is_set() or self.job.recipe is not recipe
@@ -279,8 +280,7 @@ class Indexer:
                     self._update(failure=None, stopped=text)
                     self._bus.publish(SyncFailed(text, job.now()))
                     return
-        before, seconds = self._status, self._retry_seconds
-        self._retry_seconds = None
+        before = self._status
         if job.problem is not None and job.problem.passes:
             again = min(seconds * 2, LAST_RETRY_SECONDS) if seconds else FIRST_RETRY_SECONDS
             self._retry_seconds = again
