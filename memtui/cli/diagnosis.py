@@ -80,10 +80,10 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         yield ""
     if examination.configured:
         yield [("CONFIGURED", BOLD)]
-        width = max(len(item.key) for item in examination.configured)
+        width = max(len(item["key"]) for item in examination.configured)
         for item in examination.configured:
-            where = (f"  # {item.source} {item.place}", DIM)
-            yield [f"  {item.key:<{width}} = {toml_value(item.value)}", where]
+            where = (f"  # {item['source']} {item['place']}", DIM)
+            yield [f"  {item['key']:<{width}} = {toml_value(item['value'])}", where]
         yield ""
     problems = examination.problems
     if not problems:

@@ -248,15 +248,10 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
     from memtui.engine.providers.catalog import probe
     from memtui.index.generations import IndexFolder
 
-    try:
-        result = probe(session.loaded.settings.embedding)
-    except MemtuiError as error:
-        works, detail, hint = False, error.message, error.hint
-    else:
-        works, hint = result.works, result.hint
-        model = f"{result.name} {result.model}: " if result.model else ""
-        detail = f"{model}{answer_words(result) if result.works else result.detail}"
-    yield {"name": "provider", "works": works, "detail": detail, "hint": hint}
+    result = probe(session.loaded.settings.embedding)
+    model = f"{result.name} {result.model}: " if result.model else ""
+    detail = f"{model}{answer_words(result) if result.works else result.detail}"
+    yield {"name": "provider", "works": result.works, "detail": detail, "hint": result.hint}
     for check in database_checks(IndexFolder(Path(session.engine.index.status().index_dir))):
         works = check.grade != "problem"
         yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}

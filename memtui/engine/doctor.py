@@ -43,10 +43,10 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
 from memtui.settings.files import ProblemCode, read_bytes, state_dir
-from memtui.settings.load import Loaded, SettingsFiles
+from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
-from memtui.text.sanitize import counted, safe_line, size_words
+from memtui.text.sanitize import counted, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
@@ -110,22 +110,14 @@ def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Che
         yield problem(name, path + why, "check its permissions")
 
 
-class Configured(Struct, frozen=True):
-    """A value that is set; without anything secret."""
-
-    key: str
-    value: Any
-    source: str
-    place: str
-    """`file:line`, `$VARIABLE` or the flag."""
-
-
 class Examination(Struct, frozen=True):
     """Everything that was looked at."""
 
     root: Path | None
     """The memory folder, `None` without one."""
-    configured: tuple[Configured, ...]
+    configured: Sequence[Mapping[str, Any]]
+    """Key, value, source and place of what is set, without anything secret; the place is
+    `file:line`, `$VARIABLE` or the flag."""
     checks: tuple[Check, ...]
     providers: tuple[ProviderListing, ...]
     probes: tuple[ProbeResult, ...]
@@ -197,7 +189,12 @@ def examine(
     listings = listings or provider_listings(settings.embedding)
     probes = tuple(probes_of(listings, settings.embedding, tell)) if probe else ()
     look("providers", provider_checks(settings.embedding, listings, probes))
-    return Examination(root, configured(loaded), tuple(checks), listings, probes)
+    configured = [
+        {"key": key, "value": shown_value(key, value), "source": source, "place": place}
+        for key, (source, place, value) in sorted(in_force(loaded.layers).items())
+        if key.startswith(_TABLES)
+    ]
+    return Examination(root, configured, tuple(checks), listings, probes)
 
 
 # --- the program and its folders ----------------------------------------------------------------
@@ -384,35 +381,21 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         yield problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
         return
 
-    def quick_check() -> Iterator[Check]:
+    def parts() -> Iterator[Check]:
         wrong = damage(connection)
         well = fine("database", "quick_check found nothing wrong")
         yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
-
-    def full_text() -> Iterator[Check]:
         rows = number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
         number(connection, matching, '"memory"')
         yield fine("full-text", f"{counted(rows, 'row')} can be asked")
 
     with closing(connection):
-        yield from attempted("database", quick_check(), EXIT_INDEX)
-        yield from attempted("full-text", full_text(), EXIT_INDEX)
+        yield from attempted("database", parts(), EXIT_INDEX)
         yield extension_check(connection)
 
 
 # --- settings -----------------------------------------------------------------------------------
-
-
-def configured(loaded: Loaded) -> tuple[Configured, ...]:
-    """Return what is set of the provider, the index and the memory, with the winning places."""
-    values = {
-        key: Configured(key, shown_value(key, value), source.value, place)
-        for layer in reversed([*loaded.layers.values()])
-        for key, (source, place, value) in layer.items()
-        if key.startswith(_TABLES)
-    }
-    return tuple(values[key] for key in sorted(values))
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:
@@ -476,10 +459,7 @@ def probes_of(
             continue
         where = f" at {listing.address}" if listing.address else ""
         tell(f"asking {listing.name}{where}")
-        try:
-            yield probe(choice_for(embedding, listing.name))
-        except MemtuiError as error:
-            yield ProbeResult(listing.name, False, safe_line(error.message), safe_line(error.hint))
+        yield probe(choice_for(embedding, listing.name))
 
 
 def provider_checks(

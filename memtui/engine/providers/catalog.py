@@ -133,15 +133,13 @@ def provider_listings(
 
 
 def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> ProbeResult:
-    """Ask a provider for the vector of one word, and let go of it.
-
-    Raises `SettingsError` for a name or model that does not exist.
-    """
-    registration = resolve(choice)
-    if registration is None:
-        return ProbeResult(choice.provider, True, KEYWORD_ONLY)
-    provider, result = None, ProbeResult(choice.provider, False, "stopped")
+    """Ask a provider for the vector of one word, and let go of it."""
+    registration, provider = None, None
+    result = ProbeResult(choice.provider, False, "stopped")
     try:
+        registration = resolve(choice)
+        if registration is None:
+            return replace(result, works=True, detail=KEYWORD_ONLY)
         provider = registration.create(choice)
         name, model = provider.identity.name, provider.identity.model
         result = replace(result, name=name, address=provider.address, model=model)
@@ -154,8 +152,9 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
             milliseconds=(perf_counter() - began) * 1000.0,
             dimensions=dimensions,
         )
-    except SettingsError:
-        raise
+    except SettingsError as error:
+        # A name or model that does not exist.
+        return replace(result, detail=safe_line(error.message), hint=safe_line(error.hint))
     except Cancelled:
         return result
     except Exception as error:
@@ -166,7 +165,7 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
             detail=outage.message,
             hint=outage.hint,
             failure=outage.failure,
-            model=result.model or registration.identity(choice).model,
+            model=result.model or (registration and registration.identity(choice).model),
         )
     finally:
         if provider is not None:
