@@ -235,11 +235,11 @@ class SearchScreen(Screen[None]):
 
     def tick(self) -> None:
         if self.is_indexing or int(monotonic()) % 5 == 0:
-            self.refresh_status()
+            self.refresh_status(whole=True)
 
-    def refresh_status(self) -> None:
-        """Show the newest snapshot of the index status."""
-        engine, before, was_indexing = self.engine, self.status, self.is_indexing
+    def refresh_status(self, *, whole: bool = False) -> None:
+        """Show the newest snapshot of the index status, in the pane as well if `whole`."""
+        engine, before = self.engine, self.status
         if engine is None:
             return
         status = self.status = engine.index.status()
@@ -256,9 +256,9 @@ class SearchScreen(Screen[None]):
                     description="price the rebuild",
                 )
         self.status_bar.show(status)
-        # A sync that has begun only just is as a rule that of one saved note, soon over: the pane
-        # would grow by a line and shrink again, and everything above it with it.
-        if was_indexing or not self.is_indexing or before is None:
+        # The sync of one saved note is soon over: the pane would grow by a line and shrink again,
+        # and everything above it with it. It shows how indexing gets on once a second.
+        if whole or not self.is_indexing or before is None:
             self.index_pane.show_status(status, engine.now())
         if not self.state.text and self.results.chosen_id is None:
             self.search.show_message(empty_memory(status))
