@@ -391,18 +391,21 @@ class RemoteProvider(Provider):
 # --- for an index of another program ----------------------------------------------------------
 
 
+_PAUSE: Final = 0.5
+"""Seconds before the second try when the answer does not say."""
+
+
 def ask_once(
     request: Request,
     context: RequestContext,
     *,
     stopped: Callable[[], bool],
     timeout: float,
-    pause: float,
 ) -> object:
     """Send a request about another program's index and return its parsed JSON answer.
 
-    Tries a second time on 429 and 5xx after `pause` seconds, or as many as the answer asks for
-    unless they are more than 2. Raises `Cancelled` within 0.2 s once `stopped()`, and
+    Tries a second time on 429 and 5xx after half a second, or as long as the answer asks for unless
+    that is more than 2 s. Raises `Cancelled` within 0.2 s once `stopped()`, and
     `ProviderError` of one line that holds neither keys nor text of the answer. Not to be called
     from a thread that runs an event loop.
     """
@@ -414,7 +417,7 @@ def ask_once(
         try:
             return json_in(reply, context)
         except ServiceError as error:
-            wait = pause if error.retry_after is None else error.retry_after
+            wait = _PAUSE if error.retry_after is None else error.retry_after
             is_down = error.failure in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
             if not (again and is_down) or wait > LONG_PAUSE:
                 raise

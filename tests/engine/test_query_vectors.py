@@ -109,7 +109,6 @@ def finder(
         read_cache=read_cache,
         read_access=read_access,
         timeout=timeout,
-        pause=0.0,
     )
 
 
@@ -268,6 +267,17 @@ def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path
 
 
 # --- faults
+
+
+@pytest.mark.parametrize(
+    ("status", "pause", "times"), [(429, "0", 2), (503, "0", 2), (503, "3", 1)]
+)
+def test_a_service_that_is_busy_is_asked_once_more(
+    server: LoopbackServer, status: int, pause: str, times: int
+) -> None:
+    server.answers = [Answer(status=status, headers={"retry-after": pause})]
+    assert f"HTTP {status}" in find(finder(configured(server))).detail
+    assert len(server.seen) == times
 
 
 def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None:

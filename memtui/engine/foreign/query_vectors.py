@@ -50,8 +50,6 @@ Vector: TypeAlias = "NDArray[np.float64]"
 
 TIMEOUT: Final = 10.0
 """Seconds for a query about another program's index, its second try included."""
-RETRY_PAUSE: Final = 0.5
-"""Seconds before that second try when the answer does not say."""
 _REMEMBERED: Final = 256
 _SHOWN: Final = 80
 _NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
@@ -86,8 +84,8 @@ class QueryVectors:
     for the sha256 (hex) of a text. Of `env` only the key variables of the provider are read;
     `read_access` adds the keys and headers that the agent's configuration has for it. A provider
     that is not on this machine is asked only when the user has finished the query. To be called
-    from one thread, which runs no event loop; `close` may come from any. `timeout` and `pause` are
-    in seconds, as `memtui.embedding.remote.ask_once` has them.
+    from one thread, which runs no event loop; `close` may come from any. `timeout` is in
+    seconds, as `memtui.embedding.remote.ask_once` has it.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class QueryVectors:
         read_cache: Callable[[str], Vector | None],
         read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
         timeout: float = TIMEOUT,
-        pause: float = RETRY_PAUSE,
     ) -> None:
         self._identity = identity
         self._name, self._model = identity.provider or "", identity.model or ""
@@ -109,7 +106,7 @@ class QueryVectors:
         self._env = env
         self._read_cache = read_cache
         self._read_access = read_access
-        self._timeout, self._pause = timeout, pause
+        self._timeout = timeout
         self._needed = _shown(self._name, self._model)
         self._answers: dict[str, Vector] = {}
         self._closed = threading.Event()
@@ -202,7 +199,6 @@ class QueryVectors:
                 RequestContext(address, key_name),
                 stopped=lambda: self._closed.is_set() or cancelled(),
                 timeout=self._timeout,
-                pause=self._pause,
             )
             (values,) = vectors_in(service, answer, 1, finite=False).vectors
             if service.shape is Shape.OLLAMA:
