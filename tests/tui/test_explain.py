@@ -218,6 +218,28 @@ async def test_the_rest_follows_and_leaving_stops_looking(
         assert not run.toasts
 
 
+async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    async with running(memory.open, size=(100, 24), options=OPTIONS) as run:
+        what_if = run.engine.what_if
+        monkeypatch.setattr(what_if, "word_changes", waiting(gate, what_if.word_changes))
+        try:
+            screen = await opened(run)
+            await there(run, screen, Part.LEAST)
+            text = screen.query_one("#explain-text")
+            text.scroll_visible(animate=False, top=True)
+            await run.pilot.pause()
+            read_at = text.region.y
+            assert screen.query_one("#explain-box").scroll_offset.y > 0
+        finally:
+            gate.set()
+        await there(run, screen, Part.WORDS)
+        await settle(run.app, run.pilot)
+        assert text.region.y == read_at
+
+
 async def test_a_part_that_fails_is_told_in_its_place(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,8 @@ class ExplainScreen(Dialog[str | None]):
         self._note = ""
         """The change that was applied or taken back last."""
         self._pauses = Timers(self)
+        self._reading: tuple[Widget, int] | None = None
+        """The section that is read, and its line."""
         self._line_up(subject)
 
     @property
@@ -202,6 +204,7 @@ class ExplainScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
+        self.watch(self.box, "virtual_size", self._keep_place, init=False)
         self._show()
         after_refresh(self, self._gather)
 
@@ -288,8 +291,9 @@ class ExplainScreen(Dialog[str | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self, *, again: bool = False) -> None:
-        """Draw everything that is known; `again` does not scroll to the top."""
+        """Draw everything that is known; `again` keeps the place of a reader of the same page."""
         explained, box, changes = self.explained, self.box, self.query_one(ChangeList)
+        self._reading = self._reading_place() if again else None
         self._show_frame()
         report = report_of(explained, spell=SHORT)
         style = f"bold ${'state-ok' if explained.shown else 'state-warn'}"
@@ -344,6 +348,23 @@ class ExplainScreen(Dialog[str | None]):
         undo = "u undo  " if self._applied else ""
         pin = "p pin  c compare  " if explained.chunk is not None else ""
         self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
+
+    def _reading_place(self) -> tuple[Widget, int] | None:
+        """Return the section in the middle of the view and its line; `None` at the top."""
+        box = self.box
+        middle = box.content_region.y + box.content_region.height // 2
+        sections = box.query("#explain-columns > Vertical > *").results(Widget)
+        shown = (one for one in sections if one.display and one.region.bottom > middle)
+        section = next(shown, None) if box.scroll_offset.y else None
+        return (section, section.region.y + box.scroll_offset.y) if section is not None else None
+
+    def _keep_place(self) -> None:
+        """Leave the section that is read where it was, whatever grew above it."""
+        if self._reading is not None:
+            section, line = self._reading
+            grown = section.region.y + self.box.scroll_offset.y - line
+            self._reading = section, line + grown
+            self.box.scroll_relative(y=grown, animate=False, force=True)
 
     # --- keys -----------------------------------------------------------------------------------
 
