@@ -152,7 +152,7 @@ class Engine:
             root, settings, folder, thread, bus, now, write=write, clock=clock, homes=homes
         )
         engine = cls(memory, thread, bus, now, settings)
-        memory.start(watch=watch and write, warm=warm)
+        memory.start(watch=watch, warm=warm)
         return engine
 
     @classmethod

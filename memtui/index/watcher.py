@@ -27,13 +27,7 @@ from memtui.index.transcripts.discovery import (
     discover_transcripts,
     listed_sessions,
 )
-from memtui.memory.discover import (
-    Scope,
-    absolute_extra,
-    discover,
-    is_markdown,
-    may_contain,
-)
+from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown, may_contain
 from memtui.memory.documents import open_regular
 from memtui.memory.paths import Glob, has_magic, parts_below, stored_path
 from memtui.model import SourceFile, WatcherState

@@ -327,8 +327,11 @@ def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFol
         owner.stdin.close()
         owner.stdout.close()
     assert lock.owner() is None
+    left = folder.begin()
+    left.touch()
     with lock:
         assert lock.try_acquire()
+        assert not left.exists(), "what a killed owner was building is removed"
         assert not WriterLock(folder).try_acquire(seconds=0.0)
         holder = lock.owner()
         assert holder is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from memtui.embedding.provider import Vector
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
 from memtui.index.database import PAGE_SIZE
+from memtui.index.job import PAUSE_SECONDS, WORTH_A_WAIT
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import IndexSettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -73,6 +75,16 @@ def test_without_an_index_it_says_so_and_makes_none(new: SmallMemory) -> None:
         assert engine.index.status().state is IndexState.NO_INDEX
         assert engine.index.status().pending_count == len(NOTES)
     assert not new.data.exists()
+
+
+def test_keys_hold_much_work(new: SmallMemory) -> None:
+    for number in range(WORTH_A_WAIT):
+        (new.root / f"memory/{number}.md").write_text(f"# Note {number}\n", "utf-8")
+    with new.open() as engine:
+        engine.index.hold()
+        began = time.monotonic()
+        engine.index.sync(wait=True)
+        assert time.monotonic() - began >= PAUSE_SECONDS / 2
 
 
 def test_a_source_is_current_changed_or_gone(engine: Engine) -> None:

@@ -11,12 +11,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.providers.catalog import ProviderService
-from memtui.index.transcripts.discovery import (
-    TranscriptPlace,
-    TranscriptScope,
-    locate,
-    places_of,
-)
+from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, locate, places_of
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.model.conversations import TranscriptKind, is_source
 from memtui.settings.schema import Settings

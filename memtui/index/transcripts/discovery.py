@@ -21,12 +21,7 @@ from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.streams import EventSession, sessions_in
 from memtui.memory.discover import Discovery, FileSearch, absolute_extra, source_file
 from memtui.memory.documents import reason_of
-from memtui.memory.paths import (
-    link_target,
-    said,
-    unwritten,
-    written,
-)
+from memtui.memory.paths import link_target, said, unwritten, written
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     RULES,
