@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import Chunk, Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
+from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
 from memtui.model import citation as cite
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
@@ -87,13 +87,6 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
         if scored.chunk.id == chunk_id:
             return scored
     raise KeyError(chunk_id)
-
-
-def other_model(ranked: Ranked, chunk: Chunk) -> str | None:
-    """Return the model of a chunk whose vector the query's cannot be compared with; else `None`."""
-    state = ranked.pool.states.get(Leg.VECTOR)
-    searched = state.facts.get("model") if state is not None else None
-    return chunk.model if searched and chunk.model and chunk.model != searched else None
 
 
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:

@@ -28,7 +28,7 @@ from memtui.model import (
     StageScore,
     citation,
 )
-from memtui.ranking.trace import Explanation, other_model
+from memtui.ranking.trace import Explanation
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS, Spell
@@ -170,10 +170,10 @@ def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
         why = words.leg_reason(state)
         pending = state.status is LegStatus.PENDING
         return why, why if pending else words.reason_words(state.reason)
-    model = other_model(ranked, chunk) if leg is Leg.VECTOR else None
+    searched = state.facts.get("model") if state is not None and leg is Leg.VECTOR else None
     why = "not found by this leg"
-    if model is not None:
-        why = f"its vector is of another model: {safe_line(model)}"
+    if searched and chunk.model and chunk.model != searched:
+        why = f"its vector is of another model: {safe_line(chunk.model)}"
     return why, why
 
 

@@ -93,20 +93,16 @@ def explain_bm25(
     """
     match = f" {joiner} ".join(operand.match for operand in operands) or None
     is_all = joiner == "AND" or len(operands) == 1
-    counted: _Numbers | None = None
     terms = []
     with snapshot(connection):
-        if match is not None:
-            counted = _numbers(connection, table, match, rowid)
+        counted = _numbers(connection, table, match, rowid) if match is not None else None
         own = counted or _numbers(connection, table, None, rowid)
         base = own or _numbers(connection, table, None, None) or _Numbers(0, 0, 0, (), 0.0)
         length = own.length if own else 0
         average = base.tokens / base.rows if base.rows else 0.0
-        counts = iter(counted.tf if counted is not None else ())
         for operand in operands:
-            if counted is None:
-                alone = _numbers(connection, table, operand.match, rowid)
-                counts = iter(alone.tf if alone is not None else ())
+            alone = _numbers(connection, table, operand.match, rowid)
+            counts = iter(alone.tf if alone is not None else ())
             phrases = []
             for phrase in operand.phrases or (operand.match,):
                 spelled = phrase.rstrip("* ")[1:-1].replace('""', '"')
@@ -175,11 +171,15 @@ def explain_keyword(
         joiner=plan.joiner,
         required=[operand.match for term in plan.phrases for operand in term.operands],
     )
-    pruned = []
-    for term in plan.pruned:
-        is_held = _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None
-        pruned.append(PrunedTerm(term.text, term.postings, is_held))
-    return replace(explanation, pruned=tuple(pruned), stop_words=query.terms.stop_words)
+    pruned = tuple(
+        PrunedTerm(
+            term.text,
+            term.postings,
+            _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None,
+        )
+        for term in plan.pruned
+    )
+    return replace(explanation, pruned=pruned, stop_words=query.terms.stop_words)
 
 
 def explain_openclaw(

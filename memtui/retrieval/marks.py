@@ -68,8 +68,9 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     """
     flat = " ".join(text.split())
     matches = sorted(_matches(flat, terms))
+    marked = _merged(matches)
     if len(flat) <= width:
-        return Snippet(flat, tuple(_merged(matches)))
+        return Snippet(flat, tuple(marked))
     width = max(1, width - 2 * len(_ELLIPSIS))
     # The piece with the most different terms, then the most, then the first.
     ends, low, high, best = [match.end for match in matches], 0, 0, (0, 0)
@@ -87,7 +88,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     shift = start - len(before)
     spans = tuple(
         (max(first, start) - shift, min(last, end) - shift)
-        for first, last in _merged(matches)
+        for first, last in marked
         if first < end and last > start
     )
     return Snippet(before + flat[start:end] + (_ELLIPSIS if end < len(flat) else ""), spans)

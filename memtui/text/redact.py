@@ -175,16 +175,12 @@ def redact_value(value: object, depth: int = _DEEPEST) -> object:
     for key, item in value.items():
         masked_key = redact(key) if isinstance(key, str) else key
         if isinstance(key, str) and (is_secret_name(key) or (hides and key == "value")):
-            masked[masked_key] = _hidden(item)
+            is_empty = item is None or item == "" or isinstance(item, bool)
+            secret = mask(item) if isinstance(item, str) else MASK
+            masked[masked_key] = item if is_empty else secret
         else:
             masked[masked_key] = redact_value(item, depth - 1)
     return masked
-
-
-def _hidden(value: object) -> object:
-    if isinstance(value, str):
-        return mask(value) if value else value
-    return value if value is None or isinstance(value, bool) else MASK
 
 
 # --- chunks of conversations ------------------------------------------------------------------
@@ -216,7 +212,11 @@ def redact_spoken(text: str) -> str:
         filled = _filled(word[0]) + filled[word.end() :]
     if filled == joined:
         return text
-    places = _places(parts)
+    # The line and offset of each character of the joined lines.
+    places: list[tuple[int, int]] = []
+    for number, (between, start, line) in enumerate(parts):
+        places += [(number, start)] * len(between)
+        places += [(number, offset) for offset in range(start, len(line))]
     for filling in reversed(list(_FILLING.finditer(filled))):
         start, end = filling.span()
         # The first line of a credential has its mask; there may be several behind it.
@@ -231,15 +231,6 @@ def redact_spoken(text: str) -> str:
 
 def _filled(token: str) -> str:
     return _FILL * len(token)
-
-
-def _places(parts: Sequence[tuple[str, int, str]]) -> list[tuple[int, int]]:
-    """Return the line and offset of each character of the joined lines."""
-    places: list[tuple[int, int]] = []
-    for number, (between, start, line) in enumerate(parts):
-        places += [(number, start)] * len(between)
-        places += [(number, offset) for offset in range(start, len(line))]
-    return places
 
 
 def _joint(lines: Sequence[str], number: int) -> tuple[str, int]:

@@ -89,7 +89,8 @@ def index_text(text: str) -> str:
     if text.isascii():
         return text
     unspaced = _unspaced()
-    return "".join([unspaced.sub(_spread, _normalise(piece)) for piece in _pieces(text)])
+    pieces = (unicodedata.normalize("NFKC", piece) for piece in _pieces(text))
+    return "".join([unspaced.sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces])
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -187,10 +188,6 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
     count = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
     return 2 * count >= len(letters)
-
-
-def _normalise(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).translate(_WITHOUT_BARS)
 
 
 def _pieces(text: str) -> Iterator[str]:
