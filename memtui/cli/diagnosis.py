@@ -107,7 +107,7 @@ def providers(invocation: Invocation) -> int:
     loaded = invocation.settings(root)
     embedding = loaded.settings.embedding
     warnings, exit_code = list(loaded.warnings), EXIT_OK
-    listings: Sequence[ProviderListing] | None = None
+    listings: Sequence[ProviderListing] = ()
     try:
         if root is not None:
             with Engine.open(root, loaded.settings, write=False) as engine:
@@ -115,8 +115,7 @@ def providers(invocation: Invocation) -> int:
     except MemtuiError as error:
         warnings.append(str(error))
         exit_code = error.exit_code
-    if listings is None:
-        listings = provider_listings(embedding)
+    listings = listings or provider_listings(embedding)
     return invocation.respond(
         {"requested": embedding.provider, "fallback": embedding.fallback, "providers": listings},
         [replace(providers_section(listings, embedding.provider), title="")],
@@ -172,24 +171,23 @@ def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> It
         )
         for agent in group:
             kind = agent.generation.value if agent.generation is not None else "-"
-            dimensions = "-" if agent.dimensions is None else str(agent.dimensions)
+            dimensions = "-" if agent.dimensions is None else agent.dimensions
             age = _age(agent, now)
             yield (
                 f"  {words.padded(agent.name, _AGENT)} {kind:<{_INDEX}} "
                 f"{dimensions:>5} {agent.files:>6} {agent.chunks:>8} "
                 f"{'-' if age is None else words.short_age(age)}"
             )
-            details = {
-                "model": agent.made_by,
-                "database": shown(agent.database) if agent.database is not None else "",
-                "workspace": shown(agent.workspace) if agent.workspace is not None else "",
-            }
+            places = {"database": agent.database, "workspace": agent.workspace}
+            details = {"model": agent.made_by}
+            details |= {label: shown(path) for label, path in places.items() if path is not None}
             for label, text in details.items():
                 if text:
                     yield f"    {label:<{_LABEL}}{words.ending(text, _ROOM)}"
-            problem = words.wrapped(agent.problem, _ROOM) if agent.problem else ()
-            for line_number, line in enumerate(problem):
-                yield f"    {'' if line_number else 'problem':<{_LABEL}}{line}"
+            if agent.problem:
+                first, *others = words.wrapped(agent.problem, _ROOM)
+                yield f"    {'problem':<{_LABEL}}{first}"
+                yield from (f"    {'':<{_LABEL}}{line}" for line in others)
 
 
 def _age(agent: ForeignAgent, now: datetime) -> float | None:

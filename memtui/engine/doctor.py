@@ -409,8 +409,8 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
         else:
             yield note(name, detail, one.hint)
     if not loaded.problems:
-        where = loaded.user_file if loaded.user is not None else "no file, defaults"
-        yield fine("settings", str(where))
+        is_there = loaded.user is not None
+        yield fine("settings", str(loaded.user_file) if is_there else "no file, defaults")
     if certificates:
         key, hint = "embedding.ca_file", "it must be PEM"
         try:
@@ -478,15 +478,14 @@ def provider_checks(
             hint = "`memtui providers` lists them"
             return problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
         name += aside
-        if not listing.works or (result is None and listing.failure is not None):
-            return problem(role, f"{name}: {listing.detail}", listing.hint, code)
-        if result is None:
-            # A look cannot tell whether a service answers, or takes the key.
-            untried = "; not tried (--probe asks it)" if listing.remote or listing.address else ""
-            return fine(role, f"{name}: {listing.detail}{untried}")
-        if not result.works:
-            return problem(role, f"{name}: {result.detail}", result.hint, code)
-        return fine(role, f"{name}: {answer_words(result)}")
+        if result is not None and result.works:
+            return fine(role, f"{name}: {answer_words(result)}")
+        if result is not None or not listing.works or listing.failure is not None:
+            outcome = result or listing
+            return problem(role, f"{name}: {outcome.detail}", outcome.hint, code)
+        # A look cannot tell whether a service answers, or takes the key.
+        untried = "; not tried (--probe asks it)" if listing.remote or listing.address else ""
+        return fine(role, f"{name}: {listing.detail}{untried}")
 
     if embedding.provider == NONE:
         yield fine("requested", "none: keyword search alone, as configured")

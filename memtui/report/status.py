@@ -407,8 +407,9 @@ def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str
 
 def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
     """Yield which index it is and how it is read, then how whole it is."""
-    keywords_alone = status.provider.actual == "none" or status.provider.model == "fts-only"
     queries = f"need vectors of {foreign.query_vectors}"
+    if status.provider.actual == "none" or status.provider.model == "fts-only":
+        queries = "by keywords alone: the index has no vectors"
     facts = (
         ("agent", foreign.agent or "not known"),
         ("index", status.index_dir),
@@ -416,10 +417,7 @@ def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
         ("memory", status.root or "the workspace is not known: --root FOLDER names it"),
         ("profile", f"{foreign.profile}: {foreign.chosen_because}"),
         ("program", foreign.app_version or "its version is not written in the index"),
-        (
-            "queries",
-            "by keywords alone: the index has no vectors" if keywords_alone else queries,
-        ),
+        ("queries", queries),
         ("holds", held_words(status, "row", " in the vector table")),
         ("tokenizer", status.tokenizer or "none"),
     )
@@ -439,13 +437,12 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     identity = []
     for field in truth.identity:
         text = "not stored" if field.stored is None else field.stored
-        if field.agrees:
-            text += ", as expected"
-        elif field.agrees is None:
-            expected = "" if field.expected is None else f", expected {field.expected}"
-            text += f"{expected}, not compared"
-        else:
-            text = f"DIFFERS: {text}, expected {field.expected}"
+        expected = "" if field.expected is None else f", expected {field.expected}"
+        text = {
+            True: f"{text}, as expected",
+            False: f"DIFFERS: {text}, expected {field.expected}",
+            None: f"{text}{expected}, not compared",
+        }[field.agrees]
         note = f" ({field.note})" if field.note else ""
         label = words.padded(field.name, width)
         identity.append(Row(("identity", f"{label}  {text}{note}"), tone=tones[field.agrees]))

@@ -10,7 +10,6 @@ from textual.theme import Theme
 
 from memtui.data import read_table
 from memtui.model import Leg, Stage
-from memtui.report.words import DAY as DAY
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
@@ -18,11 +17,9 @@ from memtui.report.words import STAGE_WORDS as STAGE_WORDS
 from memtui.report.words import ago as ago
 from memtui.report.words import clock as clock
 from memtui.report.words import count as count
-from memtui.report.words import days as days
 from memtui.report.words import duration as duration
 from memtui.report.words import leg_note as leg_note
 from memtui.report.words import leg_reason as leg_reason
-from memtui.report.words import number as number
 from memtui.report.words import percent as percent
 from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words
