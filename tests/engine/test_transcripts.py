@@ -607,7 +607,7 @@ def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
         workspace.sync(lambda: masked_files(workspace) >= 2)
     assert 0 < masked_files(workspace) < 6
     workspace.transcripts = exact
-    workspace.sync()
+    assert workspace.sync().stats.files_changed == 6
     assert workspace.contents().chunks.keys() == before.chunks.keys()
     workspace.close()
 

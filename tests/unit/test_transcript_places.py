@@ -167,13 +167,12 @@ class Scene:
         self.file = self.homes.openclaw("a.jsonl", b"begun\n")
         self.known: dict[str, KnownFile] = {}
         self.failed: list[str] = []
-        follower = TranscriptFollower(
+        self.due = TranscriptFollower(
             lambda: self.homes.scope(self.homes.folder, "openclaw"),
             self.read_index,
             TranscriptSettings(delta_bytes=size, delta_messages=messages),
             self.failed.append,
-        )
-        self.due = follower.due
+        ).due
 
     def read_index(self) -> dict[str, KnownFile]:
         if "damaged" in self.known:
