@@ -128,6 +128,19 @@ def test_a_crash_and_an_interruption_end_cleanly(
     assert memtui("config", "path", "--json").error["code"] == "interrupted"
 
 
+def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, notes: Path) -> None:
+    key = "sk-ant-api03-Zq8Lw3Xv7Rt2Yp5Kd9Ns4Bm6"
+    for name in ("MEMORY.md", "memory/other.md"):
+        (notes / name).parent.mkdir(exist_ok=True)
+        (notes / name).write_text(f"# Harbor\nThe crane of the harbor takes {key} at night.\n")
+    place = ("--root", str(notes))
+    assert memtui("index", *place).code == 0
+    for form in ([], ["--json"]):
+        shown = memtui("chunk", "MEMORY.md:2", *place, *form)
+        assert (shown.code, "crane" in shown.out, "memory/other.md" in shown.out) == (0, True, True)
+        assert not [part for part in ("zq8lw3xv7rt2", key.lower()) if part in shown.out.lower()]
+
+
 @pytest.mark.parametrize(("arguments", "expected"), load("settings")["wrong_options"])
 def test_json_is_wanted_however_wrong_the_others_are(arguments: str, expected: bool) -> None:
     assert wants_json(arguments.split()) is expected
