@@ -503,30 +503,45 @@ class Pacer:
         have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
         `ServiceError` of the last attempt.
         """
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
         end = self._clock() + (timeout if is_awaited else math.inf)
         may_wait = LONGEST_WAIT if is_awaited else math.inf
-        tries = 0
-        while True:
-            tries += 1
+
+        async def wait(pause: float) -> None:
+            nonlocal may_wait
+            may_wait -= pause
+            await self._sleep(pause)
+
+        async def one_try() -> T:
             while (pause := self.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, retry_after=math.inf)
-                may_wait -= pause
-                await self._sleep(pause)
-            try:
-                return await attempt(max(0.001, min(timeout, end - self._clock())))
-            except ServiceError as error:
-                asked = error.retry_after
-                is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
-                attempts, first, longest = LIMITED if is_limited else PASSING
-                if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
-                    raise
-                pause = first * 2 ** (tries - 1) if asked is None else asked
-                if asked is not None:
-                    self.hold(asked)
-                pause = min(longest, pause * (1 + JITTER * self._chance()))
-                if pause > may_wait or pause >= end - self._clock():
-                    raise
-            may_wait -= pause
-            await self._sleep(pause)
+                await wait(pause)
+            return await attempt(max(0.001, min(timeout, end - self._clock())))
+
+        def pause_after(state: RetryCallState) -> float:
+            """Return the seconds to wait after a failure; infinite when it is enough."""
+            error = state.outcome.exception() if state.outcome is not None else None
+            assert isinstance(error, ServiceError)
+            asked, tries = error.retry_after, state.attempt_number
+            is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
+            attempts, first, longest = LIMITED if is_limited else PASSING
+            if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
+                return math.inf
+            pause = first * 2 ** (tries - 1) if asked is None else asked
+            if asked is not None:
+                self.hold(asked)
+            return min(longest, pause * (1 + JITTER * self._chance()))
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(ServiceError),
+            wait=pause_after,
+            stop=lambda state: (
+                state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
+            ),
+            sleep=wait,
+            reraise=True,
+        )
+        return await retrying(one_try)

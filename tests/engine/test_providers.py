@@ -406,9 +406,13 @@ def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> Non
 def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
-        for ask in (engine.providers.switch, engine.providers.cost, engine.providers.probe):
+        nobody = EmbeddingSettings(provider="nobody")
+        for ask in (engine.providers.switch, engine.providers.cost):
             with pytest.raises(SettingsError, match="nobody"):
-                ask(EmbeddingSettings(provider="nobody"))
+                ask(nobody)
+        probed = engine.providers.probe(nobody)
+        assert not probed.works
+        assert "nobody" in probed.detail
         assert engine.index.status().provider.actual == "first"
         assert vector_leg(engine).status is LegStatus.OK
 

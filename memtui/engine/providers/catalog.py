@@ -43,8 +43,8 @@ class ProviderService:
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
 
-        Blocks up to the time limit of a query, so not on a thread that draws. Raises
-        `SettingsError` for a name or model that does not exist.
+        Blocks up to the time limit of a query, so not on a thread that draws. The result says
+        what went wrong, a name or model that does not exist among it.
         """
         if self._providers is None:
             raise self._memory.read_only()
