@@ -334,7 +334,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         await settle(run.app, run.pilot)
         assert "◐ indexing: vectors 61 %, 0:12 left" in run.text
         assert "2 changes waiting" in str(run.app.search_screen.status_bar.render())
-        assert any("disk [/] full" in toast for toast in run.toasts)
+        assert "sync failed: disk [/] full" in run.toasts
         assert "vector leg: 401 [/]" in run.toasts
         cancelled: list[bool] = []
         run.engine.index.cancel = lambda: cancelled.append(True)
