@@ -54,7 +54,7 @@ def tokenize(text: str) -> frozenset[str]:
     return frozenset(tokens)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def similarity_matrix(texts: tuple[str, ...], empty: str) -> Matrix:
     """Return the Jaccard index |a & b| / |a | b| of every pair: float64 (n, n).
 

@@ -33,7 +33,7 @@ from memtui.ranking.mmr import Matrix, select
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.trace import explain
+from memtui.ranking.trace import difference, explain
 from tests.support.dice import examples
 from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
@@ -131,6 +131,18 @@ def test_effective_scores_fall_down_the_list(pool: CandidatePool, lambda_: float
     ranked = rank(pool, ranking, now=NOW)
     for upper, lower in pairwise(ranked.hits):
         assert lower.effective <= upper.effective + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(pools(), rankings(), rankings())
+def test_a_difference_leads_back_to_the_first_list(
+    pool: CandidatePool, first: Ranking, second: Ranking
+) -> None:
+    before, after = (rank(pool, ranking, now=NOW) for ranking in (first, second))
+    changes = difference(before, after)
+    in_both = {one: rank for one, rank in after.ranks.items() if one not in changes.entered}
+    places = {one: rank + changes.moved.get(one, 0) for one, rank in in_both.items()}
+    assert {**places, **changes.left} == before.ranks
 
 
 # --- mMR's quick selection against the definition, row by row -----------------------------------
