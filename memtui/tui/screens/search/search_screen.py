@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Input, Static
@@ -104,6 +105,7 @@ class SearchScreen(Screen[None]):
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
+        self._size_laid_out: Size | None = None
         self.is_switched = False
         """True if the user chose another provider here, and knows why the index is built."""
         self._announced_change = ""
@@ -405,9 +407,15 @@ class SearchScreen(Screen[None]):
 
     def on_compose(self) -> None:
         """Set the classes before there are widgets whose styles depend on them."""
+        self._size_laid_out = self.size
         self.update_classes(self.layout_classes(), update=False)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout for the size, which Textual tells up to three times at the start."""
+        if event.size == self._size_laid_out == self.outer_size:
+            event.prevent_default()
+            return
+        self._size_laid_out = event.size
         self.apply_layout()
 
     def apply_layout(self) -> None:
