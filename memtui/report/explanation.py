@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import Chunk, Drop, Fusion, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
+from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -32,7 +32,6 @@ from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import (
     LEGS,
-    ScoreStep,
     arithmetic_section,
     place,
     place_of,
@@ -43,15 +42,8 @@ from memtui.report.words import EXACT, MINUS, SHORT, Spell
 from memtui.text.sanitize import safe_line, size_words
 
 EXCERPT_LINES = 12
-OFF = "off"
-"""As a minimum score: none at all, whatever the profile says."""
 
 _FACTS = (Column("name"), Column("what"))
-_FACT_WORDS: Mapping[str, str] = {
-    "match": "MATCH",
-    "keywords": "one by one",
-    "query_vector_from": "from",
-}
 _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
     Outcome.PASSED: (Mark.PASSED, Tone.OK, ""),
     Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed beyond k"),
@@ -135,30 +127,30 @@ class Explained(Struct, frozen=True, dict=True):
 def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
     """Build the report; `spell` writes its scores, by default so that they can be read back."""
     ranked, inquiry, explanation = explained.ranked, explained.inquiry, explained.explanation
-    chunk = explained.chunk
+    chunk, shown, due = explained.chunk, explained.shown, explained.due
     places = inquiry.leg_places if inquiry is not None else {}
+
+    def part(name: Part, section: Section, doing: str = "") -> Section:
+        """Return a section with what is still being looked for, or why it is not known."""
+        problem = explained.problems.get(name, "")
+        return replace(section, pending=doing if name in due else "", problem=problem)
+
     sections: list[Section] = []
-
-    def add(section: Section, part: Part, doing: str) -> None:
-        """Add a section with what is still being looked for, or why it could not be found out."""
-        pending = doing if part in explained.due else ""
-        problem = explained.problems.get(part, "")
-        sections.append(replace(section, pending=pending, problem=problem))
-
-    if inquiry is not None or not explained.shown:
-        add(_trace_section(explained, spell), Part.INQUIRY, "")
+    if inquiry is not None or not shown:
+        sections.append(part(Part.INQUIRY, _trace_section(explained, spell)))
     if explanation is not None:
         sections.append(arithmetic_section(ranked, explanation, spell))
     sections.append(ranks_section(ranked, explanation, places, spell))
     if inquiry is not None and chunk is not None:
         sections += _term_sections(ranked, chunk.id, inquiry.terms, spell)
-    elif Part.INQUIRY in explained.due:
+    elif Part.INQUIRY in due:
         sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
-    if not explained.shown:
-        add(_changes_section(explained, places), Part.LEAST, "trying every parameter")
-        add(_words_section(explained.words), Part.WORDS, "trying words of its text")
+    if not shown:
+        changes, other_words = _changes_section(explained, places), _words_section(explained.words)
+        sections.append(part(Part.LEAST, changes, "trying every parameter"))
+        sections.append(part(Part.WORDS, other_words, "trying words of its text"))
     passages = _passages_section(explained.passages, spell)
-    add(passages, Part.PASSAGES, "comparing sentence by sentence")
+    sections.append(part(Part.PASSAGES, passages, "comparing sentence by sentence"))
     sections.append(legs_section(ranked))
     if chunk is not None:
         lines = chunk.text.rstrip("\n").split("\n")
@@ -166,17 +158,11 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         missing = f"{words.count(left, 'line')} more" if left > 0 else ""
         quoted = "\n".join(lines[:EXCERPT_LINES])
         sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
-    return Report(
-        explained.title,
-        ranked.pool.query,
-        verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet",
-        explained.shown,
-        tuple(
-            one
-            for one in sections
-            if any((one.rows, one.notes, one.quoted, one.pending, one.problem))
-        ),
-    )
+    verdict = verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet"
+    told = [
+        one for one in sections if one.rows or one.notes or one.quoted or one.pending or one.problem
+    ]
+    return Report(explained.title, ranked.pool.query, verdict, shown, tuple(told))
 
 
 # --- whether it is shown ------------------------------------------------------------------------
@@ -186,20 +172,20 @@ def verdict_words(
     ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None, spell: Spell = SHORT
 ) -> str:
     """Return the rank of a place, or what lost it first; empty until that is known."""
-    failure = inquiry.first_failure if inquiry is not None else None
     if isinstance(scored, Hit):
         effective = f", effective {spell(scored.effective)}"
         return f"SHOWN at rank {scored.rank}, score {spell(scored.score)}{effective}"
+    failure = inquiry.first_failure if inquiry is not None else None
+    first = failure_words(failure) if failure is not None else ""
     if scored is not None:
+        is_pushed = failure is not None and failure.outcome is Outcome.PUSHED_OUT
         verdict = f"NOT SHOWN: {drop_words(scored, ranked, spell)}"
-        if failure is None or failure.outcome is not Outcome.PUSHED_OUT:
-            return verdict
-        return f"{verdict}; first {failure_words(failure)}"
+        return f"{verdict}; first {first}" if is_pushed else verdict
     if inquiry is None:
         return ""
     if inquiry.rank is not None:
         return f"SHOWN at rank {inquiry.rank}"
-    return f"NOT SHOWN: {failure_words(failure)}" if failure is not None else "NOT SHOWN"
+    return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
 
 
 def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -> str:
@@ -249,12 +235,12 @@ def _trace_section(explained: Explained, spell: Spell) -> Section:
         rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station]
     elif inquiry is not None:
         scores = score_steps(explained.ranked, scored, spell) if scored is not None else ()
-        by_stage: dict[Leg | Stage | Station, ScoreStep] = {one.kind: one for one in scores}
+        by_stage = {one.kind.value: one for one in scores if isinstance(one.kind, Stage)}
         for step in inquiry.steps:
             mark, tone, outcome = _OUTCOMES[step.outcome]
-            score, other = by_stage.get(step.at), safe_line(step.other)
+            score, other = by_stage.get(step.at.value), safe_line(step.other)
             if score is None or score.value is None:
-                why = list(_step_words(step, spell))
+                why = _step_words(step, spell)
             else:
                 why = [spell(score.value), score.formula, score.note]
                 if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
@@ -273,36 +259,28 @@ def _rank_words(step: TraceStep) -> str:
     return words.rank(step.rank) + (f" of {words.count(step.of)}" if step.of else "")
 
 
-def _step_words(step: TraceStep, spell: Spell) -> Iterator[str]:
-    """Yield the reason of a step, the words that matter, and what was compared; some are empty."""
-    other, numbers = safe_line(step.other), step.numbers
+def _step_words(step: TraceStep, spell: Spell) -> list[str]:
+    """Return the reason of a step, the words that matter, and what was compared."""
+    why, other, numbers = words.reason_words(step.reason), safe_line(step.other), step.numbers
+    is_discovered = step.at is Station.DISCOVERED
+    if (is_discovered and why in other.casefold()) or {"start_line", "last_line"} & set(numbers):
+        other = ""
     is_leg = step.at in (Station.KEYWORD_LEG, Station.VECTOR_LEG)
-    why = words.reason_words(step.reason)
     is_repeated = is_leg and step.other.startswith(why)
-    if step.reason not in (Reason.OK, Reason.OUTSIDE_CANDIDATES) and not is_repeated:
-        yield why
-    yield safe_line(", ".join(step.words))
-    match step.at:
-        case Station.DISCOVERED:
-            yield "" if why in other.casefold() else other
-            for name, before in (("bytes", ""), ("limit_bytes", "limit ")):
-                if isinstance(size := numbers.get(name), int):
-                    yield before + size_words(size)
-        case Station.INDEXED if numbers.get("start_line") is not None:
-            yield f"lines {numbers['start_line']} to {numbers.get('end_line')}"
-        case Station.INDEXED if numbers.get("last_line") is not None:
-            yield f"line {numbers.get('line')}, the chunks end at line {numbers['last_line']}"
-        case Station.KEYWORD_POOL | Station.VECTOR_POOL:
-            within = "within" if step.outcome is Outcome.PASSED else "beyond"
-            yield f"{within} the first {numbers['limit']}" if numbers.get("limit") else ""
-            for name in ("bm25_rank", "cosine_rank"):
-                yield f"#{numbers[name]} by {name[:-5]}" if numbers.get(name) else ""
-        case _:
-            yield other
-            units = {"bm25": "bm25 ", "cosine": "cos "} if is_leg else {"after": ""}
-            for name, unit in units.items():
-                if isinstance(value := numbers.get(name), int | float):
-                    yield unit + spell(value)
+    if step.reason in (Reason.OK, Reason.OUTSIDE_CANDIDATES) or is_repeated:
+        why = ""
+    write: Mapping[str, Callable[[Any], str]] = {
+        **dict.fromkeys(("bytes", "limit_bytes"), size_words),
+        **dict.fromkeys(("bm25", "cosine", "after"), spell),
+    }
+    values = {
+        name: write.get(name, str)(value) for name, value in numbers.items() if value is not None
+    }
+    values["within"] = "within" if step.outcome is Outcome.PASSED else "beyond"
+    if "start_line" in values or "line" not in values:
+        values.pop("last_line", None)
+    compared = (text.format_map(values) for name, text in words.COMPARED.items() if name in values)
+    return list(filter(None, (why, safe_line(", ".join(step.words)), other, *compared)))
 
 
 # --- legs and ranks -----------------------------------------------------------------------------
@@ -322,7 +300,7 @@ def legs_section(ranked: Ranked) -> Section:
         rows.append(Row((leg.value, answer), tone=_LEG_TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
-                label = _FACT_WORDS.get(name, name.replace("_", " "))
+                label = words.FACT_WORDS.get(name, name.replace("_", " "))
                 rows.append(Row((f"  {label}", str(value)), tone=Tone.MUTED))
     return Section(SectionId.LEGS, "what was searched", _FACTS, tuple(rows))
 
@@ -333,29 +311,27 @@ def ranks_section(
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
     if explanation is not None:
-        scored = explanation.scored
-        if scored.legs:
-            legs = ", ".join(f"{leg} #{part.position + 1}" for leg, part in scored.legs.items())
-            rows.append(Row(("by leg", legs)))
-        if scored.stages:
-            moves = " → ".join(
-                f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in scored.stages
-            )
-            spark = words.sparkline([one.rank for one in scored.stages])
+        legs, stages = explanation.scored.legs, explanation.scored.stages
+        if legs:
+            ranks = (f"{leg} #{part.position + 1}" for leg, part in legs.items())
+            rows.append(Row(("by leg", ", ".join(ranks))))
+        if stages:
+            moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
+            spark = words.sparkline([one.rank for one in stages])
             rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
         for name, rank in explanation.without.items():
             stage = "MMR" if name == "mmr" else name
             rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
     for leg in LEGS:
-        if leg in places:
-            standing = places[leg]
-            at = f"no rank: {words.reason_words(standing.reason)}"
-            if standing.rank is not None:
-                query = standing.asked if standing.asked != ranked.pool.query.strip() else ""
-                by = f" by the keyword {query}" if query else ""
-                raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
-                at = f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
-            rows.append(Row((f"{leg.value}, of all", at), tone=_LEG_TONES[leg]))
+        if (standing := places.get(leg)) is None:
+            continue
+        at, found = f"no rank: {words.reason_words(standing.reason)}", standing.rank
+        if found is not None:
+            is_keyword = standing.asked not in ("", ranked.pool.query.strip())
+            by = f" by the keyword {standing.asked}" if is_keyword else ""
+            raw = f", {spell(found.raw)}" if found.raw is not None else ""
+            at = f"#{found.position + 1} of {words.count(found.total)}{by}{raw}"
+        rows.append(Row((f"{leg.value}, of all", at), tone=_LEG_TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 
@@ -369,45 +345,45 @@ def _term_sections(
     if terms is None:
         yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
         return
-    notes = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
+    last = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
     hits = ranked.pool.hits.get(Leg.KEYWORD, ())
     hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
     scores = [one.score for one in (terms, *terms.keywords)]
     if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:
-        notes.append("the index changed since the search: these numbers are of now")
-    yield _terms_section(terms, "terms", spell, *notes)
-    for keyword in terms.keywords:
-        yield _terms_section(keyword, f"keyword {keyword.asked}", spell)
-
-
-def _terms_section(terms: KeywordExplanation, title: str, spell: Spell, *last: str) -> Section:
+        last.append("the index changed since the search: these numbers are of now")
     numbers = (Column(name, right=True) for name in ("tf", "df", "idf", "share"))
     columns = (Column("term"), *numbers, Column("as"))
-    rows: list[Row] = []
+    for one in (terms, *terms.keywords):
+        title = "terms" if one is terms else f"keyword {one.asked}"
+        notes = (*_term_notes(one, spell), *(last if one is terms else ()))
+        top = max((term.share for term in one.terms), default=0.0)
+        rows = tuple(_term_rows(one, spell))
+        yield Section(SectionId.TERMS, title, columns, rows, notes, axis=top or None)
+
+
+def _term_rows(terms: KeywordExplanation, spell: Spell) -> Iterator[Row]:
+    """Yield each term with its share of the score, below it its phrases; then the substrings."""
     for term in terms.terms:
         is_single = len(term.phrases) == 1
         if not is_single:
             cells = (term.text, "", "", "", spell(term.share), "together")
-            rows.append(Row(cells, _HELD[term.held], Tone.KEYWORD))
+            yield Row(cells, _HELD[term.held], Tone.KEYWORD)
         for phrase in term.phrases:
             text = term.text if is_single else f"  {phrase.match}"
             if not phrase.tokens:
                 cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
-                rows.append(Row(cells, Mark.FAILED, Tone.MUTED))
+                yield Row(cells, Mark.FAILED, Tone.MUTED)
                 continue
             stems = " ".join(phrase.tokens)
             counts = (str(phrase.tf), f"{phrase.df} of {terms.rows}", spell.number(phrase.idf))
             cells = (text, *counts, spell(phrase.share), stems if stems != text.strip() else "")
             tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
             extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
-            rows.append(Row(cells, _HELD[phrase.tf > 0], tone, extent=extent))
+            yield Row(cells, _HELD[phrase.tf > 0], tone, extent=extent)
     for substring in terms.substrings:
         presence = "in the chunk" if substring.held else "not in the chunk"
         cells = (substring.text, "", "", "", "", f"as a substring: {presence}, no share")
-        rows.append(Row(cells, _HELD[substring.held], Tone.KEYWORD))
-    notes = (*_term_notes(terms, spell), *last)
-    top = max((term.share for term in terms.terms), default=0.0)
-    return Section(SectionId.TERMS, title, columns, tuple(rows), notes, axis=top or None)
+        yield Row(cells, _HELD[substring.held], Tone.KEYWORD)
 
 
 def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
@@ -440,49 +416,48 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
 
 def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Section:
     """Return each change, the cheapest first, then the parameters that cannot do it."""
-    section = Section(SectionId.LEAST_CHANGES, "least changes")
+    section, rows, notes = Section(SectionId.LEAST_CHANGES, "least changes"), [], []
     if (least := explained.least) is None:
         return section
-    columns = (
-        *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),
-        Column("options", optional=True),
-    )
-    rows, notes = [], []
     for change in least.changes:
-        parameter, moved = words.PARAMETER_WORDS[change.parameter.value], _moved(change)
+        parameter, percent = words.PARAMETER_WORDS[change.parameter.value], 100 * change.cost
         cost = "a switch"
         if isinstance(change.new, str):
             cost = "another method"
         elif not (change.new is None or isinstance(change.new, bool) or change.old is None):
-            percent = words.short_number(100 * change.cost, 0 if change.cost >= 0.1 else 1)
-            cost = f"{percent if 100 * change.cost >= 0.05 else '<0.1'} % of its range"
-        options = flags_of(explained.ranking, change)
-        cells = (parameter, moved, words.rank(change.rank_after), cost, options)
-        rows.append(Row(cells, tone=Tone.OK if change is least.cheapest else Tone.PLAIN))
-    needs = least.needs
-    if explained.explanation is None and needs is None:
-        uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
-        so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
-        notes = [f"no leg ranks it: {so}"]
-    elif explained.explanation is None and needs is not None:
-        takes = f"a new search has to take {needs.candidates} candidates of each leg"
-        ways = [f"k {needs.k}"] if needs.k is not None else []
-        if needs.candidate_multiplier is not None:
-            ways.append(f"candidates × k {needs.candidate_multiplier}")
-        how = "no k and no multiplier of the candidates takes so many"
-        if needs.candidates <= needs.taken:
-            how = "so many are taken: the leg's own merge of keywords and paths left it out"
-        elif ways:
-            how = f"{' or '.join(ways)} takes so many; what then shows it is listed, nothing else"
-        notes = [f"{takes}, this one took {needs.taken}", how]
+            share = words.short_number(percent, 0 if change.cost >= 0.1 else 1)
+            cost = f"{share if percent >= 0.05 else '<0.1'} % of its range"
+        rank, options = words.rank(change.rank_after), flags_of(explained.ranking, change)
+        tone = Tone.OK if change is least.cheapest else Tone.PLAIN
+        rows.append(Row((parameter, _moved(change), rank, cost, options), tone=tone))
+    if explained.explanation is None:
+        if (needs := least.needs) is None:
+            uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
+            why = "how deep a search must go is not known"
+            notes.append(f"no leg ranks it: {why if uncounted else 'no parameter brings it in'}")
+        else:
+            depths = {"k": needs.k, "candidates × k": needs.candidate_multiplier}
+            ways = " or ".join(f"{name} {n}" for name, n in depths.items() if n is not None)
+            how = "no k and no multiplier of the candidates takes so many"
+            if needs.candidates <= needs.taken:
+                how = "so many are taken: the leg's own merge of keywords and paths left it out"
+            elif ways:
+                how = f"{ways} takes so many; what then shows it is listed, nothing else"
+            takes = f"a new search has to take {needs.candidates} candidates of each leg"
+            notes += [f"{takes}, this one took {needs.taken}", how]
     notes.append(
         "each alone brings it into the list; the cost is the part of the range crossed"
         if rows
         else "no single parameter brings it into the list"
     )
-    for reason in dict.fromkeys(one.reason for one in least.without):
-        named = [one.parameter.value for one in least.without if one.reason is reason]
-        notes.append(f"{reason}: {', '.join(words.PARAMETER_WORDS[name] for name in named)}")
+    without: dict[str, list[str]] = {}
+    for one in least.without:
+        without.setdefault(one.reason, []).append(words.PARAMETER_WORDS[one.parameter.value])
+    notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]
+    columns = (
+        *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),
+        Column("options", optional=True),
+    )
     return replace(section, columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
@@ -503,17 +478,16 @@ def flags_of(ranking: Ranking, change: Change) -> str:
     flag = words.FLAGS[name]
     if isinstance(flag, list):
         return flag[new is True]
-    return f"{flag} {OFF if new is None else new}"
+    # A minimum score that is off: none at all, whatever the profile says.
+    return f"{flag} {'off' if new is None else new}"
 
 
 def value_words(value: object, other: object = None) -> str:
     """A value of a parameter; with so many digits that it differs from the other one."""
     if value is None or isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, str):
-        return words.FUSION_WORDS[Fusion(value)] if value in list(Fusion) else safe_line(value)
     if not isinstance(value, int | float):
-        return safe_line(str(value))
+        return words.FUSION_WORDS.get(str(value), safe_line(str(value)))
     for decimals in (2, 4, 6, 9):
         text = words.short_number(value, decimals)
         near = abs(float(text.replace(MINUS, "-")) - value) <= 1e-3 * abs(value)
@@ -530,6 +504,7 @@ def _moved(change: Change) -> str:
 
 def _words_section(changes: WordChanges | None) -> Section:
     """The queries that show the chunk, each searched for, and how many were tried."""
+    columns = (Column("words"), Column("rank", right=True), Column("query"))
     section = Section(SectionId.WORD_CHANGES, "other words")
     if changes is None:
         return section
@@ -540,16 +515,13 @@ def _words_section(changes: WordChanges | None) -> Section:
         note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
     elif changes.changes:
         note = f"each was searched: {tried} tried"
-    columns = (Column("words"), Column("rank", right=True), Column("query"))
-    rows = tuple(
-        Row((change_words(change), words.rank(change.rank_after), change.query))
-        for change in changes.changes
-    )
-    return replace(section, columns=columns, rows=rows, notes=(note,))
+    cells = ((change_words(one), words.rank(one.rank_after), one.query) for one in changes.changes)
+    return replace(section, columns=columns, rows=tuple(map(Row, cells)), notes=(note,))
 
 
 def _passages_section(passages: Passages | None, spell: Spell) -> Section:
     """The passages nearest to the query, marked as what they are: an illustration."""
+    columns = (Column("cosine", right=True), Column("passage"))
     section = Section(SectionId.PASSAGES, "nearest passages")
     if passages is None:
         return section
@@ -558,9 +530,6 @@ def _passages_section(passages: Passages | None, spell: Spell) -> Section:
     if not passages.found:
         why = words.reason_words(passages.reason) if passages.reason is not Reason.OK else "none"
         note = f"no passages: {why}"
-    rows = tuple(
-        Row((spell(passage.cosine), " ".join(passages.text[passage.start : passage.end].split())))
-        for passage in passages.found
-    )
-    columns = (Column("cosine", right=True), Column("passage"))
+    quoted = ((one.cosine, passages.text[one.start : one.end].split()) for one in passages.found)
+    rows = tuple(Row((spell(cosine), " ".join(text))) for cosine, text in quoted)
     return replace(section, columns=columns, rows=rows, notes=(note,))
