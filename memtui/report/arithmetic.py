@@ -35,7 +35,7 @@ from memtui.report.words import MINUS, Spell
 from memtui.text.sanitize import safe_line
 
 LEGS = (Leg.VECTOR, Leg.KEYWORD)
-_TONES: Mapping[Leg | Stage, Tone] = {
+TONES: Mapping[Leg | Stage, Tone] = {
     Leg.VECTOR: Tone.VECTOR,
     Leg.KEYWORD: Tone.KEYWORD,
     Stage.FUSION: Tone.PLAIN,
@@ -74,7 +74,7 @@ class ScoreStep(Struct, frozen=True):
     @property
     def tone(self) -> Tone:
         """The meaning of its colour."""
-        return _TONES.get(self.kind, Tone.RERANK)
+        return TONES.get(self.kind, Tone.RERANK)
 
 
 def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -> Section:

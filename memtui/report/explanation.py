@@ -30,13 +30,7 @@ from memtui.model.inquiry import (
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
-from memtui.report.arithmetic import (
-    LEGS,
-    arithmetic_section,
-    place,
-    place_of,
-    score_steps,
-)
+from memtui.report.arithmetic import LEGS, TONES, arithmetic_section, place, place_of, score_steps
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import EXACT, MINUS, SHORT, Spell
 from memtui.text.sanitize import safe_line, size_words
@@ -51,7 +45,6 @@ _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
     Outcome.LOST: (Mark.FAILED, Tone.ERROR, "lost"),
     Outcome.SKIPPED: (Mark.NOT_ASKED, Tone.MUTED, "skipped"),
 }
-_LEG_TONES = {Leg.VECTOR: Tone.VECTOR, Leg.KEYWORD: Tone.KEYWORD}
 _HELD = {True: Mark.PASSED, False: Mark.FAILED}
 _NO_ROW = "no row in the full-text table"
 
@@ -297,7 +290,7 @@ def legs_section(ranked: Ranked) -> Section:
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
             answer += f", {words.count(len(ranked.pool.hits.get(leg, ())), 'hit')}"
-        rows.append(Row((leg.value, answer), tone=_LEG_TONES[leg]))
+        rows.append(Row((leg.value, answer), tone=TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
                 label = words.FACT_WORDS.get(name, name.replace("_", " "))
@@ -331,7 +324,7 @@ def ranks_section(
             by = f" by the keyword {standing.asked}" if is_keyword else ""
             raw = f", {spell(found.raw)}" if found.raw is not None else ""
             at = f"#{found.position + 1} of {words.count(found.total)}{by}{raw}"
-        rows.append(Row((f"{leg.value}, of all", at), tone=_LEG_TONES[leg]))
+        rows.append(Row((f"{leg.value}, of all", at), tone=TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 
@@ -369,14 +362,11 @@ def _term_rows(terms: KeywordExplanation, spell: Spell) -> Iterator[Row]:
             cells = (term.text, "", "", "", spell(term.share), "together")
             yield Row(cells, _HELD[term.held], Tone.KEYWORD)
         for phrase in term.phrases:
-            text = term.text if is_single else f"  {phrase.match}"
-            if not phrase.tokens:
-                cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
-                yield Row(cells, Mark.FAILED, Tone.MUTED)
-                continue
-            stems = " ".join(phrase.tokens)
+            text, stems = term.text if is_single else f"  {phrase.match}", " ".join(phrase.tokens)
             counts = (str(phrase.tf), f"{phrase.df} of {terms.rows}", spell.number(phrase.idf))
             cells = (text, *counts, spell(phrase.share), stems if stems != text.strip() else "")
+            if not phrase.tokens:
+                cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
             tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
             extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
             yield Row(cells, _HELD[phrase.tf > 0], tone, extent=extent)
