@@ -94,6 +94,13 @@ BOUNDED: Final[Mapping[str, str]] = {
 }
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
+    "memtui.embedding.http:refusal": (
+        "search",
+        lambda: [
+            re.compile(row["pattern"], re.IGNORECASE | re.ASCII)
+            for row in read_table("service_failures.toml")["said"]
+        ],
+    ),
     "memtui.embedding.services:templates_of": (
         "search",
         lambda: [

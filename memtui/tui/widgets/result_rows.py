@@ -283,6 +283,18 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
 # --- what is said in place of the list: never an empty box ----------------------------------------
 
 
+def message_row(message: Content) -> Row:
+    """Return a row that cannot be chosen: a few lines in place of the list, as high as they are."""
+
+    def draw(width: int) -> Content:
+        lines = message.split("\n", allow_blank=True)
+        wrapped = [part for line in lines for part in line.wrap(max(1, width - 3)) or [line]]
+        lines = [Content(""), *(Content("  ") + line for line in wrapped), Content("")]
+        return Content("\n").join(lines)
+
+    return Row("", draw, lines=0, is_heading=True)
+
+
 def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
     """Say what was searched, what was nearest, and what might help."""
     query = (safe_line(ranked.pool.query), "$primary")

@@ -33,6 +33,7 @@ from memtui.tui.widgets.result_rows import (
     empty_memory,
     key_hints,
     message,
+    message_row,
     nothing_found,
     query_terms,
     sorted_hits,
@@ -459,4 +460,4 @@ class SearchController:
     def show_message(self, content: Content) -> None:
         results = self.view.results
         results.border_title, results.border_subtitle = "Results", ""
-        results.show_message([content])
+        results.set_rows([message_row(content)])
