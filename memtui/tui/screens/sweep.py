@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 from textual import on
@@ -40,23 +40,10 @@ if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 
-class Sweepable(NamedTuple):
-    """The name and the notation of a parameter that can be swept."""
-
-    name: str
-    title: str
-    digits: int = 0
-    """Decimals that are written at least."""
-    switch: str = ""
-    """The parameter that has to be on for this one to do anything."""
-    note: str = ""
-    """Said where that was switched on for the sweep."""
-
-
-PARAMETERS: Mapping[Parameter, Sweepable] = {
-    Parameter(name): Sweepable(**described) for name, described in SWEPT_PARAMETERS.items()
+PARAMETERS: Mapping[Parameter, Mapping[str, Any]] = {
+    Parameter(name): words for name, words in SWEPT_PARAMETERS.items()
 }
-"""The parameters that can be swept, by the keys 1 to 7."""
+"""The name and the notation of the parameters that can be swept, by the keys 1 to 7."""
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -87,11 +74,6 @@ class Subject(Struct, frozen=True):
     """The switch that was turned on for it."""
 
     @property
-    def is_whole(self) -> bool:
-        """True if the values are whole numbers."""
-        return self.parameter is Parameter.K
-
-    @property
     def now(self) -> float | None:
         """The present value; `None` for a minimum score that is off."""
         value = value_of(self.ranking, self.parameter)
@@ -101,32 +83,34 @@ class Subject(Struct, frozen=True):
     def axis(self) -> Axis:
         """The axis of the values, with the numbers below it."""
         is_logarithmic = self.parameter in LOGARITHMIC
-        ticks: Sequence[tuple[float, str]]
         values: Sequence[float]
         if self.parameter is Parameter.HALF_LIFE:
-            ticks = (1, "1d"), (7, "7d"), (30, "30d"), (365, "1y"), (3650, "10y"), (36500, "100y")
-        elif is_logarithmic:
-            ticks = [(10.0**power, f"{10.0**power:g}") for power in range(-2, 5)]
-        elif self.is_whole:
-            low, high = int(self.low), int(self.high)
-            step = next((step for step in (1, 2, 5, 10, 20) if high / step <= 12), 50)
-            values = [low, *(value for value in range(step, high + 1, step) if value > low)]
-            ticks = [(value, str(value)) for value in values]
+            years = (365, "1y"), (3650, "10y"), (36500, "100y")
+            return Axis(
+                self.low, self.high, is_logarithmic, ((1, "1d"), (7, "7d"), (30, "30d"), *years)
+            )
+        if is_logarithmic:
+            values = [10.0**power for power in range(-2, 5)]
+        elif self.parameter is Parameter.K:
+            step = next((step for step in (1, 2, 5, 10, 20) if self.high / step <= 12), 50)
+            first = int(self.low) // step * step + step
+            values = [self.low, *range(first, int(self.high) + 1, step)]
         else:
             # Both ends first: what has no room beside them is left out.
             values = [
                 self.low + (self.high - self.low) / 4 * quarter for quarter in (0, 4, 2, 1, 3)
             ]
-            ticks = [(value, fmt.short_number(value, 3)) for value in values]
+        ticks = [(value, fmt.short_number(value, 3)) for value in values]
         return Axis(self.low, self.high, is_logarithmic, ticks)
 
     def at(self, value: float) -> Ranking:
         """Return the ranking with the parameter at a value."""
-        return apply(self.ranking, self.parameter, int(value) if self.is_whole else value)
+        is_whole = self.parameter is Parameter.K
+        return apply(self.ranking, self.parameter, int(value) if is_whole else value)
 
     def beside(self, value: float, direction: int) -> float:
         """Return a value one hundredth of the axis further, within it; of k the next number."""
-        if self.is_whole:
+        if self.parameter is Parameter.K:
             moved = value + direction
         elif self.parameter in LOGARITHMIC:
             moved = value * math.pow(self.high / self.low, direction / _FINE)
@@ -145,9 +129,9 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
     Of k the values that the pool holds candidates for. `None` where this profile does not use
     the parameter with the legs that can search.
     """
-    mode, note, described = pool.search_mode, "", PARAMETERS[parameter]
-    if described.switch and not is_used(for_mode(ranking, mode), parameter):
-        note, ranking = described.note, apply(ranking, Parameter(described.switch), True)
+    mode, note, words = pool.search_mode, "", PARAMETERS[parameter]
+    if "switch" in words and not is_used(for_mode(ranking, mode), parameter):
+        note, ranking = words["note"], apply(ranking, Parameter(words["switch"]), True)
     if not is_used(for_mode(ranking, mode), parameter):
         return None
     low, high = range_of(ranking, parameter)
@@ -165,7 +149,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
 def value_text(parameter: Parameter, value: float) -> str:
     """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
     text = fmt.short_number(value, 0 if value >= 1000 else 9)
-    digits = PARAMETERS[parameter].digits
+    digits = PARAMETERS[parameter].get("digits", 0)
     if len(text.partition(".")[2]) < digits:
         text = f"{value:.{digits}f}"
     return f"{text} d" if parameter is Parameter.HALF_LIFE else text
@@ -225,13 +209,12 @@ class SweepScreen(Screen[Ranking | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("sweep"),
         *(
-            Binding(str(key), f"choose({key})", one.name, show=False, id=f"sweep.{parameter.name}")
-            for key, (parameter, one) in enumerate(PARAMETERS.items(), start=1)
+            Binding(str(key), f"choose({key})", words["name"], show=False, id=f"sweep.{one.name}")
+            for key, (one, words) in enumerate(PARAMETERS.items(), start=1)
         ),
     ]
 
     def __init__(self, search: SearchScreen, ranked: Ranked) -> None:
-        """Sweep what a search screen shows."""
         super().__init__()
         self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
         self.parameter = Parameter.VECTOR_WEIGHT
@@ -322,26 +305,38 @@ class SweepScreen(Screen[Ranking | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        subject, order, described = self.subject, self.list_at_cursor(), PARAMETERS[self.parameter]
-        ranks = self.swept.ranks if self.swept is not None else {}
+        subject, order, swept = self.subject, self.list_at_cursor(), self.swept
+        words, is_unicode = PARAMETERS[self.parameter], self._glyphs is not ASCII
         lines = [
             Line(*self.traced[one], segments, one == self.chosen)
-            for one, segments in ranks.items()
+            for one, segments in (swept.ranks if swept is not None else {}).items()
             if one in self.traced
         ]
-        lowest = [one.rank for line in lines for one in line.segments if one.rank is not None]
-        fewest = 1 if subject.is_whole else self.ranking.k
-        chart = Chart(subject.axis, max([fewest, *lowest]), lines, self._marks())
-        self.query_one(RankChart).show(chart)
+        # The cursor, the present value and the configured one.
+        marks: list[Mark] = []
+        for stroke, foot, value, name, style in zip(
+            "│┆┊" if is_unicode else "|:.",
+            "▲△◇" if is_unicode else "^nc",
+            (self.cursor, subject.now, value_of(self.search.options.ranking, self.parameter)),
+            ("", "off " if subject.note else "now ", "config "),
+            ("$primary bold", "$state-ok", fmt.MUTED),
+            strict=True,
+        ):
+            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
+                label = f"{name}{value_text(self.parameter, float(value))}"
+                marks.append(Mark(float(value), stroke, foot, label, style))
+        fewest = 1 if self.parameter is Parameter.K else self.ranking.k
+        lowest = max([fewest, *(one.rank or 0 for line in lines for one in line.segments)])
+        self.query_one(RankChart).show(Chart(subject.axis, lowest, lines, marks))
         box, progress = self.query_one("#sweep-box"), "computing…"
-        if self.swept is not None:
-            progress = f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
+        if swept is not None:
+            progress = f"{fmt.counted(len(flips_of(swept)), 'flip')}, exact"
             if subject.low == subject.high:
-                progress = f"another {described.name} takes other candidates: a new search"
+                progress = f"another {words['name']} takes other candidates: a new search"
         box.border_subtitle = progress
         box.border_title = Content.assemble(
             "Rank against ",
-            (described.title, "bold"),
+            (words["title"], "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
@@ -349,36 +344,19 @@ class SweepScreen(Screen[Ranking | None]):
         for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
                 style = "bold reverse" if parameter is self.parameter else ""
+                label = f"{other['name']} "
                 parameters.append(
-                    Content.assemble((f" {key} ", f"$primary {style}"), (f"{other.name} ", style))
+                    Content.assemble((f" {key} ", f"$primary {style}"), (label, style))
                 )
-        flips = self._flip_lines()
-        for name, draw in (
-            ("parameters", lambda width: [Content(" ").join(parameters)]),
-            ("flips", lambda width: flips),
-            ("order", lambda width: self._order_lines(order, width)),
+        for selector, draw in (
+            ("#sweep-parameters", lambda width: [Content(" ").join(parameters)]),
+            ("#sweep-flips", lambda width: self._flip_lines()),
+            ("#sweep-order", lambda width: self._order_lines(order, width)),
         ):
-            self.query_one(f"#sweep-{name}", TextBlock).show(draw)
+            self.query_one(selector, TextBlock).show(draw)
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
-        box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
+        box.border_title = Content.assemble(f"at {words['name']} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
-
-    def _marks(self) -> list[Mark]:
-        """Return the cursor, the present value and the configured one, in this order."""
-        configured = value_of(self.search.options.ranking, self.parameter)
-        marks: list[Mark] = []
-        for stroke, foot, value, name, style in zip(
-            "│┆┊" if self._glyphs is not ASCII else "|:.",
-            "▲△◇" if self._glyphs is not ASCII else "^nc",
-            (self.cursor, self.subject.now, configured),
-            ("", "off " if self.subject.note else "now ", "config "),
-            ("$primary bold", "$state-ok", fmt.MUTED),
-            strict=True,
-        ):
-            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
-                label = f"{name}{value_text(self.parameter, float(value))}"
-                marks.append(Mark(float(value), stroke, foot, label, style))
-        return marks
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.
@@ -451,8 +429,8 @@ class SweepScreen(Screen[Ranking | None]):
             self._show()
 
     def action_flip(self, direction: int) -> None:
-        flip = next_flip(self.swept, self.cursor, direction) if self.swept is not None else None
-        self._go(flip and flip[1])
+        if self.swept is not None and (flip := next_flip(self.swept, self.cursor, direction)):
+            self._go(flip[1])
 
     def action_step(self, direction: int) -> None:
         self._go(self.subject.beside(self.cursor, direction))
@@ -462,7 +440,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     @on(RankChart.Pointed)
     def pointed(self, message: RankChart.Pointed) -> None:
-        self._go(round(message.value, 0 if self.subject.is_whole else 4))
+        self._go(round(message.value, 0 if self.parameter is Parameter.K else 4))
 
     def action_parameter(self, step: int) -> None:
         usable, keys = list(self.subjects), list(PARAMETERS)
@@ -473,7 +451,7 @@ class SweepScreen(Screen[Ranking | None]):
         """Sweep the parameter of a key."""
         parameter = list(PARAMETERS)[key - 1]
         if parameter not in self.subjects:
-            tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
+            tell(self, f"{PARAMETERS[parameter]['name']} is not used by this ranking.")
         elif parameter is not self.parameter:
             self.parameter = parameter
             self._begin()

@@ -67,7 +67,6 @@ class Canvas:
                     (round(x + (to_x - x) * part), round(y - above + (to_y - y) * part))
                     for part in parts
                 ]
-                stroke = "-"
                 for here, there in pairwise(places):
                     across, down = there[0] - here[0], there[1] - here[1]
                     slope = "\\" if across == down else "/"
@@ -155,51 +154,50 @@ class Chart(Struct, frozen=True):
         """
         canvas = Canvas(width, height, braille)
         across = canvas.across
-
-        def row(rank: int | None) -> int:
-            level = self.ranks if rank is None else min(rank, self.ranks) - 1
-            return round(level * (height - 1) / self.ranks)
-
-        def runs(line: Line) -> list[tuple[int | None, int, int]]:
-            """Return the rank of each stretch with its first and last dot, without the slopes."""
+        rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
+        # The row, first and last dot of each stretch of a line, without the slopes.
+        stretches: list[list[tuple[bool, int, int, int]]] = []
+        for line in self.lines:
             values = (*(one.start for one in line.segments), line.segments[-1].end)
             edges = [self.axis.place(value, (width - 1) * across + 1) for value in values]
             # The last cell is filled to its edge.
             edges[-1] += across - 1
-            runs = []
+            level = []
             for segment, (start, end) in zip(line.segments, pairwise(edges), strict=True):
                 half = min(_SLOPE * across, (end - start) // 2)
                 first = start if segment is line.segments[0] else start + half
                 last = end if segment is line.segments[-1] else end - half
-                runs.append((segment.rank, first, last))
-            return runs
-
-        backwards = self.lines[::-1]
-        for line in sorted(backwards, key=lambda line: line.chosen):
+                row = rows[-1 if segment.rank is None else segment.rank - 1]
+                level.append((segment.rank is None, row, first, last))
+            stretches.append(level)
+        drawn = sorted(zip(self.lines, stretches, strict=True), key=lambda one: not one[0].chosen)
+        for line, level in reversed(drawn):
             before: list[tuple[int, int]] = []
-            for rank, first, last in runs(line):
-                y = canvas.middle(row(rank))
-                level = [(first, y), (last, y)]
-                if rank is None:
+            for is_out, row, first, last in level:
+                y = canvas.middle(row)
+                start_and_end = [(first, y), (last, y)]
+                if is_out:
                     for x in range(first, last + 1, 2 * across):
                         canvas.dot(x, y, line.style, ".")
-                points = [*before, *(level[:1] if rank is None else level)]
+                points = [*before, *start_and_end[: 1 if is_out else 2]]
                 canvas.path(points, line.style, is_thick=line.chosen)
-                before = level[1:]
-        for index, line in enumerate(self.lines):
-            for rank, first, last in runs(line):
+                before = start_and_end[1:]
+        for index, (line, level) in enumerate(zip(self.lines, stretches, strict=True)):
+            for is_out, row, first, last in level:
                 start, end = first // across, last // across
                 # Out of the list lines lie upon one another: each has its letter elsewhere.
-                if rank is None or end - start >= 2:
-                    start += 1 + (2 * index if rank is None else 0)
+                if is_out or end - start >= 2:
+                    start += 1 + (2 * index if is_out else 0)
                     for column in range(start, end + 1, _EVERY):
-                        canvas.put(column, row(rank), line.letter, f"bold {line.style}")
+                        canvas.put(column, row, line.letter, f"bold {line.style}")
         for mark in self.marks:
             column = self.axis.place(mark.value, width)
             for at in range(height):
                 if (column, at) not in canvas.cells:
                     canvas.put(column, at, mark.stroke, mark.style)
-        labels = {row(rank): str(rank) for rank in range(self.ranks, 0, -1)} | {row(None): "out"}
+        # Of ranks in one row the best is written.
+        labels = {rows[rank - 1]: str(rank) for rank in range(self.ranks, 0, -1)}
+        labels[rows[-1]] = "out"
         return [
             *(
                 Content.assemble((f"{labels.get(at, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(at))
