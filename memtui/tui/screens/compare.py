@@ -107,13 +107,10 @@ class CompareScreen(Screen[str | None]):
         if options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
             # The profile after the present one that ranks otherwise.
-            profiles, current = list(options.profiles), self.ranking.profile
-            at = profiles.index(current) + 1 if current in profiles else 0
-            others = (
-                one
-                for one in profiles[at:] + profiles[:at]
-                if options.profiles[one] != self.ranking
-            )
+            profiles, present = list(options.profiles), self.ranking
+            at = profiles.index(present.profile) + 1 if present.profile in profiles else 0
+            ordered = profiles[at:] + profiles[:at]
+            others = (one for one in ordered if options.profiles[one] != present)
             names = [CURRENT, next(others, CONFIGURED)]
         self.sides = [Side(name, self.choices[name]) for name in names]
 
@@ -190,17 +187,19 @@ class CompareScreen(Screen[str | None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        terms, answers = query_terms(self.ranked), [side.ranked for side in self.sides]
+        answers, terms = (first.ranked, second.ranked), query_terms(self.ranked)
+
+        def lists(width: int) -> list[Content]:
+            return comparison_lines(
+                answers, width, lines, self.glyphs, self.chosen, self.active, terms
+            )
+
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
             "sides": self._heads,
-            "lists": lambda width: comparison_lines(
-                answers, width, lines, self.glyphs, self.chosen, self.active, terms
-            ),
+            "lists": self._result_lines if results else lists,
             "detail": self._detail,
         }
-        if results:
-            draws["lists"] = self._result_lines
         for name, draw in draws.items():
             self.query_one(f"#compare-{name}", TextBlock).show(draw)
         ids = self.sides[self.active].ids
@@ -213,11 +212,8 @@ class CompareScreen(Screen[str | None]):
 
     def _settings_lines(self, width: int) -> list[Content]:
         notes = [self._note] if self._note else []
-        notes += [
-            f"{name} could not search: {safe_line(side.error)}"
-            for name, side in zip(NAMES, self.sides, strict=True)
-            if side.error
-        ]
+        for name, side in zip(NAMES, self.sides, strict=True):
+            notes += [f"{name} could not search: {safe_line(side.error)}"] if side.error else []
         words = []
         for one in compare_settings(*(side.ranking for side in self.sides)):
             name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
@@ -237,11 +233,11 @@ class CompareScreen(Screen[str | None]):
             longer = Content.assemble(lines[-1], "   " if lines[-1] else "", word)
             if longer.cell_length <= room:
                 lines[-1] = longer
-            elif is_last:
+            elif not is_last:
+                lines.append(word)
+            else:
                 lines[-1] += Content.styled(rest, fmt.MUTED)
                 break
-            else:
-                lines.append(word)
         notes_drawn = (fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes)
         return [*notes_drawn, *lines[:-1], fmt.fit(lines[-1], width)]
 
@@ -444,20 +440,14 @@ def two_results(
 
     The step that made the better one the better one is marked; the last lines say why in words.
     """
-    results = (first, second)
+    results, decided, half = (first, second), deciding_step(first, second), width // 2 - 1
     steps = [{step.kind: step for step in score_steps(ranked, one)} for one in results]
-    decided = deciding_step(first, second)
-    half = width // 2 - 1
-
-    def halves(left: Content, right: Content) -> Content:
-        return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
-
-    names, verdicts, texts, formulas = [], [], [], []
-    for name, one, steps_of in zip(NAMES, results, steps, strict=True):
-        style = "$state-ok" if isinstance(one, Hit) else "$state-error"
-        names.append(Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold")))
-        verdicts.append(Content.styled(verdict_words(ranked, one), style))
-        text = " ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())
+    heads, texts, formulas = [], [], []
+    for name, result, steps_of in zip(NAMES, results, steps, strict=True):
+        style = "$state-ok" if isinstance(result, Hit) else "$state-error"
+        head = Content.assemble((f"{name}  ", "$primary bold"), (place(result.chunk), "bold"))
+        heads.append([head, Content.styled(verdict_words(ranked, result), style)])
+        text = " ".join(safe_line(result.chunk.text[: half * _TEXT_LINES]).split())
         texts.append(Content.styled(text, fmt.MUTED).wrap(half - 1)[:_TEXT_LINES])
         if decided in steps_of and (step := steps_of[decided]).formula:
             formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
@@ -472,33 +462,20 @@ def two_results(
             " decides. ",
             ("; ".join(formulas), fmt.MUTED),
         )
-    return [
-        halves(*names),
-        halves(*verdicts),
-        Content(""),
-        *_step_lines(ranked, steps, decided, width, glyphs),
-        Content(""),
-        *why.wrap(width),
-        Content(""),
-        *(halves(*pair) for pair in zip_longest(*texts, fillvalue=Content(""))),
-    ]
-
-
-def _step_lines(
-    ranked: Ranked,
-    steps: Sequence[Mapping[Leg | Stage, ScoreStep]],
-    decided: Leg | Stage | None,
-    width: int,
-    glyphs: Glyphs,
-) -> list[Content]:
-    """Draw each step of both results, the first mirrored, under the names of the columns."""
+    above, below = (
+        [
+            _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
+            for left, right in zip_longest(*halves, fillvalue=Content(""))
+        ]
+        for halves in (heads, texts)
+    )
     outer = _FORMULA if width >= _WIDE else 0
     cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
-    columns = (
+    names_of_columns = (
         f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
     )
-    lines = [Content.styled(columns, fmt.MUTED)]
+    lines = [Content.styled(names_of_columns, fmt.MUTED)]
     kinds: tuple[Leg | Stage, ...] = (*LEGS, *ranked.ranking.stages)
     for kind in kinds:
         pair = [steps_of.get(kind) for steps_of in steps]
@@ -508,24 +485,25 @@ def _step_lines(
         # A step that only keeps or loses a result has no score of its own to compare.
         if isinstance(kind, Stage) and not any(step.sign for step in present):
             pair = [step and replace(step, value=None) for step in pair]
-        left, right = (
-            _side(step, mirrored, cells, outer, axis(ranked), glyphs)
-            for step, mirrored in zip(pair, (True, False), strict=True)
-        )
-        word = (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone])
         one, other = (step.value if step is not None else None for step in pair)
         change, style = fmt.NOTHING, ""
         if one is not None and other is not None:
             change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
             style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
-        line = Content.assemble(left, word, right, (f"{change:>{_DIFFERENCE}}", style))
+        line = Content.assemble(
+            _side(pair[0], True, cells, outer, axis(ranked), glyphs),
+            (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone]),
+            _side(pair[1], False, cells, outer, axis(ranked), glyphs),
+            (f"{change:>{_DIFFERENCE}}", style),
+        )
         if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
             blank = max(width - line.cell_length, 0)
             line = line.pad_right(blank).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
-    return lines
+    blank_line = [Content("")]
+    return [*above, *blank_line, *lines, *blank_line, *why.wrap(width), *blank_line, *below]
 
 
 def _side(
