@@ -128,14 +128,19 @@ class EmbeddingCache:
         written.
         """
 
+        if not self._writable or not self._path.exists() or self._run(_used_bytes, 0) <= limit:
+            return 0
+        # Here, since what is wrong with an index is not wrong with this file.
+        kept = live()
+
         def evict(connection: apsw.Connection) -> int:
             excess = _used_bytes(connection) - limit
-            if not self._writable or excess <= 0:
+            if excess <= 0:
                 return 0
             connection.execute(_BY_USE)
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
-            for identity, hashes in live().items():
+            for identity, hashes in kept.items():
                 query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
                 connection.execute(query, _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.
@@ -148,11 +153,13 @@ class EmbeddingCache:
             # The write-ahead log is emptied another time where a reader needs it.
             patience = _number(connection, "PRAGMA busy_timeout")
             connection.set_busy_timeout(0)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            connection.set_busy_timeout(patience)
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.set_busy_timeout(patience)
             return max(0, excess)
 
-        return self._run(evict, 0) if self._path.exists() else 0
+        return self._run(evict, 0)
 
     def count(self) -> int:
         """Return how many vectors it holds, of all providers."""

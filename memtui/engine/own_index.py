@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -160,10 +160,13 @@ class OwnIndex(Index):
 
     def start(self, *, watch: bool, warm: bool) -> None:
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
+        # A provider that fails as it is loaded is followed by the indexer, so that comes first.
+        if self._write:
+            self._start_writing(watch)
         if warm and not self.providers.state().remote and self.providers.identity is not None:
             threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
-        if not self._write:
-            return
+
+    def _start_writing(self, watch: bool) -> None:
         from memtui.index.indexer import Indexer
         from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
         from memtui.index.watcher import TranscriptFollower, Watcher, WatchTimes
@@ -196,13 +199,18 @@ class OwnIndex(Index):
             indexer.sync()
         elif watch:
 
-            def transcripts_in_index(connection: Connection) -> dict[str, KnownFile]:
-                return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
+            def transcripts_in_index() -> dict[str, KnownFile]:
+                # By a connection of its own: the engine thread may be busy, and ends after this.
+                with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing):
+                    connection = live.connection()
+                    with mapped_errors(live.path):
+                        return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
+                return {}
 
             settings = self.settings.index
             follower = TranscriptFollower(
                 lambda: self.transcripts.scope,
-                lambda: self.read_rows(transcripts_in_index) or {},
+                transcripts_in_index,
                 self.settings.transcripts,
                 partial(indexer.record, "transcripts"),
             )

@@ -319,12 +319,14 @@ class Indexer:
                 self._stamp = stamp
 
     def _count_sometimes(self) -> None:
-        """Count, but at most once a second."""
-        if time.monotonic() >= self._next_count:
+        """Count, but at most once a second, and a twentieth of the time."""
+        now = time.monotonic()
+        if now >= self._next_count:
             # The work that goes on is what repairs a broken one; the count after it speaks up.
             with suppress(IndexUnusable):
                 self._count()
-            self._next_count = time.monotonic() + _COUNT_SECONDS
+            took = time.monotonic() - now
+            self._next_count = now + max(_COUNT_SECONDS, 20 * took)
 
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""
