@@ -264,12 +264,36 @@ def verify(
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         ids, vec_readable = database.read(chunk_ids)
-        mode = settings.mode(facts.mode)
+        base, mode = settings.onto(facts.ranking), settings.mode(facts.mode)
+        enabled = _given(settings.sources, facts.scope.sources)
+        enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
         legs = AgentLegs(database, facts, given, env)
         with closing(legs.query_vectors):
-            verifier = _Verifier(legs, settings, now, mode, ids)
             for done, record in enumerate(recording.queries, start=1):
-                verdicts.append(verifier.verdict(record))
+                options = record.opts or RecordedOptions()
+                ranking = replace(
+                    base,
+                    k=_given(options.max_results, base.k),
+                    min_score=_given(options.min_score, base.min_score),
+                    project_keys=_given(options.active_project_keys, base.project_keys),
+                )
+                ranking, sources = for_mode(ranking, mode), enabled
+                if options.sources:
+                    sources = tuple(s for s in options.sources if enabled is None or s in enabled)
+                # For no enabled source the program does not search, and asks for no vector.
+                searched = mode if sources != () else SearchMode.KEYWORD_ONLY
+                model = settings.model or facts.identity.model
+                scope = SearchScope(None if searched is SearchMode.KEYWORD_ONLY else model, sources)
+                search = Search(record.query, record.query, ranking, searched, scope)
+                pool = legs.search(search, never)
+                if pool.search_mode is searched:
+                    recorded = database.read(partial(_recorded_pool, legs, ids, record, ranking))
+                    from_legs = rank(recorded, ranking, now=now) if recorded is not None else None
+                    verdicts.append(compare(record, rank(pool, ranking, now=now), from_legs))
+                else:
+                    detail, leg = pool.states[Leg.VECTOR].detail, str(Leg.VECTOR)
+                    results = len(record.results)
+                    verdicts.append(Verdict(record.query, False, results, 0.0, None, leg, detail))
                 if progress is not None:
                     progress(done, len(recording.queries))
     notes = []
@@ -321,87 +345,49 @@ def _retokenized(tokenizer: str, opened: Opened) -> Layout:
     )
 
 
-class _Verifier(Struct, frozen=True):
-    """Runs the queries of one recording against one index."""
+def _recorded_pool(
+    legs: AgentLegs,
+    chunk_ids: Mapping[str, str],
+    record: RecordedQuery,
+    ranking: Ranking,
+    opened: Opened,
+) -> CandidatePool | None:
+    """Return the pool that the recorded legs make; `chunk_ids` are by their first digits.
 
-    legs: AgentLegs
-    settings: RecordedSettings
-    now: datetime
-    mode: SearchMode
-    chunk_ids: Mapping[str, str]
-    """By the first digits."""
-
-    def verdict(self, record: RecordedQuery) -> Verdict:
-        """Compare one query."""
-        facts = self.legs.facts
-        options, base = record.opts or RecordedOptions(), self.settings.onto(facts.ranking)
-        ranking = replace(
-            base,
-            k=_given(options.max_results, base.k),
-            min_score=_given(options.min_score, base.min_score),
-            project_keys=_given(options.active_project_keys, base.project_keys),
-        )
-        ranking = for_mode(ranking, self.mode)
-        # The enabled ones of those that were asked for; empty when none of them is.
-        enabled = _given(self.settings.sources, facts.scope.sources)
-        enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
-        sources = enabled
-        if options.sources:
-            sources = tuple(s for s in options.sources if enabled is None or s in enabled)
-        # For no enabled source the program does not search, and asks for no vector.
-        mode = self.mode if sources != () else SearchMode.KEYWORD_ONLY
-        model = self.settings.model or facts.identity.model
-        scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
-        pool = self.legs.search(Search(record.query, record.query, ranking, mode, scope), never)
-        if pool.search_mode is not mode:
-            detail, results = pool.states[Leg.VECTOR].detail, len(record.results)
-            return Verdict(record.query, False, results, 0.0, None, str(Leg.VECTOR), detail)
-        ranked = rank(pool, ranking, now=self.now)
-        recorded = self.legs.database.read(
-            lambda opened: self._recorded_pool(opened, record, ranking)
-        )
-        legs = rank(recorded, ranking, now=self.now) if recorded is not None else None
-        return compare(record, ranked, legs)
-
-    def _recorded_pool(
-        self, opened: Opened, record: RecordedQuery, ranking: Ranking
-    ) -> CandidatePool | None:
-        """Return the pool that the recorded legs make.
-
-        `None` when that cannot be told: no legs, legs of another index, or a release that does
-        not record its whole-query leg (2026.9).
-        """
-        release = self.legs.release
-        if record.legs is None or release.has_paths:
-            return None
-        names = {hit.chunk for leg in record.legs for hit in leg.hits}
-        ids = {name: self.chunk_ids[name] for name in names & self.chunk_ids.keys()}
-        chunks = read_chunks(opened.connection, opened.layout, ids.values())
-        if ids.keys() != names or not chunks.keys() >= set(ids.values()):
-            return None
-        keyword, vector = list[list[KeywordHit]](), list[tuple[str, float]]()
-        for leg in record.legs:
-            hits = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
-            if leg.leg == _VECTOR:
-                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
-            elif leg.leg == _KEYWORD:
-                keyword.append([])
-                for c, hit in hits:
-                    place, score = (c.id, c.path, c.source, c.start_line), hit.score
-                    text_score = _given(hit.text_score, score)
-                    keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
-        has_provider = self.mode is SearchMode.HYBRID
-        return make_pool(
-            record.query,
-            with_file_times(chunks, ranking.decay.dates, self.legs.file_time),
-            keyword=merge_keyword_hits(keyword, release, has_provider=has_provider),
-            vector=vector,
-            states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
-            limit=ranking.candidates,
-            search_mode=self.mode,
-            names_files=False,
-            tokenizer=opened.layout.tokenizer,
-        )
+    `None` when that cannot be told: no legs, legs of another index, or a release that does
+    not record its whole-query leg (2026.9).
+    """
+    release = legs.release
+    if record.legs is None or release.has_paths:
+        return None
+    names = {hit.chunk for leg in record.legs for hit in leg.hits}
+    ids = {name: chunk_ids[name] for name in names & chunk_ids.keys()}
+    chunks = read_chunks(opened.connection, opened.layout, ids.values())
+    if ids.keys() != names or not chunks.keys() >= set(ids.values()):
+        return None
+    keyword, vector = list[list[KeywordHit]](), list[tuple[str, float]]()
+    for leg in record.legs:
+        hits = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
+        if leg.leg == _VECTOR:
+            vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
+        elif leg.leg == _KEYWORD:
+            keyword.append([])
+            for c, hit in hits:
+                place, score = (c.id, c.path, c.source, c.start_line), hit.score
+                text_score = _given(hit.text_score, score)
+                keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
+    has_provider = ranking.search_mode is SearchMode.HYBRID
+    return make_pool(
+        record.query,
+        with_file_times(chunks, ranking.decay.dates, legs.file_time),
+        keyword=merge_keyword_hits(keyword, release, has_provider=has_provider),
+        vector=vector,
+        states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
+        limit=ranking.candidates,
+        search_mode=ranking.search_mode,
+        names_files=False,
+        tokenizer=opened.layout.tokenizer,
+    )
 
 
 # --- comparing --------------------------------------------------------------------------------
