@@ -168,9 +168,9 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             shared = tuple(HIDDEN if word in lost else word for word in one.shared)
             masked_ones.append(replace(one, chunk=other, shared=shared))
     if others:
-        named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
+        places = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
-        notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}"]
+        notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {places}{more}"]
     number, shown = len(record.terms), record.terms[:_SHOWN_TERMS]
     rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
     text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 12))

@@ -179,8 +179,8 @@ class FileEvents:
 
     def _hand_over(self, event: FileSystemEvent) -> None:
         """Tell both ends of a move: editors save by renaming a temporary file."""
-        for path in filter(None, (event.src_path, event.dest_path)):
-            for folder in self._folders:
+        for path in (event.src_path, event.dest_path):
+            for folder in self._folders if path else ():
                 if (parts := parts_below(os.fsdecode(path), folder.real)) is not None:
                     self._changed(os.path.join(folder.shown, *parts), bool(event.is_directory))
                     break

@@ -117,8 +117,6 @@ class FileSearch(ABC):
 
     path_words: ClassVar[str]
     """The name of a path of the settings in details."""
-    is_wanted: ClassVar[Callable[[str], bool]]
-    """Tells by its name whether a file is looked for."""
 
     def __init__(self, root: Path, cancelled: Callable[[], bool]) -> None:
         self.files: dict[str, SourceFile] = {}
@@ -127,6 +125,10 @@ class FileSearch(ABC):
         """Beginnings of stored paths below which nothing could be listed."""
         self.root = os.path.abspath(root)
         self._cancelled = cancelled
+
+    @abstractmethod
+    def is_wanted(self, name: str) -> bool:
+        """Tell by its name whether a file is looked for."""
 
     @abstractmethod
     def why_ignored(self, name: str) -> str | None:
@@ -245,7 +247,6 @@ class _NoteSearch(FileSearch):
     """The notes of a workspace, by their real paths."""
 
     path_words = "extra path"
-    is_wanted = staticmethod(is_markdown)
 
     def __init__(self, scope: Scope, cancelled: Callable[[], bool], only: str | None) -> None:
         super().__init__(scope.root, cancelled)
@@ -266,6 +267,9 @@ class _NoteSearch(FileSearch):
                 self.skip(written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
         for extra in filter(None, map(str.strip, scope.extra_paths)):
             self.look_at_extra(extra)
+
+    def is_wanted(self, name: str) -> bool:
+        return is_markdown(name)
 
     def why_ignored(self, name: str) -> str | None:
         return "name in the ignore list" if self._ignored.match(name) else None

@@ -83,7 +83,8 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
     """Return the hit or the near miss of a chunk; raises `KeyError` for one outside the pool."""
-    for scored in (*ranked.hits, *ranked.drops):
+    every: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+    for scored in every:
         if scored.chunk.id == chunk_id:
             return scored
     raise KeyError(chunk_id)

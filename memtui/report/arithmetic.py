@@ -125,10 +125,11 @@ def score_steps(
             extent = Extent(min(before, after), max(before, after))
         elif stage.operation is Operation.KEEP:
             extent = None
-        sign, *formula = about
+        sign, formula, note, brief = about
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
+        rank = stage.rank
         steps.append(
-            ScoreStep(stage.stage, sign, after, stage.rank, *formula, extent=extent, failed=is_lost)
+            ScoreStep(stage.stage, sign, after, rank, formula, note, brief, extent, failed=is_lost)
         )
     return tuple(steps)
 

@@ -247,12 +247,17 @@ class KeywordLeg:
         among = () if allowed is None else (json.dumps(allowed.tolist()),)
         try:
             with snapshot(self._connection):
+                plan, rows = None, []
                 for times in BUDGETS:
-                    plan = self._planner.plan(query, times=times)
+                    wider = self._planner.plan(query, times=times)
+                    if plan is not None and wider.kept == plan.kept:
+                        break
+                    plan = wider
                     values = (plan.match, *among, max(limit, 0))
                     rows = self._connection.execute(sql, values).fetchall()
                     if len(rows) >= limit or not plan.pruned:
                         break
+                assert plan is not None
                 # The terms that each row holds.
                 rowids = [rowid for rowid, _, _ in rows]
                 holding = {term: set(rowids) for term in plan.phrases}

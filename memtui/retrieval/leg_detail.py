@@ -89,7 +89,7 @@ def explain_bm25(
 
     `tokenizer` is the table's `tokenize` option. `required` are the operands of an OR expression
     that a row must hold all the same. The shares add up to `-bm25(table)`, every column's weight
-    being 1. Reads as many postings as the search itself. Raises what SQLite raises.
+    being 1. Reads the postings of each operand a few times. Raises what SQLite raises.
     """
     match = f" {joiner} ".join(operand.match for operand in operands) or None
     is_all = joiner == "AND" or len(operands) == 1

@@ -115,17 +115,18 @@ def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
 def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
     parsed = _parsed(tuple(terms))
     # The NFKC form of the text, and for each place in it the place in the text.
-    plain, offsets = text, list(range(len(text) + 1))
+    plain = text
+    offsets: Sequence[int] = range(len(text) + 1)
     if not unicodedata.is_normalized("NFKC", text):
-        plain, offsets, start = "", [], 0
+        plain, places_of, start = "", list[int](), 0
         for end in range(1, len(text) + 1):
             after = text[end : end + 1]
             if not after or not (unicodedata.combining(after) or after in _HALFWIDTH_MARKS):
                 form = unicodedata.normalize("NFKC", text[start:end])
                 plain += form
-                offsets += [start] * len(form)
+                places_of += [start] * len(form)
                 start = end
-        offsets.append(len(text))
+        offsets = [*places_of, len(text)]
     places: list[_Match] = []
     for piece, term in parsed.pieces:
         start = plain.find(piece)

@@ -279,7 +279,7 @@ class StoredTables:
             texts = ((path, text) for _, path, text in batch if isinstance(text, str))
             paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
         names, share = sorted(set(paths)), len(paths) / max(total, 1)
-        values = {"total": total, "share": share, "tokenizer": layout.tokenizer}
+        values: dict[str, Any] = {"total": total, "share": share, "tokenizer": layout.tokenizer}
         self._findings.add("cjk_words", names, count=len(paths) or None, **values)
 
     # --- vectors --------------------------------------------------------------------------

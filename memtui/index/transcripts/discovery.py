@@ -325,7 +325,6 @@ class _Search(FileSearch):
     """One look into one place, with the transcripts by their stored paths."""
 
     path_words = "path of transcripts"
-    is_wanted = staticmethod(lambda name: _MARK in name)
 
     def __init__(
         self,
@@ -390,6 +389,9 @@ class _Search(FileSearch):
                 self.skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
                 self.look_at_file(entry.path, stored)
+
+    def is_wanted(self, name: str) -> bool:
+        return _MARK in name
 
     def why_ignored(self, name: str) -> str | None:
         return _PASSED_OVER.get(file_kind(name))

@@ -238,10 +238,12 @@ def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve]) 
     rows: list[int] = []
     for group in mmr_groups(state, kept_rows):
         if (free := k - len(rows)) > 0:
-            rows += diversified(
-                state, group, margins, lambda chosen, free=free: len(chosen) >= free
-            )
+            rows += diversified(state, group, margins, _as_many(free))
     return rows
+
+
+def _as_many(count: int) -> Enough:
+    return lambda chosen: len(chosen) >= count
 
 
 def _mmr_then_minimum(

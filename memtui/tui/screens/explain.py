@@ -343,8 +343,8 @@ class ExplainScreen(Dialog[str | None]):
             (mark, "bold $primary"), "Explain  ", (safe_line(explained.title), "bold"), f"  {where}"
         )
         changes = {Part.LEAST, Part.WORDS} & (explained.due | set(explained.problems))
-        changes = changes or explained.least or explained.words
-        apply = "a apply  " if changes and not explained.shown else ""
+        has_changes = bool(changes or explained.least or explained.words)
+        apply = "a apply  " if has_changes and not explained.shown else ""
         undo = "u undo  " if self._applied else ""
         pin = "p pin  c compare  " if explained.chunk is not None else ""
         self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
@@ -360,7 +360,7 @@ class ExplainScreen(Dialog[str | None]):
 
     def _keep_place(self) -> None:
         """Leave the section that is read where it was, whatever grew above it."""
-        if self._reading is not None:
+        if self._reading is not None and self._reading[0].display:
             section, line = self._reading
             grown = section.region.y + self.box.scroll_offset.y - line
             self._reading = section, line + grown

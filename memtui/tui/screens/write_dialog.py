@@ -130,6 +130,10 @@ class WriteDialog(Dialog[Written]):
         self._plan_anew()
 
     @on(Input.Changed)
+    def _name_changed(self) -> None:
+        if self.where is Where.PROFILE:
+            self._plan_anew()
+
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
         files, where, name = self._writing.files, self.where, self.query_one(Input).value.strip()
@@ -192,7 +196,7 @@ class WriteDialog(Dialog[Written]):
         is_new = is_chosen and self.plan is not None and self.plan.file.is_new
         before, after, shown = "", " (new)" if is_new else "", ""
         if place is Where.PROFILE:
-            name = self.query_one(Input).value.strip() or "NAME"
+            name = (is_chosen and self.query_one(Input).value.strip()) or "NAME"
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
         if path := self._paths.get(place):
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)

@@ -12,6 +12,7 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.engine import Engine
@@ -257,7 +258,8 @@ class BrowseScreen(Screen[None]):
         self.file_list.count_recalls()
 
     def action_next_pane(self, step: int) -> None:
-        timeline, panes = self.timeline, [self.file_rows, self.view]
+        timeline = self.timeline
+        panes: list[Widget] = [self.file_rows, self.view]
         panes += [self.outline_rows] if self.outline_rows.display else []
         panes += [timeline.heat_map] if timeline.display or self.has_class("-single") else []
         at = next((at for at, pane in enumerate(panes) if pane.has_focus), -step)

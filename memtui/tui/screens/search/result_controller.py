@@ -11,7 +11,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.background import in_background, tell
+from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import cite, edit_at
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SLOW_READ = 0.1
+"""Seconds after which the chunk itself is shown in place of the note that is being read."""
 _NO_QUERY = "Nothing asked yet: type a query first; a trace says why its answer has a place or not."
 
 
@@ -38,6 +40,7 @@ class ResultController:
         """The note that is to be shown."""
         self._is_tracing = False
         """True while the reason is looked for why a pinned chunk is not in the pool."""
+        self._timers = Timers(view)
 
     # --- choosing -------------------------------------------------------------------------------
 
@@ -78,28 +81,42 @@ class ResultController:
         """Show a note, read `again` or for the first time; only the newest wish is kept."""
         view, state, engine = self.view, self.view.state, self.view.engine
         self._path = path
+        self._timers.stop("slow")
         if engine is None:
             return
 
+        def draw(source: SourceText | None) -> None:
+            terms = state.context.terms if state.context is not None else ()
+            view.preview.show(source, state.selected_chunk, terms)
+
         def show(source: SourceText) -> None:
             if state is view.state and view.is_built and path == self._path:
+                self._timers.stop("slow")
                 # The preview draws the same value for a note that is the same.
                 state.source = state.source if source == state.source else source
-                terms = state.context.terms if state.context is not None else ()
-                view.preview.show(state.source, state.selected_chunk, terms)
+                draw(state.source)
+
+        def failed(error: str) -> None:
+            self._timers.stop("slow")
+            tell(view, safe_line(f"cannot show {path}: {error}"), error=True)
+
+        def show_chunk_meanwhile() -> None:
+            if state is view.state and state.selected_chunk is not None:
+                draw(None)
 
         if not again and state.source is not None and state.source.path == path:
-            show(state.source)
+            draw(state.source)
             return
         in_background(
             view,
             lambda: engine.browse.source(path),
             show,
-            lambda error: tell(view, safe_line(f"cannot show {path}: {error}"), error=True),
+            failed,
             group="source",
             description="read a note",
             exclusive=True,
         )
+        self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
     def reload(self) -> None:
         if self._path is not None:

@@ -16,7 +16,7 @@ from textual.getters import query_one
 from textual.widgets import Input, Static
 
 from memtui.engine.conversations.turns import OpenConversation
-from memtui.model import Chunk, Reason
+from memtui.model import Chunk, Drop, Hit, Reason
 from memtui.model.conversations import ConversationListing, Turn
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
@@ -150,8 +150,8 @@ class ReaderPane(Pane):
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
         ranked = self.ranked if path != self.path else None
-        chunks = (one.chunk for one in (*ranked.hits, *ranked.drops)) if ranked is not None else ()
-        best = next((chunk for chunk in chunks if chunk.path == path), None)
+        every: list[Hit | Drop] = [*ranked.hits, *ranked.drops] if ranked is not None else []
+        best = next((one.chunk for one in every if one.chunk.path == path), None)
         if best is None:
             self.read(path)
         else:
