@@ -91,8 +91,7 @@ async def trace_command(tracer: Tracer, folder: Path) -> None:
         subprocess.run(command, check=True, capture_output=True)
     sys.argv[1:] = words
     tracer.on = True
-    # A model that is still being let go of ends the process at once.
-    with patch.object(os, "_exit", sys.exit), suppress(SystemExit):
+    with patch.object(os, "_exit", sys.exit), suppress(SystemExit):  # while a model is let go of
         main()
 
 

@@ -267,8 +267,7 @@ def measure_rerank(plan: Plan) -> Iterator[Measurement]:
     first = repeated(lambda pool: _rank(pool, variants["decay + MMR"]), pools)
     note = f"pools of {min(len(pool.chunks) for pool in pools)} chunks"
     for name, ranking in variants.items():
-        # Again and again the pool that is on the screen, as keys do.
-        again = [pool for pool in pools for _ in range(30)]
+        again = [pool for pool in pools for _ in range(30)]  # that on the screen, as keys do
         took = repeated(lambda pool, ranking=ranking: _rank(pool, ranking), again)  # type: ignore[misc]
         yield Measurement(
             f"re-rank of 200, {name}",

@@ -71,7 +71,6 @@ PLAIN_ROOTS = {"MemtuiError", "Table"}
 """Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
 VAGUE = {"What", "Whether", "Where", "How", "Why", "When", "Who", "Which"}
-"""Words that no docstring begins with: it says what a thing is, or what a function does."""
 PORTS = frozenset({"Connection", "Rows"})
 """Protocols that stand for a library: what is used of apsw, with values of any type."""
 CAPABILITIES = """
