@@ -26,6 +26,7 @@ from memtui.cli.common_options import (
 )
 from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
+from memtui.memory.workspace import home_folder
 from memtui.settings.actions import ACTIONS
 from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
@@ -259,13 +260,11 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     document on stdout.
     """
     env = dict(os.environ)
-    # A folder that was removed, and a user without a home, leave the top folder.
-    here = home = Path(os.sep)
+    # A folder that was removed leaves the top folder.
+    here = Path(os.sep)
     with suppress(FileNotFoundError):
         here = Path.cwd()
-    with suppress(RuntimeError):
-        home = Path.home()
-    called = Invocation(interface, env, here, home)
+    called = Invocation(interface, env, here, home_folder())
     try:
         result = program.main(list(arguments), "memtui", standalone_mode=False, obj=called)
         return result if isinstance(result, int) else 0

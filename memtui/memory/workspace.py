@@ -7,6 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,13 @@ class Found(Struct, frozen=True):
 
     root: Path
     how: str
+
+
+def home_folder() -> Path:
+    """Return the user's home folder; the top folder for one who has none."""
+    with suppress(RuntimeError):
+        return Path.home()
+    return Path(os.sep)
 
 
 def find_workspace(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus
+from memtui.memory.workspace import home_folder
 from memtui.model.status import ForeignAgent
 from memtui.tui import format as fmt
 from memtui.tui.background import start_thread
@@ -30,18 +30,11 @@ NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 EngineFactory = Callable[[Bus], "Engine"]
 
 
-def _home() -> Path:
-    """Return the user's home folder; the top folder for one who has none."""
-    with suppress(RuntimeError):
-        return Path.home()
-    return Path(os.sep)
-
-
 class MachineAgents(Struct, frozen=True):
     """The agents of this machine; finding and opening read files."""
 
     env: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
-    home: Path = msgspec.field(default_factory=_home)
+    home: Path = msgspec.field(default_factory=home_folder)
 
     def find(self) -> Sequence[ForeignAgent]:
         """Return every agent of every state folder; one that cannot be read has its `problem`."""
