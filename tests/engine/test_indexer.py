@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound
+from memtui.index.database import number, open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import WORTH_A_WAIT, IndexerStatus, ProgressReporter, TypingPause, Work
@@ -277,12 +277,10 @@ def test_an_index_is_made_again_when_only_the_count_meets_the_damage(
 ) -> None:
     sync(indexer)
     before = workspace.contents()
-    with closing(sqlite3.connect(workspace.folder.path(1))) as reader:
-        reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (page,) = reader.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks_of_file'"
-        ).fetchone()
-        (size,) = reader.execute("PRAGMA page_size").fetchone()
+    with closing(open_database(workspace.folder.path(1))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        roots = "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks_of_file'"
+        page, size = number(connection, roots), number(connection, "PRAGMA page_size")
     with workspace.folder.path(1).open("r+b") as database:
         database.seek((page - 1) * size)
         database.write(b"\xa5" * size)

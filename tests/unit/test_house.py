@@ -18,6 +18,7 @@ import memtui
 PACKAGE = Path(memtui.__file__).parent
 TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
+OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
 SUMS = {"memtui": (55_232, 220), "tests": (41_832, 169)}
@@ -258,6 +259,7 @@ def test_one_module_imports_the_database_binding() -> None:
         allowed = {Path("index/database.py"), Path("retrieval/connection.py")}
         banned = {"sqlite3"} if path in allowed else {"sqlite3", "apsw"}
         wrong += [f"{path} imports {name}" for name in sorted(names & banned)]
+    wrong += [str(path) for path in TESTS if OTHER_SQLITE.search(path.read_text("utf-8"))]
     assert wrong == []
 
 
