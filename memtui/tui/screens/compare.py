@@ -471,6 +471,7 @@ def two_results(
     )
     lines = [Content.styled(names_of_columns, fmt.MUTED)]
     kinds: tuple[Leg | Stage, ...] = (*LEGS, *ranked.ranking.stages)
+    scale = axis(ranked)
     for kind in kinds:
         pair = [steps_of.get(kind) for steps_of in steps]
         present = [step for step in pair if step is not None]
@@ -485,9 +486,9 @@ def two_results(
             change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
             style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
         line = Content.assemble(
-            _side(pair[0], True, cells, outer, axis(ranked), glyphs),
+            _side(pair[0], True, cells, outer, scale, glyphs),
             (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone]),
-            _side(pair[1], False, cells, outer, axis(ranked), glyphs),
+            _side(pair[1], False, cells, outer, scale, glyphs),
             (f"{change:>{_DIFFERENCE}}", style),
         )
         if kind is decided:

@@ -348,9 +348,10 @@ class SweepScreen(Screen[Ranking | None]):
                 parameters.append(
                     Content.assemble((f" {key} ", f"$primary {style}"), (label, style))
                 )
+        flips = self._flip_lines()
         for selector, draw in (
             ("#sweep-parameters", lambda width: [Content(" ").join(parameters)]),
-            ("#sweep-flips", lambda width: self._flip_lines()),
+            ("#sweep-flips", lambda width: flips),
             ("#sweep-order", lambda width: self._order_lines(order, width)),
         ):
             self.query_one(selector, TextBlock).show(draw)
