@@ -131,7 +131,7 @@ class EmbeddingCache:
         if not self._writable or not self._path.exists() or self._run(_used_bytes, 0) <= limit:
             return 0
         # Here, since what is wrong with an index is not wrong with this file.
-        kept = live()
+        live_hashes = live()
 
         def evict(connection: apsw.Connection) -> int:
             excess = _used_bytes(connection) - limit
@@ -140,7 +140,7 @@ class EmbeddingCache:
             connection.execute(_BY_USE)
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
-            for identity, hashes in kept.items():
+            for identity, hashes in live_hashes.items():
                 query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
                 connection.execute(query, _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.

@@ -152,10 +152,10 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         quoted = "\n".join(lines[:EXCERPT_LINES])
         sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
     verdict = verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet"
-    told = [
+    filled = tuple(
         one for one in sections if one.rows or one.notes or one.quoted or one.pending or one.problem
-    ]
-    return Report(explained.title, ranked.pool.query, verdict, shown, tuple(told))
+    )
+    return Report(explained.title, ranked.pool.query, verdict, shown, filled)
 
 
 # --- whether it is shown ------------------------------------------------------------------------
@@ -318,12 +318,12 @@ def ranks_section(
     for leg in LEGS:
         if (standing := places.get(leg)) is None:
             continue
-        at, found = f"no rank: {words.reason_words(standing.reason)}", standing.rank
-        if found is not None:
+        at, leg_rank = f"no rank: {words.reason_words(standing.reason)}", standing.rank
+        if leg_rank is not None:
             is_keyword = standing.asked not in ("", ranked.pool.query.strip())
             by = f" by the keyword {standing.asked}" if is_keyword else ""
-            raw = f", {spell(found.raw)}" if found.raw is not None else ""
-            at = f"#{found.position + 1} of {words.count(found.total)}{by}{raw}"
+            raw = f", {spell(leg_rank.raw)}" if leg_rank.raw is not None else ""
+            at = f"#{leg_rank.position + 1} of {words.count(leg_rank.total)}{by}{raw}"
         rows.append(Row((f"{leg.value}, of all", at), tone=TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
