@@ -160,9 +160,7 @@ class ChunkScreen(Screen[None]):
         def take(reading: tuple[ChunkRecord | None, Chunk | None]) -> None:
             record, self.successor = reading
             self.is_gone, self.record = record is None, record or self.record
-            if self.is_gone:
-                self._problems.clear()
-            self._problems.pop("chunk", None)
+            self._problems = {} if self.is_gone else {**self._problems, "chunk": ""}
             self._show()
             if record is not None:
                 self._show_text(())
