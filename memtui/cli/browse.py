@@ -113,9 +113,6 @@ def _first_lines(text: str, width: int, most: int) -> list[str]:
     return lines
 
 
-# --- one chunk ----------------------------------------------------------------------------------
-
-
 @command("chunk")
 def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side.

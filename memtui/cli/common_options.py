@@ -145,9 +145,6 @@ def refuse_several(given: Mapping[str, bool]) -> None:
         raise SettingsError(f"{' and '.join(names)} exclude each other")
 
 
-# --- values -------------------------------------------------------------------------------------
-
-
 def parsed(parse: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
     """Return a parser of an option's value that tells what is expected instead of a wrong one."""
 
@@ -177,9 +174,6 @@ def _day(text: str) -> str:
     return text
 
 
-# --- completion of names ------------------------------------------------------------------------
-
-
 def agent_names(ctx: click.Context) -> list[str]:
     """Return the names of the agents of this machine."""
     from memtui.index.foreign.agents import agents_here
@@ -203,8 +197,6 @@ def _loaded_for(ctx: click.Context) -> Loaded:
     except MemtuiError:
         return Loaded()
 
-
-# --- commands and their options -----------------------------------------------------------------
 
 RANKING_PREFIX: Final = "ranking__"
 """Begins the name of the parameter of each setting of `[ranking]`; `__` stands for a dot."""

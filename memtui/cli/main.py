@@ -128,9 +128,6 @@ def program(invocation: Invocation, version: bool) -> int | None:
     return open_folder(invocation, None) if name is None else None
 
 
-# --- the terminal interface, completions and help -----------------------------------------------
-
-
 @command("open")
 def open_command(invocation: Invocation, folder: str) -> int:
     """Open FOLDER in the terminal interface."""
@@ -248,9 +245,6 @@ def help_(invocation: Invocation, topic: str | None) -> int:
             os.environ["PAGER"] = pager
     click.echo_via_pager(text)
     return 0
-
-
-# --- every end ----------------------------------------------------------------------------------
 
 
 def run(arguments: Sequence[str], interface: Interface) -> int:

@@ -165,9 +165,6 @@ def file_states(status: IndexStatus) -> FileStates | None:
     return None if truth is None else {file.path: file.state for file in truth.files}
 
 
-# --- for people ---------------------------------------------------------------------------------
-
-
 def rows(
     ranked: Ranked, states: FileStates, width: int, *, ascii_only: bool = False
 ) -> Iterator[Line]:

@@ -186,9 +186,6 @@ def _is_part(source: str, name: str) -> bool:
     return source == name or name == source.partition(":")[0] or source == name.partition(":")[0]
 
 
-# --- opting in and out --------------------------------------------------------------------------
-
-
 @command("sessions enable", of=sessions)
 def enable(invocation: Invocation, names: Sequence[str]) -> int:
     """Opt in to the conversations of NAME: openclaw, openclaw:AGENT, claude-code,
@@ -265,9 +262,6 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         warnings=plan.notes,
         notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
     )
-
-
-# --- asking again -------------------------------------------------------------------------------
 
 
 @command("replay")

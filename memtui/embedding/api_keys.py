@@ -199,8 +199,6 @@ def _origin(address: Address) -> tuple[str, str, int | None]:
     return scheme, address.host, address.port or _PORTS.get(scheme)
 
 
-# --- a command --------------------------------------------------------------------------------
-
 COMMAND_SECONDS: Final = 10.0
 """Seconds that the command may take."""
 MAX_OUTPUT: Final = 64 * 1024
@@ -279,8 +277,6 @@ def key_of_command(
         return line
     raise ValueError("prints nothing")
 
-
-# --- the keyring ------------------------------------------------------------------------------
 
 SERVICE: Final = "memtui"
 """The name of the service in the keyring; the user name is that of the provider."""

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# --- the interface of a service ---------------------------------------------------------------
-
 MOST_TEXTS: Final = 50_000
 """Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
 MOST_BYTES: Final = 32_000_000
@@ -257,8 +255,6 @@ class BatchInterface:
         return await self.provider.ask(request, timeout)
 
 
-# --- what is under way ------------------------------------------------------------------------
-
 _MOST_STORED: Final = 2**20
 _HOUR: Final = 3600.0
 _DAY: Final = 24 * _HOUR
@@ -335,8 +331,6 @@ class BatchStore:
         # Only then may a batch be started: one that is forgotten is paid for twice.
         sync_folder(self._path.parent)
 
-
-# --- a run ------------------------------------------------------------------------------------
 
 AT_ONCE: Final = 2
 """Batches of one run that are under way at the same time."""

@@ -56,9 +56,6 @@ MOST_CONTEXT: Final = 2048
 """The most tokens of a text: OpenClaw's limit for a local model."""
 _MOST_THREADS: Final = 4
 
-
-# --- where the file is ------------------------------------------------------------------------
-
 MODELS_FOLDER: Final = Path(".node-llama-cpp", "models")
 """Below the home folder: where node-llama-cpp, which OpenClaw loads models with, keeps them."""
 DEFAULT_MODELS: Final = (
@@ -138,8 +135,6 @@ def file_names(address: str) -> tuple[str, ...]:
     is_named_after = stem != model and name.lower().startswith(stem.lower())
     return (f"hf_{user}_{name}" if is_named_after else f"hf_{user}_{model}_{name}",)
 
-
-# --- what the file says -----------------------------------------------------------------------
 
 RERANKER: Final = 4
 """The pooling of a model that judges pairs of texts and has no vectors."""
@@ -301,8 +296,6 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     return values
 
 
-# --- the process ------------------------------------------------------------------------------
-
 _MOST_FAREWELL: Final = 5.0
 """Seconds for a process to end that answers no more."""
 _LAST_CHARACTERS: Final = 8192
@@ -404,9 +397,6 @@ class ModelProcess:
             hint="the file may be damaged, or xllamacpp too old for it",
             failure=Failure.MODEL_FAILED if self._is_ready else Failure.BROKEN_FILE,
         )
-
-
-# --- the provider -----------------------------------------------------------------------------
 
 
 def create(choice: EmbeddingSettings) -> LocalProvider:

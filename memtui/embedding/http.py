@@ -55,8 +55,6 @@ class Reply:
     data: bytes = field(default=b"", repr=False)
 
 
-# --- pauses that answers ask for --------------------------------------------------------------
-
 _DURATION: Final = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)(ms|s|m|h|d)", re.ASCII)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -96,9 +94,6 @@ def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | N
     except (ValueError, OverflowError, RecursionError, LookupError, TypeError, AttributeError):
         # It is any answer of any server.
         return None
-
-
-# --- failures ---------------------------------------------------------------------------------
 
 
 class _FailureRow(Struct, frozen=True):
@@ -214,8 +209,6 @@ def broken(error: Exception, address: Address) -> ServiceError:
     words = row.words.format(address.shown, type(error).__name__)
     return ServiceError(words, row.failure, hint=hint)
 
-
-# --- the connection ---------------------------------------------------------------------------
 
 MAX_BYTES: Final = 64 * 2**20
 """Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
@@ -395,8 +388,6 @@ def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:
         raise ServiceError(words, Failure.BAD_SETTING, hint="check embedding.ca_file") from None
     return context
 
-
-# --- the pace, and further tries --------------------------------------------------------------
 
 WINDOW: Final = 60.0
 """Seconds in which the limits of a service count."""

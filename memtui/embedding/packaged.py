@@ -168,8 +168,6 @@ def _encodable(text: str) -> str:
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-# --- the word pieces of minilm ------------------------------------------------------------------
-
 # Those of BERT's uncased models. Written here because the libraries that do it bring a model hub
 # client along, or are a first release; the rules are those of Devlin et al., "BERT" (2019), and of
 # its published tokenizer.
@@ -258,9 +256,6 @@ class _Fold(dict[int, str]):
 
 
 _FOLD = _Fold()
-
-
-# --- loading ----------------------------------------------------------------------------------
 
 _MOST_THREADS: Final = 2
 _FATAL: Final = 4

@@ -316,8 +316,7 @@ def bisect_rejected(
     return TextsRefused(made, refused)
 
 
-# --- how much text one input and one request hold, in UTF-8 bytes ---------------------------------
-
+# Of one input and of one request, in UTF-8 bytes:
 # OpenClaw counts a byte as a token (OPENCLAW.md section 3): more is never sent than a model takes.
 DEFAULT_LIMIT: Final = 8192
 LOCAL_LIMIT: Final = 2048

@@ -72,9 +72,6 @@ _USUAL_BYTES: Final = 1600
 """Of a chunk of the usual 400 tokens."""
 
 
-# --- what a choice means for one service ------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The way in which one service is asked for one model; holds no key."""
@@ -159,9 +156,6 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     dimensions = choice.dimensions or facts.dimensions
     identity = ProviderIdentity(name, model, dimensions, fingerprint, input_bytes)
     return Plan(service, address, identity, templates, asked_dimensions, input_bytes, choice)
-
-
-# --- the provider -----------------------------------------------------------------------------
 
 
 class RemoteProvider(Provider):
@@ -388,9 +382,6 @@ class RemoteProvider(Provider):
         return rows
 
 
-# --- for an index of another program ----------------------------------------------------------
-
-
 _PAUSE: Final = 0.5
 """Seconds before the second try when the answer does not say."""
 
@@ -433,9 +424,6 @@ def ask_once(
         raise ProviderError(error.message, failure=error.failure) from None
     finally:
         client.close()
-
-
-# --- how it is chosen -------------------------------------------------------------------------
 
 
 def _registration(service: Service) -> Registration:

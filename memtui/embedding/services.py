@@ -147,9 +147,6 @@ def templates_of(model: str) -> Templates:
     return Templates()
 
 
-# --- where a service is asked -----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Address:
     """The address at which a service is asked."""
@@ -236,9 +233,6 @@ def wire_model(service: Service, model: str, address: Address) -> str:
     for prefix in service.prefixes:
         name = name.removeprefix(prefix)
     return name
-
-
-# --- requests ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,9 +381,6 @@ def sendable(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-# --- answers ----------------------------------------------------------------------------------
-
-
 class Answered(NamedTuple):
     """The vectors and the token count of an answer."""
 
@@ -489,9 +480,6 @@ def normalised(vector: Values) -> Values:
         squares = np.cumsum(clean * clean)
         length = math.sqrt(float(squares[-1])) if squares.size else 0.0
         return clean if length < _SMALLEST_LENGTH else clean / length
-
-
-# --- prices -----------------------------------------------------------------------------------
 
 
 _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})

@@ -227,9 +227,6 @@ class Browse:
         return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 
-# --- the chunks most like one ---------------------------------------------------------------------
-
-
 def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
     """Return the live chunks with the largest cosine to that of one row; why none is compared.
 

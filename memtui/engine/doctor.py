@@ -197,9 +197,6 @@ def examine(
     return Examination(root, configured, tuple(checks), listings, probes)
 
 
-# --- the program and its folders ----------------------------------------------------------------
-
-
 def program_checks() -> Iterator[Check]:
     """Yield versions, and whether a database of memtui's kind can be made and asked here."""
     yield fine("memtui", __version__)
@@ -269,9 +266,6 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Che
         yield fine(name, detail)
 
 
-# --- notes, watcher, agents ---------------------------------------------------------------------
-
-
 def memory_checks(scope: Scope) -> Iterator[Check]:
     """Yield the notes of a memory, and what is left out."""
     discovery = discover(scope)
@@ -326,9 +320,6 @@ def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
             yield note(agent.name, agent.problem, hint)
         else:
             yield fine(agent.name, f"{counted(agent.chunks, 'chunk')}{made_by}")
-
-
-# --- the index ----------------------------------------------------------------------------------
 
 
 def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
@@ -395,9 +386,6 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         yield extension_check(connection)
 
 
-# --- settings -----------------------------------------------------------------------------------
-
-
 def settings_checks(loaded: Loaded) -> Iterator[Check]:
     """Yield every problem of the settings, or that there is none."""
     certificates = loaded.settings.embedding.ca_file
@@ -423,9 +411,6 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
             yield fine(key, certificates)
         else:
             yield problem(key, detail, hint, EXIT_SETTINGS)
-
-
-# --- providers ----------------------------------------------------------------------------------
 
 
 def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:

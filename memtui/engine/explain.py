@@ -199,9 +199,6 @@ class Explain:
         return inquiry_of(ranked, place, absent[0])
 
 
-# --- the chunk at a place -------------------------------------------------------------------------
-
-
 def _nearest_chunk(
     reading: Reading,
     ranked: Ranked,
@@ -251,9 +248,6 @@ def _nearest_chunk(
     nearest = next(iter([*ordered, *ids]), None)
     facts = reading.facts(ranked, nearest) if nearest is not None else None
     return inquiry_of(ranked, place, file, facts, missing, numbers)
-
-
-# --- step by step ---------------------------------------------------------------------------------
 
 
 def inquiry_of(

@@ -459,9 +459,6 @@ class OwnIndex(Index):
         self.providers.close()
 
 
-# --- the status ---------------------------------------------------------------------------------
-
-
 def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
     """Return the one word: what runs comes first, then what is wrong, then what waits."""
     if known.running is not Work.NONE:
@@ -494,9 +491,6 @@ def clock_warning(moved: timedelta) -> str | None:
     far = f"{hours // 24} days" if hours >= 48 else f"{hours} h"
     way = "back" if moved < timedelta() else "forward"
     return f"the clock was moved {way} by {far}: ages and decay count from its new time"
-
-
-# --- searching ----------------------------------------------------------------------------------
 
 
 class OwnLegs(Legs):

@@ -264,8 +264,6 @@ class OwnReading(Reading):
         return Reason.ZERO_VECTOR
 
 
-# --- files ---------------------------------------------------------------------------------------
-
 WORKSPACE: Final = "workspace"
 NEXT_SYNC: Final = "the next sync takes it in"
 CHANGED: Final = "changed since it was indexed"
@@ -493,9 +491,6 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
         return WORKSPACE
 
     return name
-
-
-# --- the text of a file ---------------------------------------------------------------------------
 
 
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:

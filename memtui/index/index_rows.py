@@ -1,4 +1,7 @@
-"""Rows of an index file: files, chunks and vectors, read, compared with a scan, and written."""
+"""Rows of an index file: files, chunks and vectors, read, compared with a scan, and written.
+
+Who writes begins and ends the transaction.
+"""
 
 from __future__ import annotations
 
@@ -106,8 +109,6 @@ def counts(connection: Connection) -> dict[str, Any]:
         "vectors": chunks - number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0"),
     }
 
-
-# --- writing: the caller begins and ends the transaction ------------------------------------------
 
 _COLUMNS = (
     *("source", "hash", "size", "mtime_ns", "inode", "day", "day_from", "importance", "lines"),

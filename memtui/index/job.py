@@ -227,9 +227,6 @@ class Job(Struct):
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
-# --- what the index thread knows --------------------------------------------------------------
-
-
 class Work(Enum):
     """The work that the index thread is asked for or busy with."""
 

@@ -48,9 +48,6 @@ _SCAN_SHARE = 0.05
 _QUIET = logging.NullHandler()
 
 
-# --- file events of the operating system --------------------------------------------------------
-
-
 class WatchedFolder(Struct, frozen=True):
     """A folder to watch: the real path that events carry, and the path that memtui knows."""
 
@@ -184,9 +181,6 @@ class FileEvents:
                 if (parts := parts_below(os.fsdecode(path), folder.real)) is not None:
                     self._changed(os.path.join(folder.shown, *parts), bool(event.is_directory))
                     break
-
-
-# --- following a memory -------------------------------------------------------------------------
 
 
 class WatchTimes(Struct, frozen=True):
@@ -373,8 +367,6 @@ class Watcher:
         if (before.mode, before.detail) != (mode, detail):
             self._bus.publish(StatusChanged())
 
-
-# --- following conversations ------------------------------------------------------------------
 
 Stamp = tuple[int, int, int]
 _GONE: Stamp = (-1, -1, -1)

@@ -88,9 +88,6 @@ def _parts_within(text: str, budget: int) -> Iterator[tuple[str, int]]:
     yield text[start:], used
 
 
-# --- packing ------------------------------------------------------------------------------------
-
-
 _CHARS_PER_TOKEN = 4
 _LEAST_CHARS = 32
 _UNIT_BYTES = 2
@@ -197,9 +194,6 @@ def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:
             yield piece, size
         else:
             yield from _parts_within(piece, budget)
-
-
-# --- documents ----------------------------------------------------------------------------------
 
 
 _CURATED = frozenset({"MEMORY.md", "USER.md"})

@@ -125,8 +125,6 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-# --- the day of a note ----------------------------------------------------------------------------
-
 _DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)", re.ASCII)
 _FENCE_MARK = "---"
 _FENCE = re.compile(rf"{_FENCE_MARK}[ \t]*\r?")

@@ -143,9 +143,6 @@ class Ranking(Struct, frozen=True):
         return max(self.min_candidates, min(self.max_candidates, product))
 
 
-# --- what the legs return ---------------------------------------------------------------------
-
-
 class LegHit(Struct, frozen=True):
     """A chunk that a leg found.
 

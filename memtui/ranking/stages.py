@@ -123,8 +123,6 @@ def multiplied(
     return Step(Operation.MULTIPLY, scores, order, factors, described=described or {})
 
 
-# --- temporal decay: how old a chunk is, where its date came from --------------------------------
-
 DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -216,8 +214,6 @@ def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
     return [chunk_day(row.chunk, state.ranking.decay.dates) for row in state.rows]
 
 
-# --- importance and projects of a note -----------------------------------------------------------
-
 INVALID_PROJECT = "!invalid-project-annotation"
 """The project key that OpenClaw gives an annotation it could not read."""
 
@@ -255,8 +251,7 @@ def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
     return 1.15 if set(keys) <= set(active) else 0.9
 
 
-# --- exact names: files that the query names come first, by tier (OpenClaw 2026.8 on, `hybrid.ts`)
-
+# Exact names: files that the query names come first, by tier (OpenClaw 2026.8 on, `hybrid.ts`).
 # Three stages, because the release carries two scores for such a candidate: a private one, which
 # decay, importance, project and MMR work on, and a public one, which is shown and compared with the
 # minimum. The same holds for a substring match that no BM25 value backs.
@@ -352,8 +347,6 @@ def _is_backed(state: StageState, index: int) -> bool:
     return state.rows[index].score > 0 or state.lexical_rank(index) > 0
 
 
-# --- reranking by relevance, recency and importance; duplicates ----------------------------------
-
 NEUTRAL_IMPORTANCE = 0.5
 
 
@@ -420,9 +413,6 @@ def text_key(chunk: Chunk) -> str:
     """
     folded = " ".join(chunk.text.lower().split())
     return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"
-
-
-# --- the minimum score ---------------------------------------------------------------------------
 
 
 def min_score_stage(state: StageState) -> Step:

@@ -228,9 +228,6 @@ def _stage_words(ranked: Ranked, stage: StageScore, spell: Spell) -> list[str] |
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 
 
-# --- the stacked bar ----------------------------------------------------------------------------
-
-
 def bar_parts(scored: Hit | Drop) -> dict[str, float]:
     """Read the parts of a score bar off the legs and the stages of a result, from left to right.
 

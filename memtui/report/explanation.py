@@ -158,9 +158,6 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
     return Report(explained.title, ranked.pool.query, verdict, shown, filled)
 
 
-# --- whether it is shown ------------------------------------------------------------------------
-
-
 def verdict_words(
     ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None, spell: Spell = SHORT
 ) -> str:
@@ -215,9 +212,6 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
         return f"pushed down to {words.rank(step.rank)} in {name}{by}"
     why = ", ".join(filter(None, (rank, *_step_words(step, SHORT)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
-
-
-# --- the trace ----------------------------------------------------------------------------------
 
 
 def _trace_section(explained: Explained, spell: Spell) -> Section:
@@ -276,9 +270,6 @@ def _step_words(step: TraceStep, spell: Spell) -> list[str]:
     return list(filter(None, (why, safe_line(", ".join(step.words)), other, *compared)))
 
 
-# --- legs and ranks -----------------------------------------------------------------------------
-
-
 def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
@@ -326,9 +317,6 @@ def ranks_section(
             at = f"#{leg_rank.position + 1} of {words.count(leg_rank.total)}{by}{raw}"
         rows.append(Row((f"{leg.value}, of all", at), tone=TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
-
-
-# --- the keyword leg, term by term --------------------------------------------------------------
 
 
 def _term_sections(
@@ -399,9 +387,6 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
         yield f"stop words, not looked up: {', '.join(terms.stop_words)}"
     if terms.dropped:
         yield f"the tokenizer leaves nothing of: {', '.join(terms.dropped)}"
-
-
-# --- what would bring it in ---------------------------------------------------------------------
 
 
 def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Section:

@@ -152,8 +152,6 @@ def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> No
         raise ExportFailed(f"cannot write {path}: {reason}") from error
 
 
-# --- Markdown -----------------------------------------------------------------------------------
-
 _HARMLESS = re.compile(r"(?! |\d+\))(?:[A-Za-z ,;()]|\d|(?<=\d)\.(?=\d))*")
 """Text without any character that means something in Markdown, not even together."""
 
@@ -226,8 +224,6 @@ def _fence(text: str, least: int) -> str:
     """Return more backticks than stand together anywhere in a text."""
     return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])
 
-
-# --- a picture ----------------------------------------------------------------------------------
 
 WIDTH = 112
 """Cells of a line."""

@@ -61,9 +61,6 @@ def document_text(document: Mapping[str, Any], *, indent: int | None = 2) -> str
     return _NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-# --- searches -----------------------------------------------------------------------------------
-
-
 def search_entry(ranked: Ranked) -> dict[str, Any]:
     """Return a search: what was asked with which parameters, and how each leg answered."""
     ranking, pool = ranked.ranking, ranked.pool

@@ -40,9 +40,6 @@ def brief(text: str) -> str:
     return line if len(line) <= LONGEST else line[:LONGEST] + "…"
 
 
-# --- where text goes ------------------------------------------------------------------------------
-
-
 def place_words(address: str, *, remote: bool = False) -> str:
     """Return where text goes: `this program`, or a host."""
     return brief(address) or (NOT_KNOWN if remote else HERE)
@@ -61,9 +58,6 @@ def sent_words(cost: RebuildCost) -> str:
     place = place_words(cost.address, remote=cost.remote)
     to = "in" if place == HERE else "to"
     return f"~{words.rounded(cost.tokens_estimate)} tokens {to} {place}"
-
-
-# --- which one answers, and why -------------------------------------------------------------------
 
 
 def provider_summary(provider: ProviderState) -> str:
@@ -180,9 +174,6 @@ def model_words(model: str | None, dimensions: int | None) -> str:
     """Return a model with its dimensions: `text-embedding-3-small  1536 d`."""
     length = f"{dimensions} d" if dimensions else ""
     return "  ".join(filter(None, (brief(model or ""), length)))
-
-
-# --- how much -------------------------------------------------------------------------------------
 
 
 def usage_words(usage: Usage) -> str:
@@ -320,9 +311,6 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("cache", f"{share} ({hits} of {words.count(lookups, 'vector')})"))
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
 def state_words(state: IndexState | FileState) -> str:
     """Return a state as words: `no index`."""
     return state.value.replace("_", " ")
@@ -400,9 +388,6 @@ def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str
         done = f"{' '.join(changes)} {files}" if changes else "no change"
         did = f": {'rebuild, ' if stats.rebuild else ''}{done}"
     return f"{time_words(stats.finished_at, now)}{did}, {words.duration(stats.seconds)}"
-
-
-# --- an agent's index ---------------------------------------------------------------------------
 
 
 def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:

@@ -64,9 +64,6 @@ RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
 """Every rule, in the order of the screen."""
 
 
-# --- codes --------------------------------------------------------------------------------------
-
-
 def reason_words(reason: Reason) -> str:
     """A reason code in words."""
     return REASON_WORDS[reason]
@@ -118,9 +115,6 @@ def left_out_counts(left_out: Mapping[str, int]) -> list[tuple[str, int]]:
     """Counts by code as words with their counts, the most frequent first."""
     ordered = sorted(left_out.items(), key=lambda item: -item[1])
     return [(left_out_words(code), number) for code, number in ordered]
-
-
-# --- numbers ------------------------------------------------------------------------------------
 
 
 def number(value: float, decimals: int = 2) -> str:
@@ -198,9 +192,6 @@ def sparkline(ranks: list[int]) -> str:
     return "".join(_SPARKS[round(top * (high - value) / (high - low))] for value in ranks)
 
 
-# --- times --------------------------------------------------------------------------------------
-
-
 def duration(seconds: float) -> str:
     """Return a duration: `38 ms`, `2.4 s`, `1:05 min`, `2:10 h`."""
     if seconds < 0.9995:
@@ -271,9 +262,6 @@ def ago(when: datetime | None, now: datetime | None = None) -> str:
         if seconds < limit:
             return f"{int(seconds // unit)} {name} ago"
     return f"{int(seconds // DAY)} d ago"
-
-
-# --- cells of a terminal ------------------------------------------------------------------------
 
 
 def cells_of(text: str) -> int:

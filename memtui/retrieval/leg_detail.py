@@ -72,9 +72,6 @@ class _Numbers(NamedTuple):
     score: float
 
 
-# --- terms ------------------------------------------------------------------------------------
-
-
 def explain_bm25(
     connection: Connection,
     table: str,
@@ -273,9 +270,6 @@ def _count(connection: Connection, tables: str, values: Sequence[Value]) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {tables}", values).fetchall()[0][0])
 
 
-# --- ranks ------------------------------------------------------------------------------------
-
-
 def keyword_rank(
     connection: Connection,
     table: str,
@@ -366,9 +360,6 @@ def stored_rank(stored: VectorBatches, vector: Vector, chunk_id: str) -> LegRank
     ahead = every > own
     ahead[:place] |= every[:place] == own
     return LegRank(int(np.count_nonzero(ahead & usable)), int(np.count_nonzero(usable)), float(own))
-
-
-# --- rare words -------------------------------------------------------------------------------
 
 
 def rare_words(

@@ -77,8 +77,6 @@ def answer(
     return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))
 
 
-# --- chunks -----------------------------------------------------------------------------------
-
 CONVERSATIONS: Final = "sessions"
 """The source that conversations have in every index."""
 UNMASKED: Final = ("transcript_redaction", "openclaw")

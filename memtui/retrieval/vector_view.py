@@ -161,9 +161,6 @@ def sign_codes(vectors: Floats) -> Codes:
     return padded.view(np.uint64)
 
 
-# --- the nearest rows -------------------------------------------------------------------------
-
-
 def nearest(
     view: VectorView,
     query: Floats,

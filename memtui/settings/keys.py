@@ -117,9 +117,6 @@ def nearest_profile(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else f"one of {', '.join(names)}"
 
 
-# --- what a project's file may not decide before its owner is trusted -----------------------------
-
-
 _NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
     "any": lambda value: True,
     "set": bool,
@@ -140,9 +137,6 @@ def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
         for key, which in read_table("settings.toml")["protected"].items()
         if key in values and _NEEDS_TRUST[which](values[key])
     )
-
-
-# --- the sample -----------------------------------------------------------------------------------
 
 
 def sample_config() -> str:
@@ -177,9 +171,6 @@ def default_of(key: str) -> Any:
     """Return the default of a key; of a ranking value that is not set, that of profile `memtui`."""
     default = leaves()[key].default
     return values_of(Ranking()).get(key.partition(".")[2]) if default is None else default
-
-
-# --- a ranking as the keys of `[ranking]` that make it --------------------------------------------
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:

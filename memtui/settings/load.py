@@ -70,9 +70,6 @@ _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
 )
 
 
-# --- the files of projects that are trusted -------------------------------------------------------
-
-
 def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
     """Tell whether exactly this content of this file was trusted."""
     return _trusted(state).get(os.path.realpath(file.path)) == file.sha256
@@ -93,9 +90,6 @@ def trust(file: ConfigFile, state: StateFolder, *, revoke: bool = False) -> None
 def _trusted(state: StateFolder) -> dict[str, Any]:
     value = state.read_json(TRUST_FILE)
     return value if isinstance(value, dict) else {}
-
-
-# --- layers ---------------------------------------------------------------------------------------
 
 
 class Source(StrEnum):
@@ -264,9 +258,6 @@ def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[La
                 message += f", not {shown[:80]}"
             problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
     return layer, problems
-
-
-# --- the settings in force ------------------------------------------------------------------------
 
 
 class Loaded(Struct, frozen=True, dict=True):

@@ -293,8 +293,6 @@ _BOUNDS: Final = {
     "max_length": " up to {} characters".format,
 }
 
-# --- the keys -------------------------------------------------------------------------------------
-
 
 class Leaf(Struct, frozen=True):
     """A key that holds a value: its dotted name, what it takes, and its default."""

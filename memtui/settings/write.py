@@ -54,9 +54,6 @@ OF_ONE_PROVIDER: Final = (
 """Keys that mean one provider: kept for another they would send a key or a text to a wrong host."""
 
 
-# --- the text of a file ---------------------------------------------------------------------------
-
-
 class CannotEdit(ValueError):
     """A text that cannot be changed; the message says why, and what to write by hand."""
 
@@ -168,9 +165,6 @@ def _without(text: str, path: KeyPath) -> str:
     # What is still there is in an inline table.
     table.pop(path[-1], None)
     return tomlkit.dumps(layout)
-
-
-# --- plans ----------------------------------------------------------------------------------------
 
 
 class Plan(Struct, frozen=True):

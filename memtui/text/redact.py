@@ -183,8 +183,6 @@ def redact_value(value: object, depth: int = _DEEPEST) -> object:
     return masked
 
 
-# --- chunks of conversations ------------------------------------------------------------------
-
 _WIDTH: Final = 800
 """UTF-16 units at which the lines of a conversation are wrapped."""
 _LABEL = re.compile(r"(?:User|Assistant): ")

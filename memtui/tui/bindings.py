@@ -69,9 +69,6 @@ def is_typed(key: str) -> bool:
     return len(key_name(key)) == 1 and (len(key) == 1 or "_" in key or key in _WORD_KEYS)
 
 
-# --- the keys that work now ----------------------------------------------------------------------
-
-
 class KeyedAction(Struct, frozen=True):
     """An action that a key leads to now, with all of its keys as they are written on a keyboard."""
 
@@ -137,9 +134,6 @@ def worded(node: DOMNode, binding: Binding) -> Binding:
     """
     word: Callable[[Binding], Binding] | None = getattr(node, "worded", None)
     return binding if word is None else word(binding)
-
-
-# --- key presets ---------------------------------------------------------------------------------
 
 
 def resolve_keymap(

@@ -53,8 +53,6 @@ def fit(content: Content, width: int) -> Content:
     return content.truncate(max(width, 1), ellipsis=True)
 
 
-# --- themes --------------------------------------------------------------------------------------
-
 _COLOURS = read_table("themes.toml")
 DARK, LIGHT = "memtui-dark", "memtui-light"
 THEMES = tuple(

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
 
 
-# --- places --------------------------------------------------------------------------------------
-
-
 def app_of(screen: Screen[Any]) -> MemtuiApp:
     """Return the application that a screen belongs to."""
     return cast("MemtuiApp", screen.app)
@@ -110,8 +107,7 @@ def cite(screen: Screen[Any], path: str, start_line: int = 0, end_line: int = 0)
     tell(screen, f"copied {place}")
 
 
-# --- the editor: an argument list, never a shell --------------------------------------------------
-
+# The editor is given an argument list, never a shell's command.
 _ARGUMENTS: Mapping[str, str] = {
     "hx helix subl sublime_text zed zeditor lapce": "{place}",
     "code code-insiders codium vscodium cursor windsurf": "-g {place}",

@@ -183,9 +183,6 @@ def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> lis
     ]
 
 
-# --- unified ------------------------------------------------------------------------------------
-
-
 def unified_lines(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[str]:
     """Return the lines of a unified diff without its heads; empty when both are equal."""
     return list(unified_diff(before, after, n=context, lineterm=""))[2:]

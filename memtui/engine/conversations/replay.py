@@ -41,9 +41,6 @@ def results_wanted(call: MemoryCall) -> int | None:
     return next((min(int(one), MOST_RESULTS) for one in numbers if 1 <= one < math.inf), None)
 
 
-# --- two lists of places ------------------------------------------------------------------
-
-
 def as_stored(recalled: Recalled, names: PathNames) -> Recalled:
     """Return the place with the path that the index has for it, and the lines that it cites.
 
@@ -113,9 +110,6 @@ def overlap(place: Recalled | RecallRow, chunk: Chunk | ChunkRange) -> float:
         return 1e-9
     both = min(end, chunk.end_line) - max(start, chunk.start_line) + 1
     return max(0, both) / (max(end, chunk.end_line) - min(start, chunk.start_line) + 1)
-
-
-# --- paths as other programs write them ---------------------------------------------------
 
 
 class PathNames:

@@ -350,9 +350,6 @@ class ConversationService:
         )
 
 
-# --- the sources --------------------------------------------------------------------------
-
-
 def transcript_sources(
     scope: TranscriptScope,
     places: Sequence[TranscriptPlace],

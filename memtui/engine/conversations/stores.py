@@ -82,9 +82,6 @@ class OwnTranscripts(TranscriptStore):
             indexer.sync()
 
 
-# --- where the text goes ------------------------------------------------------------------
-
-
 def hosts_in(settings: Settings) -> tuple[str, ...]:
     """Return the other machines that would get texts by these settings; asks nothing.
 

@@ -39,9 +39,6 @@ def never() -> bool:
     return False
 
 
-# --- masked texts -------------------------------------------------------------------------
-
-
 def masked_text(turn: Turn) -> str:
     """Return the whole text of a turn, masked; arguments by the names that they have, too."""
     if turn.kind is TurnKind.TOOL_CALL:
@@ -68,9 +65,6 @@ def cut(turn: Turn, shown: int = SHOWN) -> Turn:
 
 
 _masked_name = lru_cache(maxsize=512)(redact_name)
-
-
-# --- one transcript ------------------------------------------------------------------------
 
 
 class OpenConversation:

@@ -69,8 +69,6 @@ from memtui.text.tokens import MAX_QUERY_CHARS
 
 Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
-# --- the release and the configuration --------------------------------------------------------
-
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
 _FITTING: Final = {
@@ -150,9 +148,6 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     sources = identity.sources or (search.sources if search is not None else None)
     scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
     return AgentFacts(target, name, because, identity, search, mode, scope)
-
-
-# --- searching --------------------------------------------------------------------------------
 
 
 class Search(Struct, frozen=True):
@@ -437,9 +432,6 @@ class StoredVectors:
                 yield ids, batch.vectors[places]
 
         return read()
-
-
-# --- filters ----------------------------------------------------------------------------------
 
 
 def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:

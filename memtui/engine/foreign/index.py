@@ -325,9 +325,6 @@ class OpenClawIndex(Index):
             return truth, database.read(lambda opened: base_status(opened, facts))
 
 
-# --- conversations ---------------------------------------------------------------------------
-
-
 class AgentTranscripts(TranscriptStore):
     """The conversations of one agent, over its program's own index; neither is changed."""
 
@@ -386,9 +383,6 @@ class AgentTranscripts(TranscriptStore):
         raise IndexUnusable(
             NOT_OURS, hint="memory.search.sources of its configuration decides what is indexed"
         )
-
-
-# --- the files of the workspace ---------------------------------------------------------------
 
 
 class AgentFiles(Files):

@@ -301,8 +301,6 @@ def _refuse(*problems: str) -> None:
         raise ProviderError(problem)
 
 
-# --- given in a file --------------------------------------------------------------------------
-
 MAX_BYTES: Final = 256 * 2**20
 _SHOWN_QUERY: Final = 60
 _FORM: Final = 'it must hold {"vectors": {query: [numbers]}}, or one list of numbers'

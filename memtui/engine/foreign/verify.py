@@ -47,8 +47,6 @@ from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_we
 
 T = TypeVar("T")
 
-# --- recorded answers -------------------------------------------------------------------------
-
 Number: TypeAlias = Annotated[float, Meta(gt=-1e300, lt=1e300)]
 """A finite one: JSON as Python reads it has others too."""
 Name: TypeAlias = Annotated[str, Meta(pattern="^[^\ud800-\udfff]*$")]
@@ -200,8 +198,6 @@ def load_recording(path: Path) -> Recording:
 def _given(value: T | None, otherwise: T) -> T:
     return otherwise if value is None else value
 
-
-# --- running them again -----------------------------------------------------------------------
 
 _KEYWORD, _VECTOR = "searchKeyword", "searchVector"
 _SHOWN_DIGITS = 16
@@ -389,8 +385,6 @@ def _recorded_pool(
         tokenizer=opened.layout.tokenizer,
     )
 
-
-# --- comparing --------------------------------------------------------------------------------
 
 END_TO_END = 1e-6
 """Most distance between scores: the program's cosine is single precision."""

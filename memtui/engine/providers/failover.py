@@ -468,8 +468,6 @@ def local_choice(
     return None
 
 
-# --- for programs that only look at the index -----------------------------------------------------
-
 FILE_NAME: Final = "provider.json"
 """The file in the index folder; there only while the chosen provider does not answer."""
 

@@ -39,9 +39,6 @@ _LATEST_MS: Final = 253_402_300_799_000
 _SHOWN_AGENTS: Final = 8
 
 
-# --- the agents of this machine ---------------------------------------------------------------
-
-
 def state_dirs(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
     """List the state folders that exist, the one that the program would use first.
 
@@ -155,9 +152,6 @@ def _workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
     return agent.workspace if agent.workspace is not None else usual
 
 
-# --- the databases of an agent ----------------------------------------------------------------
-
-
 class Databases(Struct, frozen=True):
     """The databases of one agent; `None`: there is no such file."""
 
@@ -209,9 +203,6 @@ def _present(path: Path) -> Path | None:
         # Something is there that may not be looked at; opening it says what.
         pass
     return path
-
-
-# --- the index that is asked for --------------------------------------------------------------
 
 
 class ForeignTarget(Struct, frozen=True):

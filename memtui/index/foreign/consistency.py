@@ -33,8 +33,6 @@ from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
 
-# --- findings ---------------------------------------------------------------------------------
-
 MAX_NAMES: Final = 200
 PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
 """Whose search returns nothing while the index does not fit the configuration."""
@@ -117,8 +115,6 @@ def listed(names: Iterable[str], shown: int = 3) -> str:
     more = f" and {len(every) - shown:,} more" if len(every) > shown else ""
     return safe_line(", ".join(every[:shown]) + more)
 
-
-# --- the tables -------------------------------------------------------------------------------
 
 DAMAGED: Final = -1
 """The dimensions of a vector that is neither a JSON array nor a blob of float64."""

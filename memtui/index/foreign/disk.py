@@ -118,9 +118,6 @@ class Listing:
     """Transcripts whose session the program's own list does not name."""
 
 
-# --- notes ------------------------------------------------------------------------------------
-
-
 class _Root(Struct, frozen=True):
     label: str
     suffixes: tuple[str, ...] = (".md",)
@@ -290,8 +287,6 @@ def _target(path: str) -> str:
         return said(error)
 
 
-# --- against the rows: no stored flag is believed ---------------------------------------------
-
 _SAME_MS: Final = 1.0
 """Some releases store whole milliseconds, others fractions."""
 
@@ -401,8 +396,6 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         return FileState.CURRENT, Reason.OK, "same content as indexed, read and hashed"
     return FileState.STALE, Reason.STALE, "same size as indexed, other content (hash)"
 
-
-# --- transcripts ------------------------------------------------------------------------------
 
 _EVENTS: Final = "transcript_events"
 _TURN_MS: Final = 60_000.0

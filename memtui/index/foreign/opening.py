@@ -99,9 +99,6 @@ def _beside(real: Path, suffix: str) -> Path:
     return real.with_name(real.name + suffix)
 
 
-# --- connecting: by its log, in place, or through a private copy ------------------------------
-
-
 def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
     """Connect in the way that the files ask for; `settled` takes a lock where there is no log.
 
@@ -157,8 +154,6 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
         folder.cleanup()
         raise
 
-
-# --- recognising ------------------------------------------------------------------------------
 
 KNOWN_SCHEMA = 23
 """The newest `schema_meta.schema_version` whose memory tables are known (OpenClaw 2026.9.6)."""
@@ -247,9 +242,6 @@ def _not_recognised(
         more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
         reason = f"its tables are {shown}{more}"
     return NotRecognised(f"{message}: {reason}", hint="give another file, or --agent NAME")
-
-
-# --- opening ----------------------------------------------------------------------------------
 
 
 class Opened(Struct, frozen=True):
@@ -454,9 +446,6 @@ def _existing(path: Path) -> Path:
         hint = "openclaw memory index builds the index"
         raise IndexUnusable(f"{name} is empty (0 bytes)", hint=hint)
     return real
-
-
-# --- errors in one line -----------------------------------------------------------------------
 
 
 @contextmanager

@@ -164,8 +164,6 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
-# --- vectors ----------------------------------------------------------------------------------
-
 _BATCH = 1024
 _FLOAT64 = np.dtype("<f8")
 _FLOAT32 = np.dtype("<f4")

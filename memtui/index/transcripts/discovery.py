@@ -54,9 +54,6 @@ _PASSED_OVER = {
 }
 
 
-# --- what is opted in -------------------------------------------------------------------
-
-
 class TranscriptHomes(Struct, frozen=True):
     """The folders in which the programs keep their transcripts; they need not exist."""
 
@@ -217,9 +214,6 @@ def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
     return [(written(name), agents / name) for name in names]
 
 
-# --- finding ----------------------------------------------------------------------------
-
-
 def discover_transcripts(
     scope: TranscriptScope,
     *,
@@ -316,9 +310,6 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
 
 def _prefix(scope: TranscriptScope, agent: str) -> str:
     return f"{SOURCE}/{agent}/" if scope.rules.stores_agent else f"{SOURCE}/"
-
-
-# --- one place ----------------------------------------------------------------------------
 
 
 class _Search(FileSearch):
@@ -443,9 +434,6 @@ def agent_of(file: SourceFile) -> str:
         # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
         return written(file.absolute.parent.parent.name)
     return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
-
-
-# --- places that are not there ------------------------------------------------------------
 
 
 def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:

@@ -30,9 +30,6 @@ _FACTS: Final = msgspec.json.Decoder(TranscriptFacts)
 _STATE: Final = msgspec.json.Decoder(ReadState)
 
 
-# --- whose it is --------------------------------------------------------------------------
-
-
 def format_for(file: SourceFile, *, limit: int = _BYTES) -> TranscriptFormat | None:
     """Return how the file is read; `limit` is in bytes a line.
 
@@ -56,9 +53,6 @@ def _first_records(file: SourceFile, limit: int) -> Iterator[Record]:
 def name_of(file: SourceFile) -> str:
     """Return the file's name, by which a release tells archives; of events, as it would be."""
     return f"{file.session}.jsonl" if file.session else file.absolute.name
-
-
-# --- rows of the index --------------------------------------------------------------------
 
 
 class TranscriptRow(Struct, frozen=True):

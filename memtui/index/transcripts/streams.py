@@ -190,8 +190,6 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
         stream.close()
 
 
-# --- what the program's list of sessions says ----------------------------------------------------
-
 _NODES: Final = "session_nodes"
 _LARGEST: Final = 64 * 2**20
 

@@ -55,9 +55,6 @@ _DATES: Final = load_patterns("dates")
 _FACTS: Final = load_patterns("facts")
 _LINKS: Final = load_patterns("links")
 
-
-# --- lines ---------------------------------------------------------------------------------------
-
 _FENCE = re.compile(r"[ \t>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
@@ -166,8 +163,6 @@ def without_code(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-# --- credentials ----------------------------------------------------------------------------------
-
 _SHOWN: Final = 400
 """Characters of a place that are shown."""
 _SHORTEST: Final = 8
@@ -273,8 +268,6 @@ def secrets_of(line: str) -> list[str]:
     tokens = list(dict.fromkeys((*filter(is_secret, tokens), *known_tokens(line))))
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
-
-# --- links ----------------------------------------------------------------------------------------
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SEPARATORS = re.compile(r"[\s_-]+")
@@ -423,8 +416,6 @@ def _slug(name: str) -> str:
     return _SEPARATORS.sub("-", _folded(name)).strip("-/")
 
 
-# --- dated facts ----------------------------------------------------------------------------------
-
 MOST_ENTRIES: Final = 3
 """A section in which more lines begin with a date is a log: its entries are meant to be dated."""
 
@@ -515,8 +506,6 @@ def _dates(text: str) -> Iterator[_Date]:
             continue
         yield _Date(match.start(), match.end(), day, match[0], written is not None)
 
-
-# --- length and first words -----------------------------------------------------------------------
 
 LONG_FILE_CHARACTERS: Final = 100_000
 LONG_ROOT_CHARACTERS: Final = 20_000

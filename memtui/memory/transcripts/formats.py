@@ -76,9 +76,6 @@ def index_lines(
     return SpokenLines(state)
 
 
-# --- masked texts -------------------------------------------------------------------------
-
-
 def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
     """Return the first characters of a masked text, and the length of the whole.
 
@@ -93,9 +90,6 @@ def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
             return window[:shown], len(text)
     whole = redact(text)
     return whole[:shown], len(whole)
-
-
-# --- reading ------------------------------------------------------------------------------
 
 
 class TranscriptReader:

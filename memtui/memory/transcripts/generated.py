@@ -70,9 +70,6 @@ class Run(StrEnum):
     SUBAGENT = "subagent"
 
 
-# --- lines --------------------------------------------------------------------------------
-
-
 def normalise(text: str) -> str:
     """Fold every run of white space to one space, and drop it at both ends."""
     # In pieces: a pattern at work in megabytes keeps every other thread from running.
@@ -106,9 +103,6 @@ def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
         start = cut
         while text.startswith(" ", start):
             start += 1
-
-
-# --- messages -----------------------------------------------------------------------------
 
 
 def written_reason(program: str, text: str) -> str:
@@ -212,9 +206,6 @@ def _without_internal_context(text: str) -> str:
         elif not inside:
             lines.append(line)
     return "\n".join(lines)
-
-
-# --- runs ---------------------------------------------------------------------------------
 
 
 def run_of_key(key: object) -> Run | None:

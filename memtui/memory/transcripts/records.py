@@ -270,9 +270,6 @@ def _refuse(name: str) -> None:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
-# --- fields -------------------------------------------------------------------------------
-
-
 def whole(text: str) -> str:
     """Return a text that can be encoded: half a surrogate pair becomes U+FFFD."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
@@ -337,9 +334,6 @@ def spoken_and_blocks(content: object) -> Iterator[str | Record]:
         yield block
     if spoken:
         yield "\n".join(spoken)
-
-
-# --- times --------------------------------------------------------------------------------
 
 
 def milliseconds(value: object) -> int:

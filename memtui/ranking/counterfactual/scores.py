@@ -277,8 +277,6 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     return Columns(pool, ranking, now, rows, parts[Leg.VECTOR], parts[Leg.KEYWORD])
 
 
-# --- stage by stage -------------------------------------------------------------------------------
-
 LAST_GROUP = 6
 """The group of what is no exact name; three tiers of two groups come first."""
 

@@ -276,8 +276,6 @@ _STAGE_OF = {
 }
 """The stages of switches and of the minimum; every ranking uses what is not here."""
 
-# --- the least change of each parameter ----------------------------------------------------------
-
 Attempt = tuple[Value, Value]
 """A value to try, and one a step nearer to the present value that must not do; `None` for none."""
 
@@ -462,8 +460,6 @@ def nearest_first(values: Iterable[int], now: int) -> list[int]:
     """Sort by the distance to the present value; of two equally near the larger comes first."""
     return sorted(values, key=lambda value: (abs(value - now), -value))
 
-
-# --- sweeps --------------------------------------------------------------------------------------
 
 Piece = tuple[float, float, dict[str, int]]
 """First and last value, and the ranks of the list's chunks between them."""

@@ -34,8 +34,6 @@ from memtui.retrieval.pool import with_mask
 from memtui.settings.openclaw.releases import Release
 from memtui.text.ecmascript import simple_fold, trim
 
-# --- the vector leg: sqlite-vec where it can read the index, else a scan ----------------------
-
 Vector: TypeAlias = NDArray[np.float64]
 VectorBatches: TypeAlias = Iterable[tuple[Sequence[str], Vector]]
 """Chunk ids and their vectors (n, dims), in the order of rows, in batches."""
@@ -143,8 +141,6 @@ def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:
     cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
     return [float(value) for value in cosines]
 
-
-# --- the pool ---------------------------------------------------------------------------------
 
 FileTime = Callable[[str, str], int]
 """(source, path) to the file's time in nanoseconds; 0 when there is none to ask."""

@@ -44,8 +44,6 @@ from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length
 
 Rows = TypeVar("Rows")
 
-# --- the boost --------------------------------------------------------------------------------
-
 
 def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:
     """The text score plus the boost, at most 1 (`scoreFallbackKeywordResult`).
@@ -77,8 +75,6 @@ def words_of(text: str, normalised: bool) -> tuple[str, ...]:
     # Words are told apart by lower case, and compared by their simple folding.
     return tuple(map(simple_fold, words)) if normalised else tuple(words)
 
-
-# --- substrings -------------------------------------------------------------------------------
 
 CONTAINS = "memtui_contains"
 
@@ -115,8 +111,6 @@ def _or_substrings(
     return search(plan), plan
 
 
-# --- names of paths (2026.8 on) ---------------------------------------------------------------
-
 TIER_FUNCTION = "memtui_path_tier"
 
 
@@ -141,9 +135,6 @@ def exact_path_tier(query: str, path: str) -> int:
 @lru_cache(maxsize=4096)
 def _identifier(text: str) -> str:
     return nfc(trim(text).replace("\\", "/").removeprefix("./")).lower()
-
-
-# --- several lists of hits --------------------------------------------------------------------
 
 
 def order_key(hit: KeywordHit) -> tuple[Any, ...]:
@@ -223,8 +214,6 @@ def _each_once(lists: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
             best[hit.id] = hit
     return list(best.values())
 
-
-# --- the leg ----------------------------------------------------------------------------------
 
 MOST_KEYWORDS = 6
 

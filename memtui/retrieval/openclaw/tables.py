@@ -51,11 +51,11 @@ class Layout(Struct, frozen=True):
         return self.has_source and (self.fts is None or self.fts_has_source)
 
 
-# --- values: a file of the older generations is not STRICT, a column may hold any type --------
-
-
 def readable(column: str) -> str:
-    """SQL that reads a text column whatever it holds; `text_of` makes text of what it gives."""
+    """SQL that reads a text column whatever it holds; `text_of` makes text of what it gives.
+
+    A file of the older generations is not STRICT: a column may hold any type.
+    """
     return f"CAST({column} AS BLOB)"
 
 
@@ -85,9 +85,6 @@ def is_refusal(error: BaseException) -> bool:
     """
     named = any(kind.__name__ == _REFUSAL for kind in type(error).__mro__)
     return named and is_database_error(error)
-
-
-# --- what may be seen, and what is found ------------------------------------------------------
 
 
 def file_key(source: str, *, has_source: bool) -> str:

@@ -102,8 +102,6 @@ def like_pattern(term: str) -> str:
     return f"%{escaped}%"
 
 
-# --- keywords ---------------------------------------------------------------------------------
-
 _KANA = re.compile("[\u3040-\u30ff]")
 _HAN = re.compile("[\u4e00-\u9fff]")
 _HAN_ONLY = re.compile("[\u4e00-\u9fff]+")

@@ -136,8 +136,6 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     return Conversion(settings, sources, tuple(dict.fromkeys(cannot)))
 
 
-# --- a ranking as configuration ---------------------------------------------------------------
-
 _MOST_TIMES: Final = 20
 _INDENT: Final = "  "
 

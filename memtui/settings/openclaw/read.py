@@ -87,8 +87,6 @@ def config_file(env: Mapping[str, str], home: Path, state_dir: Path | None = Non
     return next(filter(os.path.lexists, config_candidates(env, home, state_dir)), None)
 
 
-# --- one file ---------------------------------------------------------------------------------
-
 MAX_BYTES: Final = 2 * 2**20
 """Largest file that is read; also OpenClaw's limit for an included one."""
 MAX_DEPTH: Final = 200
@@ -143,8 +141,6 @@ def parse(path: Path) -> Any:
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     raise Unreadable(f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}")
 
-
-# --- files that include others ----------------------------------------------------------------
 
 MAX_INCLUDES: Final = 10
 """Includes inside one another, as OpenClaw has it."""
@@ -232,8 +228,6 @@ def merge(base: Any, over: Any) -> Any:
     return over
 
 
-# --- values that name variables ---------------------------------------------------------------
-
 _VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
 
 
@@ -252,8 +246,6 @@ def filled(text: str, env: Mapping[str, str]) -> str:
 
     return _VARIABLE.sub(value, text)
 
-
-# --- the configuration ------------------------------------------------------------------------
 
 _SECRETS: Final = frozenset({"remote.apiKey", "remote.headers"})
 _JOINED: Final = "extraPaths"

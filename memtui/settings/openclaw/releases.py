@@ -175,8 +175,6 @@ def release_of(config: OpenClawConfig) -> tuple[str, str]:
     return "2026.9", "the configuration does not tell, so the newest"
 
 
-# --- what an index should say -----------------------------------------------------------------
-
 KEYWORD_ONLY_MODEL: Final = "fts-only"
 NO_PROVIDER: Final = "none"
 CHUNKING_VERSION: Final = 5

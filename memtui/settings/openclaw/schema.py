@@ -160,9 +160,6 @@ def finite_or(otherwise: Any, read: Reader) -> Reader:
     return read_finite
 
 
-# --- rules between values ---------------------------------------------------------------------
-
-
 def normalised_weights(vector: float, keyword: float) -> tuple[float, float]:
     """Return two weights, each within 0 to 1, divided by their sum; 0.7 and 0.3 when it is 0."""
     vector, keyword = share(vector), share(keyword)
@@ -174,8 +171,6 @@ def candidate_count(max_results: int, times: float) -> int:
     """Return how many candidates each leg gives: 1 to 200."""
     return min(MAX_CANDIDATES, max(1, math.floor(max_results * times)))
 
-
-# --- the keys ---------------------------------------------------------------------------------
 
 Layout = Literal["agents.defaults.memorySearch", "memory.search"]
 OLD_LAYOUT: Final = "agents.defaults.memorySearch"

@@ -267,9 +267,6 @@ class CareScreen(Screen[None]):
         self.filter_box.value = ""
 
 
-# --- rows and lines -------------------------------------------------------------------------------
-
-
 def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
     """Return a heading for every rule, and below it those of its findings that hold all words.
 

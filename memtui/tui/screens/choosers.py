@@ -83,9 +83,6 @@ def choose_query(queries: Sequence[str]) -> Chooser:
     return Chooser("Queries asked before", rows, filtered=True)
 
 
-# --- a file or a line of it -----------------------------------------------------------------------
-
-
 def completions(text: str, paths: Sequence[str]) -> list[str]:
     """Return paths that begin with the text, then those whose name does, then any that hold it.
 
@@ -177,9 +174,6 @@ class PlacePrompt(Dialog[Place | None]):
             close(self, Place(path, place.line) if path and path != typed else place)
             return
         self.query_one("#place-problem", Static).update(Content(problem))
-
-
-# --- an agent's index -----------------------------------------------------------------------------
 
 
 class AgentsScreen(Dialog[EngineOpened | None]):

@@ -337,9 +337,6 @@ def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
     return find(ranked, chunk_id) if chunk_id in ranked.pool.chunks and chunk_id else None
 
 
-# --- two rankings -------------------------------------------------------------------------------
-
-
 def columns(width: int) -> tuple[int, int]:
     """Return the cells of each list, and those between them."""
     gutter = next(cells for least, cells in _GUTTERS if width >= least)
@@ -422,9 +419,6 @@ def comparison_lines(
 
 def _padded(content: Content, width: int) -> Content:
     return content.truncate(max(width, 1), ellipsis=True, pad=True)
-
-
-# --- two results --------------------------------------------------------------------------------
 
 
 def two_results(

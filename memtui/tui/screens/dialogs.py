@@ -77,9 +77,6 @@ class Dialog(ModalScreen[ScreenResultType]):
             rows.action_open()
 
 
-# --- questions ----------------------------------------------------------------------------------
-
-
 class Confirm(Dialog[str]):
     """Asks a question; its result is the id of the answer."""
 
@@ -227,9 +224,6 @@ class FirstRunHint(Dialog[None]):
         close(self)
 
 
-# --- texts --------------------------------------------------------------------------------------
-
-
 class DetailScreen(Dialog[None]):
     """A text in full, as one row of a list stands for it."""
 
@@ -330,9 +324,6 @@ class DifferenceScreen(Dialog[None]):
 
     def action_columns(self, steps: int) -> None:
         self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True)
-
-
-# --- the parameters as a piece of an agent's configuration ---------------------------------------
 
 
 class ConfigurationScreen(Dialog[None]):

@@ -257,9 +257,6 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             self.refresh_status()
 
 
-# --- files of an agent's index --------------------------------------------------------------------
-
-
 def file_state(state: FileState, glyphs: Glyphs, count: str = "") -> Content:
     """Return how a file stands, with a glyph: `~ stale`, and how many such files there are."""
     marks: Mapping[FileState, str] = {

@@ -52,9 +52,6 @@ Probe = ProbeResult | str | None
 """The result of trying a provider, or what is said while it is tried."""
 
 
-# --- the choice ---------------------------------------------------------------------------------
-
-
 class Chosen(Struct, frozen=True):
     """A provider that was chosen, and for how long."""
 
@@ -282,9 +279,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
         title = f"Switch to {words.brief(listing.name)}?"
         self.app.push_screen(Confirm(title, facts, answers, self._glyphs), answered)
-
-
-# --- rows ---------------------------------------------------------------------------------------
 
 
 def listing_state(

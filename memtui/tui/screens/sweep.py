@@ -59,9 +59,6 @@ _NAMED = 4
 """Chunks that are named at a flip; more are counted."""
 
 
-# --- what is swept ------------------------------------------------------------------------------
-
-
 class Subject(Struct, frozen=True):
     """One parameter of one ranking that can be swept."""
 
@@ -194,9 +191,6 @@ def tidy(low: float, high: float, *, first: bool) -> float:
         if low < number < high:
             return number
     return (low + high) / 2
-
-
-# --- one sweep ----------------------------------------------------------------------------------
 
 
 class SweepScreen(Screen[Ranking | None]):

@@ -194,9 +194,6 @@ class TranscriptsScreen(ModalScreen[bool]):
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
 
-# --- rows and facts -------------------------------------------------------------------------------
-
-
 def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row:
     """Draw whether it is chosen, its name, and how much of what was found is indexed."""
     amount = f"{fmt.count(source.found)} found  {fmt.size(source.size)}"

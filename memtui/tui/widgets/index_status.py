@@ -36,9 +36,6 @@ _MUTED = "$foreground 60%"
 _WATCHING = {"events": "watching", "off": "not watching"}
 
 
-# --- the state ----------------------------------------------------------------------------------
-
-
 def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     detail = safe_line(state_detail(status))
@@ -55,9 +52,6 @@ def counted_findings(foreign: ForeignStatus) -> str:
     counts = Counter(finding.severity for finding in findings)
     wrong = [severity for severity in (Severity.ERROR, Severity.WARNING) if counts[severity]]
     return ", ".join(fmt.counted(counts[severity], severity.value) for severity in wrong)
-
-
-# --- facts --------------------------------------------------------------------------------------
 
 
 def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
@@ -100,9 +94,6 @@ def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> C
         tail,
         (extra, fmt.MUTED),
     )
-
-
-# --- widgets ------------------------------------------------------------------------------------
 
 
 class IndexStatusPane(TextBlock):

@@ -99,8 +99,6 @@ def effect(moves: Difference) -> str:
     return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)
 
 
-# --- widgets ------------------------------------------------------------------------------------
-
 _DIM = "$foreground 60%"
 _METER = 10
 _PANEL: tuple[tuple[str, str, str], ...] = (

@@ -53,8 +53,6 @@ _SLACK = 24
 cached_snippet = lru_cache(maxsize=256)(snippet)
 """Every change of a parameter draws the same texts again: about 0.5 ms each."""
 
-# --- which rows ----------------------------------------------------------------------------------
-
 
 def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
     """Return the hits in an order for looking; `rank` is the list's own."""
@@ -101,9 +99,7 @@ def start_rows(
     return (*asked, *(Row(FILE + file.path, partial(draw_file, file)) for file in files))
 
 
-# --- how a row is drawn: the list cuts what is too long ------------------------------------------
-
-
+# A row may be drawn wider than the list, which cuts what is too long.
 class RowContext(Struct, frozen=True):
     """The values that the rows of one list share."""
 
@@ -278,9 +274,6 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
             continue
         parts.append(Content.assemble(sign, number))
     return Content(" " * INDENT) + Content("  ").join(parts)
-
-
-# --- what is said in place of the list: never an empty box ----------------------------------------
 
 
 def message_row(message: Content) -> Row:

@@ -98,8 +98,6 @@ class WhyPanel(TextBlock, can_focus=True):
         self.show(lines)
 
 
-# --- the pinned chunks ---------------------------------------------------------------------------
-
 MOST_PINS = 2
 """The oldest makes room for a third."""
 

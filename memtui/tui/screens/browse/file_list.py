@@ -57,9 +57,6 @@ class Sort(StrEnum):
     """Fewest first: what no query brings up; then files that have no chunk to bring up."""
 
 
-# --- the tree -------------------------------------------------------------------------------------
-
-
 class TreeLine(Struct, frozen=True):
     """A line of the tree: a file, or a place or folder with the sums of all files in it."""
 
@@ -202,9 +199,6 @@ def filter_files(
     return [file for file in files if fits(file)], query.problems
 
 
-# --- words ----------------------------------------------------------------------------------------
-
-
 def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:
     """Return one character for the state of a file, a space for one that is current; its style."""
     return {
@@ -243,9 +237,6 @@ def file_line(
     style = style or ("$state-warn" if file.detail else "$state-ok")
     state = f"{character} {state_words(file)}".strip()
     return Content.assemble((state, style), ("  " + " · ".join(words), fmt.MUTED))
-
-
-# --- the list -------------------------------------------------------------------------------------
 
 
 class FileList:

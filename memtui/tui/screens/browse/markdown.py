@@ -228,8 +228,6 @@ def _paragraphs(inline: Token) -> list[tuple[int, Content]]:
     return [*parts, (first, Content.assemble(*pieces))]
 
 
-# --- headings -----------------------------------------------------------------------------------
-
 MOST_HEADINGS = 5_000
 _OUTLINED = 100_000
 """Lines of a file that are looked at, each up to so many characters."""

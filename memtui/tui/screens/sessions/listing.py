@@ -47,9 +47,6 @@ _LONG = 70
 """From so many cells on a row says everything, and its title still has room."""
 
 
-# --- what the panes of the screen share -----------------------------------------------------------
-
-
 class Pane(Vertical):
     """A part of the sessions screen with workers of its own."""
 
@@ -86,9 +83,6 @@ class Pane(Vertical):
 def aside(text: str) -> Content:
     """Draw something said in passing."""
     return Content.styled(text, fmt.MUTED)
-
-
-# --- the list -------------------------------------------------------------------------------------
 
 
 class ListPane(Pane):
@@ -246,9 +240,6 @@ class ListPane(Pane):
         matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
         facts = listing_facts(listing, matches) if listing is not None else ()
         self.query_one("#conversation-facts", Facts).show_facts(facts)
-
-
-# --- rows and words -------------------------------------------------------------------------------
 
 
 class Matches(NamedTuple):

@@ -60,9 +60,6 @@ def chunk_edges(turns: Sequence[Turn], chunks: Sequence[Chunk]) -> list[str]:
     return edges
 
 
-# --- which turn -----------------------------------------------------------------------------------
-
-
 def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
     """Return the turn of a line of the file: the first one of a kind, else the first.
 
@@ -113,9 +110,6 @@ def turns_of_answer(
             if chunk.path == path
         }
     )
-
-
-# --- lines ----------------------------------------------------------------------------------------
 
 
 def display_text(text: str) -> str:
@@ -278,9 +272,6 @@ class FoldedTurns:
             more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
         lead = int(at > 0 and turn.kind is TurnKind.MESSAGE)
         return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
-
-
-# --- the view -------------------------------------------------------------------------------------
 
 
 class TurnView(LineView, inherit_bindings=False):
