@@ -18,13 +18,7 @@ from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.rules import masked
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk
-from memtui.model.browsing import (
-    CareFinding,
-    CareReport,
-    CareRule,
-    ChunkRecord,
-    Neighbour,
-)
+from memtui.model.browsing import CareFinding, CareReport, CareRule, ChunkRecord, Neighbour
 from memtui.model.inquiry import Place
 from memtui.report import words
 from memtui.report.chunk_record import (
@@ -34,7 +28,7 @@ from memtui.report.chunk_record import (
     record_section,
     terms_section,
 )
-from memtui.report.json_text import plain
+from memtui.report.export import plain
 from memtui.report.layout import Column, Row, Section
 from memtui.settings.storage import StateFolder, queries_in
 from memtui.text.sanitize import safe_line

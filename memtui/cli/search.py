@@ -14,7 +14,7 @@ from memtui.model.status import FileState, Severity
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
-from memtui.report.json_text import (
+from memtui.report.export import (
     SNIPPET,
     FileStates,
     drop_entry,

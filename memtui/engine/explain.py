@@ -29,17 +29,7 @@ from memtui.engine.ports import (
 from memtui.engine.search import Search
 from memtui.errors import MemtuiError
 from memtui.memory.documents import split_lines
-from memtui.model import (
-    Drop,
-    Leg,
-    LegHit,
-    LegStatus,
-    Numbers,
-    Ranked,
-    Reason,
-    Stage,
-    citation,
-)
+from memtui.model import Drop, Leg, LegHit, LegStatus, Numbers, Ranked, Reason, Stage, citation
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -50,7 +40,7 @@ from memtui.model.inquiry import (
     Station,
     TraceStep,
 )
-from memtui.ranking.fusion import ONLY_LEG
+from memtui.ranking.stages import ONLY_LEG
 from memtui.ranking.trace import find
 from memtui.retrieval.passages import nearest_passages
 from memtui.retrieval.pool import CODED_BACKEND

@@ -34,14 +34,16 @@ from memtui.index.database import (
     Connection,
     DatabaseError,
     Interrupted,
+    Recipe,
+    made_by,
     mapped_errors,
     number,
     open_database,
+    read_meta,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import KnownFile, counts, known_files, plan_changes, within_limit
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
-from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,

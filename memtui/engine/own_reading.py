@@ -28,13 +28,11 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.errors import Cancelled
-from memtui.index.database import Connection, number
+from memtui.index.database import NO_MODEL, Connection, made_by, number, read_meta
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
-from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
-from memtui.index.transcripts.reading import format_for
-from memtui.index.transcripts.streams import open_stream
+from memtui.index.transcripts.reading import format_for, open_stream
 from memtui.memory.discover import (
     MEMORY_FOLDER,
     ROOT_FILES,

@@ -21,14 +21,15 @@ from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import (
     Connection,
     IndexDamaged,
+    check_version,
     checkpoint,
     damage,
     interruptible,
     mapped_errors,
     number,
     open_database,
+    read_meta,
 )
-from memtui.index.schema import check_version, read_meta
 from memtui.settings.storage import (
     NO_FILE,
     TEMPORARY,

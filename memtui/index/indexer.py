@@ -23,11 +23,10 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import IndexDamaged, mapped_errors
+from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, read_meta
 from memtui.index.generations import LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
-from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
 from memtui.model import ErrorRecord, Leg, SyncStats
 

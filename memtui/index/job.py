@@ -16,8 +16,8 @@ from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.index.database import Recipe
 from memtui.index.generations import IndexFolder
-from memtui.index.schema import Recipe
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.model import Failure, IndexStatus, ProviderState, Reason, SkippedFile, SyncStats
 

@@ -15,12 +15,17 @@ from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     Connection,
     Interrupted,
+    check_version,
     checkpoint,
+    create,
     interruptible,
+    made_by,
     mapped_errors,
     number,
     open_database,
+    read_meta,
     transaction,
+    write_meta,
 )
 from memtui.index.index_rows import (
     KnownFile,
@@ -34,7 +39,6 @@ from memtui.index.index_rows import (
     write_file,
 )
 from memtui.index.job import FILES, Job
-from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.vectors import VectorsPhase, embed_by_batches
@@ -232,8 +236,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     recipe, stamps = scope.recipe, _NO_LISTS
     anew = meta.get(_RECIPE, recipe) != recipe
     if sessions:
-        from memtui.index.transcripts.reading import registered_as
-        from memtui.index.transcripts.streams import registered_run, registry_stamps
+        from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
 
         stamps = registry_stamps(sessions, scope.rules)
         # Sessions that their program's list tells something else of than before.

@@ -19,10 +19,9 @@ from memtui.embedding.provider import (
     is_for_good,
 )
 from memtui.errors import ProviderError
-from memtui.index.database import Connection, number, transaction
+from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.index_rows import write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
-from memtui.index.schema import made_by, read_meta, write_meta
 from memtui.model import Failure, Reason
 from memtui.text.sanitize import safe_line
 

@@ -24,8 +24,7 @@ from memtui.model import (
     Trace,
 )
 from memtui.ranking import mmr, stages
-from memtui.ranking.fusion import FusedRow, fuse, text_score
-from memtui.ranking.stages import StageState, Step
+from memtui.ranking.stages import FusedRow, StageState, Step, fuse, text_score
 
 Done = tuple[Stage, Step, dict[int, int]]
 """A stage that ran, and candidate -> 1-based rank after it; what it dropped keeps its rank."""

@@ -39,15 +39,7 @@ from memtui.settings.keys import (
     shown_name,
     tables,
 )
-from memtui.settings.schema import (
-    KEYMAP,
-    PROFILES,
-    RANKING,
-    Leaf,
-    ProfileName,
-    Settings,
-    leaves,
-)
+from memtui.settings.schema import KEYMAP, PROFILES, RANKING, Leaf, ProfileName, Settings, leaves
 from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
 from memtui.settings.storage import StateFolder
 

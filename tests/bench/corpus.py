@@ -33,10 +33,9 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.engine import Engine
-from memtui.index.database import Connection, open_database
+from memtui.index.database import Connection, Recipe, create, open_database, write_meta
 from memtui.index.generations import IndexFolder
 from memtui.index.index_rows import write_chunks, write_file, write_vectors
-from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile
 from memtui.settings.schema import EmbeddingSettings, Settings

@@ -21,8 +21,7 @@ from typing import Any
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
 from memtui.errors import IndexMissing
-from memtui.index.database import PAGE_SIZE, Connection, open_database
-from memtui.index.schema import create
+from memtui.index.database import PAGE_SIZE, Connection, create, open_database
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Scope, discover

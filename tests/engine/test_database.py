@@ -21,13 +21,14 @@ from memtui.index.database import (
     DatabaseError,
     IndexDamaged,
     Interrupted,
+    Recipe,
+    create,
     open_database,
     transaction,
     vector_extension,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import counts
-from memtui.index.schema import Recipe, create
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, identity
 from tests.support.rows import numbers

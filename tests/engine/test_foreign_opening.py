@@ -286,7 +286,7 @@ def make_link(path: Path) -> None:
 
 
 def make_own(path: Path) -> None:
-    from memtui.index.schema import create
+    from memtui.index.database import create
 
     own = open_database(path)
     create(own)

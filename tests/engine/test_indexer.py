@@ -25,11 +25,10 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound
-from memtui.index.database import number, open_database
+from memtui.index.database import Recipe, number, open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import WORTH_A_WAIT, IndexerStatus, ProgressReporter, TypingPause, Work
-from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
 from tests.support.indexing import EventQueue, Workspace
 

@@ -21,9 +21,8 @@ from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import Cancelled, ProviderError, SettingsError
-from memtui.index.database import open_database
+from memtui.index.database import SCHEMA_VERSION, open_database, write_meta
 from memtui.index.job import MOST_TRIES
-from memtui.index.schema import SCHEMA_VERSION, write_meta
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.indexing import EventQueue

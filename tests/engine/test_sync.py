@@ -18,10 +18,18 @@ from memtui.bus import IndexSwapped, LegDegraded, SyncProgressed
 from memtui.embedding.provider import ProviderIdentity, Vector, byte_size
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.database import Connection, damage, number, open_database
+from memtui.index.database import (
+    SCHEMA_VERSION,
+    Connection,
+    Recipe,
+    damage,
+    number,
+    open_database,
+    read_meta,
+    write_meta,
+)
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes, within_limit
-from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile

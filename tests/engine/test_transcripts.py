@@ -20,7 +20,7 @@ from memtui.bus import Bus, SyncFinished
 from memtui.cli.browse import masked_record
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.schema import Recipe
+from memtui.index.database import Recipe
 from memtui.index.transcripts import discovery, phase
 from memtui.index.transcripts.discovery import discover_transcripts, file_at
 from memtui.index.transcripts.reading import TranscriptRow
@@ -32,7 +32,7 @@ from memtui.model import Ranked, Reason, SourceCount
 from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
-from memtui.report.json_text import document_text, hit_entry
+from memtui.report.export import document_text, hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
@@ -214,7 +214,7 @@ def test_a_database_that_cannot_be_read_now_loses_nothing(
         ]
         assert workspace.contents().chunks == before
     with monkeypatch.context() as patched:
-        patched.setattr("memtui.index.transcripts.streams._read", locked)
+        patched.setattr("memtui.index.transcripts.reading._read", locked)
         skipped = workspace.sync().skipped
         assert [file.path for file in skipped if "/" in file.path] == ["sessions/main/s9.jsonl"]
         assert workspace.contents().chunks == before

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memtui.index.schema import Recipe
+from memtui.index.database import Recipe
 from tests.support.conversations import (
     Homes,
     asked,

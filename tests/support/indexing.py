@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.index.database import Connection, open_database
+from memtui.index.database import Connection, Recipe, open_database
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
 from memtui.index.job import Job, ProgressReporter, TypingPause
-from memtui.index.schema import Recipe
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows

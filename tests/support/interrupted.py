@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any
 
 from memtui.index import index_rows
+from memtui.index.database import Recipe
 from memtui.index.generations import WriterLock
-from memtui.index.schema import Recipe
 from tests.support.conversations import Homes, said
 from tests.support.indexing import Workspace
 

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from memtui.tui.app import MemtuiApp
 from memtui.tui.screens.dialogs import Confirm, DifferenceScreen
 from memtui.tui.screens.providers import ProvidersScreen
-from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.lists import RowList
 from tests.support.agent_scenes import CHANGED
 from tests.tui.harness import render_lines, settle, until
 

@@ -26,9 +26,8 @@ from memtui.model import (
     Rerank,
     ScoreMapping,
 )
-from memtui.ranking.fusion import bm25_score
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.stages import INVALID_PROJECT
+from memtui.ranking.stages import INVALID_PROJECT, bm25_score
 from tests.support.dice import Dice
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

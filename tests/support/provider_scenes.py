@@ -12,8 +12,7 @@ from queue import Empty, Queue
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.index.database import open_database
-from memtui.index.schema import read_meta
+from memtui.index.database import open_database, read_meta
 from memtui.model import IndexState, Leg, LegState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.services import HandClock, Service, registered

@@ -11,8 +11,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.index.database import Connection, open_database
-from memtui.index.schema import create
+from memtui.index.database import Connection, create, open_database
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 from memtui.text.tokens import index_text
 

@@ -28,9 +28,8 @@ from statistics import median
 from msgspec.structs import replace
 
 from memtui.errors import MemtuiError
-from memtui.index.database import DatabaseError, open_database
+from memtui.index.database import DatabaseError, open_database, read_meta
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.schema import read_meta
 from tests.support.indexing import Contents, Workspace
 from tests.trials.crash_scenes import SCENES, AcknowledgingCache, Ground, Scene, run_indexer
 from tests.trials.file_changes import (

@@ -17,9 +17,8 @@ import numpy as np
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import MemtuiError
-from memtui.index.database import open_database
+from memtui.index.database import Recipe, open_database, write_meta
 from memtui.index.generations import LiveIndex, WriterLock
-from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts.discovery import TranscriptScope
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider

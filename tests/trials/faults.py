@@ -23,8 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
 
-from memtui.index.database import PAGE_SIZE, open_database
-from memtui.index.schema import read_meta, write_meta
+from memtui.index.database import PAGE_SIZE, open_database, read_meta, write_meta
 from memtui.index.watcher import Watcher
 from memtui.memory import documents
 from tests.trials.faults_stage import Scene, Stage, play

@@ -14,7 +14,7 @@ import msgspec
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine.conversations.turns import cut, masked_text
-from memtui.index.schema import Recipe
+from memtui.index.database import Recipe
 from memtui.index.transcripts.phase import TranscriptChunks
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
@@ -25,7 +25,7 @@ from memtui.memory.transcripts.records import ReadState, parse_record
 from memtui.memory.transcripts.stream import raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
-from memtui.report.json_text import document_text
+from memtui.report.export import document_text
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.terms import plan_keyword

@@ -22,7 +22,7 @@ from memtui.engine import Engine
 from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.lists import LineView
 from tests.support.openclaw import State, make_state
 
 _HOPS = 4

@@ -23,7 +23,7 @@ from memtui.report.chunk_record import (
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.chunk import chunk_near
-from memtui.tui.widgets.row_list import rows_of
+from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, running, settle, until

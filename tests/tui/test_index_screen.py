@@ -18,7 +18,7 @@ from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_line
-from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.lists import RowList
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import (

@@ -11,7 +11,7 @@ from textual.app import App
 from textual.content import Content
 from textual.pilot import Pilot
 
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Row, RowList
 from tests.tui.harness import press, render_lines, resize, screen_text
 from tests.tui.reader_samples import ReaderApp
 

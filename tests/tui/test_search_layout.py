@@ -12,7 +12,7 @@ from textual.widget import Widget
 from memtui.model import Decay, Mmr, Ranking
 from memtui.tui.format import THEMES
 from memtui.tui.options import UiOptions
-from memtui.tui.widgets.row_list import BAR_META
+from memtui.tui.widgets.lists import BAR_META
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, render_lines, resize, running, settle, until
 

@@ -33,14 +33,7 @@ from memtui.ranking.counterfactual.change import (
     needed,
     outside_pool,
 )
-from memtui.ranking.counterfactual.solve import (
-    Axis,
-    Problem,
-    Segment,
-    least_changes,
-    sweep,
-    walk,
-)
+from memtui.ranking.counterfactual.solve import Axis, Problem, Segment, least_changes, sweep, walk
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool

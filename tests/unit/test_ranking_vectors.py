@@ -28,9 +28,9 @@ from memtui.model import (
     Stage,
 )
 from memtui.ranking import mmr, stages
-from memtui.ranking.fusion import bm25_score, min_max
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
+from memtui.ranking.stages import bm25_score, min_max
 from tests.support.known import cases, load, stated
 from tests.support.pools import chunk, pool
 

@@ -21,17 +21,11 @@ from memtui.engine.conversations.replay import (
     results_wanted,
 )
 from memtui.engine.conversations.stores import TranscriptStore
-from memtui.engine.conversations.turns import (
-    CancelCheck,
-    ConversationGone,
-    OpenConversation,
-    never,
-)
+from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation, never
 from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, agent_of
-from memtui.index.transcripts.reading import TranscriptRow, format_for, name_of
-from memtui.index.transcripts.streams import open_lines
+from memtui.index.transcripts.reading import TranscriptRow, format_for, name_of, open_lines
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import TranscriptReader, format_of

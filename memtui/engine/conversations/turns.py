@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.streams import open_lines
+from memtui.index.transcripts.reading import open_lines
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
 from memtui.memory.transcripts.records import parse_line, parse_record

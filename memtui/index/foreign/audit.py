@@ -19,12 +19,7 @@ from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.consistency import (
-    PAUSING_RELEASES,
-    Findings,
-    StoredTables,
-    catalogue,
-)
+from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredTables, catalogue
 from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why, never
 from memtui.index.foreign.opening import (
     KNOWN_SCHEMA,

@@ -20,7 +20,7 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
-from memtui.index.transcripts.streams import registered_sessions
+from memtui.index.transcripts.reading import registered_sessions
 from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (

@@ -18,7 +18,7 @@ from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
-from memtui.index.transcripts.streams import EventSession, sessions_in
+from memtui.index.transcripts.reading import EventSession, sessions_in
 from memtui.memory.discover import Discovery, FileSearch, absolute_extra, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import link_target, said, unwritten, written

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
-from memtui.index.database import Connection, transaction
+from memtui.index.database import Connection, Recipe, transaction
 from memtui.index.index_rows import (
     KnownFile,
     chunks_of,
@@ -18,10 +18,15 @@ from memtui.index.index_rows import (
     write_file,
 )
 from memtui.index.job import Job
-from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import TranscriptScope, agent_of
-from memtui.index.transcripts.reading import format_for, name_of, read_state, write_row
-from memtui.index.transcripts.streams import open_stream, registered_run
+from memtui.index.transcripts.reading import (
+    format_for,
+    name_of,
+    open_stream,
+    read_state,
+    registered_run,
+    write_row,
+)
 from memtui.memory.chunking import Packer
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said

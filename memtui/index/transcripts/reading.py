@@ -1,18 +1,32 @@
-"""Whose a transcript is, and what the index keeps of it."""
+"""Transcripts as streams, whose they are, and what the index keeps of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any, Final, cast
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
-from memtui.index.database import Connection
-from memtui.index.schema import SCHEMA_VERSION, read_meta
-from memtui.index.transcripts.streams import open_lines
+from memtui.errors import IndexMissing, IndexUnusable
+from memtui.index.database import SCHEMA_VERSION, Connection, number, read_meta
+from memtui.index.foreign.opening import read_once
+from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.formats import format_of, recognise
+from memtui.memory.transcripts.generated import Run, run_of_key
+from memtui.memory.transcripts.openclaw_files import (
+    REGISTRY,
+    FileKind,
+    TranscriptRules,
+    file_kind,
+    session_id,
+)
 from memtui.memory.transcripts.records import (
     ReadState,
     Record,
@@ -20,8 +34,253 @@ from memtui.memory.transcripts.records import (
     TranscriptFormat,
     parse_line,
 )
+from memtui.memory.transcripts.stream import (
+    MAX_LINE_BYTES,
+    PieceStream,
+    RawLine,
+    open_transcript,
+    raw_lines,
+    unpacked,
+)
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
+
+T = TypeVar("T")
+
+TABLE: Final = "transcript_events"
+_NEEDED: Final = frozenset({"session_id", "seq"})
+_PACKED: Final = "event_zstd"
+_PLAIN: Final = "event_json"
+_BATCH_BYTES: Final = 4 * 2**20
+_BATCH_EVENTS: Final = 2000
+_PIECE: Final = 1 << 16
+
+
+class EventSession(Struct, frozen=True):
+    """A session as the database holds it."""
+
+    session: str
+    events: int
+    size: int
+    """Bytes of its events."""
+    changed_ms: int
+    """Time of the last one, in ms since 1970; 0 when it is not said."""
+
+
+def read_database(database: Path, read: Callable[[Connection], T]) -> T:
+    """Read a database as foreign indexes are read: no byte, time or file of it changes.
+
+    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
+    """
+    return read_once(database, lambda opened: read(opened.connection), memory=False)
+
+
+def _columns(connection: Connection) -> frozenset[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (TABLE,)).fetchall()
+    names = frozenset(str(row[0]) for row in rows)
+    holds_text = _PLAIN in names or _PACKED in names
+    return names if names >= _NEEDED and holds_text else frozenset()
+
+
+def sessions_in(database: Path) -> tuple[EventSession, ...]:
+    """List the sessions of a database; empty when it keeps no transcripts.
+
+    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
+    """
+
+    def listed(connection: Connection) -> list[tuple[object, ...]]:
+        if not (names := _columns(connection)):
+            return []
+        lengths = ["event_utf8_bytes"] if "event_utf8_bytes" in names else []
+        lengths += [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
+        changed = "max(created_at)" if "created_at" in names else "0"
+        return connection.execute(
+            f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
+            f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+
+    def whole(value: object) -> int:
+        # In a stranger's database anything may stand there.
+        return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
+
+    rows = read_database(database, listed)
+    return tuple(EventSession(str(session), *map(whole, numbers)) for session, *numbers in rows)
+
+
+def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
+    """Iterate over the events of a session as lines of JSON, read a few megabytes at a time.
+
+    An event of more than `limit` bytes is a line of more bytes than that. Raises `OSError` when
+    the database cannot be read on.
+    """
+    after: object = None
+    while True:
+        try:
+            batch, after = read_database(database, partial(_read, session, after, limit))
+        except IndexUnusable as error:
+            raise OSError(error.message) from error
+        for event in batch:
+            if isinstance(event, bytes):
+                # Within JSON a line end can only stand between two tokens.
+                yield event.replace(b"\n", b" ")
+            else:
+                # The length, which tells two long events apart, and blanks beyond the limit.
+                yield b"%d" % event
+                yield from repeat(b" " * _PIECE, limit // _PIECE + 1)
+            yield b"\n"
+        if after is None:
+            return
+
+
+def _read(
+    session: str, after: object, limit: int, connection: Connection
+) -> tuple[list[bytes | int], object]:
+    """Read some events behind the one numbered `after`, and the last one's number, if any.
+
+    Of an event beyond the limit its length.
+    """
+    names = _columns(connection)
+    if not names:
+        return [], None
+    chosen = [
+        f"CASE WHEN length(CAST({name} AS BLOB)) <= ?1 THEN CAST({name} AS BLOB)"
+        f" ELSE length(CAST({name} AS BLOB)) END"
+        if name in names
+        else "NULL"
+        for name in (_PLAIN, _PACKED)
+    ]
+    cursor = connection.execute(
+        f"SELECT seq, {chosen[0]}, {chosen[1]} FROM {TABLE}"
+        " WHERE session_id = ?2 AND (?3 IS NULL OR seq > ?3) ORDER BY seq LIMIT ?4",
+        (limit, session, after, _BATCH_EVENTS),
+    )
+    events: list[bytes | int] = []
+    size = 0
+    for seq, plain, packed in cursor:
+        event: object = plain
+        if plain is None and isinstance(packed, bytes):
+            try:
+                opened = unpacked(packed, limit=limit, name=TABLE)
+                event = limit + 1 if opened is None else opened
+            except OSError:
+                # Counted as a malformed line: one damaged event must not end the reading of all.
+                event = b"\xef\xbf\xbd"
+        elif plain is None:
+            event = packed
+        events.append(event if isinstance(event, bytes | int) else b"")
+        size += len(event) if isinstance(event, bytes) else 0
+        if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS:
+            cursor.close()
+            return events, seq
+    return events, None
+
+
+@contextmanager
+def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Iterator[RawLine]]:
+    """Open a transcript and read its lines, those of a file or the events of a session.
+
+    A line of more than `limit` bytes comes without its data. Raises `OSError`.
+    """
+    with open_stream(file, limit=limit) as stream:
+        yield raw_lines(stream, limit=limit)
+
+
+@contextmanager
+def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[BinaryIO]:
+    """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
+    if file.session:
+        pieces = _event_pieces(file.absolute, file.session, limit)
+        stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
+    else:
+        stream = open_transcript(file.absolute)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+_NODES: Final = "session_nodes"
+_LARGEST: Final = 64 * 2**20
+
+
+def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
+    """Return the run that a session is by its keys in the list; `None` for a conversation.
+
+    Archives are told by their records, as their session may have been begun anew since.
+    """
+    registry = registry_of(file, rules)
+    if registry is None:
+        return None
+    session = file.session or session_id(file.absolute.name)
+    runs = map(run_of_key, _registered(registry, _stamp(registry)).get(session, ()))
+    return next(filter(None, runs), None)
+
+
+def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
+    """Return the list, or the database, that may tell what a session is; it need not exist."""
+    if file.kind != TranscriptKind.OPENCLAW or not rules.drops_generated:
+        return None
+    if file.session:
+        return file.absolute
+    name = file.absolute.name
+    return file.absolute.with_name(REGISTRY) if file_kind(name) is FileKind.TRANSCRIPT else None
+
+
+def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
+    """Return the state of every list that may tell of some sessions; differs when one changed."""
+    registries = {registry for file in files if (registry := registry_of(file, rules)) is not None}
+    return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
+
+
+def _stamp(registry: Path) -> tuple[int, ...]:
+    """Return the state of a list, of a database with its log; empty when there is none."""
+    numbers: list[int] = []
+    for path in (registry, registry.with_name(f"{registry.name}-wal")):
+        # Without a list nothing is said about any session.
+        with suppress(OSError):
+            state = path.lstat()
+            numbers += (state.st_ino, state.st_size, state.st_mtime_ns)
+    return tuple(numbers)
+
+
+@lru_cache(maxsize=8)
+def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[str]]:
+    """Return the keys of each session in the list as it was then."""
+    if path.name == REGISTRY:
+        return registered_sessions(path)
+
+    def read(connection: Connection) -> list[tuple[object, ...]]:
+        names = "('session_key', 'current_session_id')"
+        columns = f"SELECT count(*) FROM pragma_table_info('{_NODES}') WHERE name IN {names}"
+        if number(connection, columns) != 2:
+            return []
+        return connection.execute(
+            f"SELECT current_session_id, session_key FROM {_NODES}"
+            " WHERE current_session_id IS NOT NULL"
+        ).fetchall()
+
+    keys: dict[str | None, list[str]] = {}
+    # Who reads the session itself says what is wrong with the database.
+    with suppress(IndexMissing, IndexUnusable, OSError):
+        for session, key in read_database(path, read):
+            keys.setdefault(str(session), []).append(str(key))
+    return keys
+
+
+def registered_sessions(path: Path) -> Mapping[str | None, list[str]]:
+    """Read `sessions.json`: the keys of each session; none for a list that cannot be read."""
+    keys: dict[str | None, list[str]] = {}
+    # A list that cannot be read says nothing, as one that is not there.
+    with suppress(OSError, ValueError, RecursionError):
+        with open(open_regular(path), "rb") as stream:
+            data = stream.read(_LARGEST + 1)
+        listed = json.loads(data.decode("utf-8", "replace")) if len(data) <= _LARGEST else None
+        for key, entry in listed.items() if isinstance(listed, dict) else ():
+            session = entry.get("sessionId") if isinstance(entry, dict) else None
+            if isinstance(session, str):
+                keys.setdefault(session, []).append(key)
+    return keys
+
 
 _LINES = 50
 _BYTES = 1 << 20

@@ -30,9 +30,15 @@ from numpy.typing import NDArray
 from memtui.model import CandidatePool, Fusion, Leg, Ranking, SearchMode, Stage, TieRule
 from memtui.ranking import stages
 from memtui.ranking.counterfactual.change import Parameter
-from memtui.ranking.fusion import RRF_K_DEFAULT, FusedRow, fuse, is_vector_only_media
 from memtui.ranking.mmr import overlap_matrix
-from memtui.ranking.stages import StageState, dates_of
+from memtui.ranking.stages import (
+    RRF_K_DEFAULT,
+    FusedRow,
+    StageState,
+    dates_of,
+    fuse,
+    is_vector_only_media,
+)
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
-from memtui.ranking.fusion import bm25_score
+from memtui.ranking.stages import bm25_score
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,

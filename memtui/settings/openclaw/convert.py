@@ -12,11 +12,7 @@ from msgspec import Struct
 
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
-from memtui.settings.openclaw.releases import (
-    effective,
-    ignored_keys,
-    release_named,
-)
+from memtui.settings.openclaw.releases import effective, ignored_keys, release_named
 from memtui.settings.openclaw.schema import (
     DEFAULT_HALF_LIFE,
     DEFAULT_LAMBDA,

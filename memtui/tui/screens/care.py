@@ -28,10 +28,9 @@ from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Draw, LineView
+from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
-from memtui.tui.widgets.row_list import Row, RowList
 
 _HEADING = "rule:"
 """Begins the id of a heading; a finding's id is its place in the report."""

@@ -25,8 +25,8 @@ from memtui.tui.bindings import bindings
 from memtui.tui.options import EngineOpened
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
+from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
-from memtui.tui.widgets.row_list import Row, RowList
 
 _MOST_LINES = 14
 _GENERATIONS: Mapping[IndexGeneration, str] = {

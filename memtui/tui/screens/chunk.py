@@ -35,8 +35,7 @@ from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Facts, LineView
-from memtui.tui.widgets.row_list import Row, RowList, rows_of
+from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
 
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",

@@ -31,7 +31,7 @@ from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Draw, TextBlock
+from memtui.tui.widgets.lists import Draw, TextBlock
 from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text, query_terms
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
-from memtui.tui.widgets.line_view import Fact, Facts, LineView
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

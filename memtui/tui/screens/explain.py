@@ -35,7 +35,7 @@ from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.lists import TextBlock
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp

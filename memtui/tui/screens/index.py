@@ -39,8 +39,7 @@ from memtui.tui.widgets.index_status import (
     state_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Facts, fact_lines
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Facts, Row, RowList, fact_lines
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500

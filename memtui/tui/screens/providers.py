@@ -30,8 +30,7 @@ from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing, Written
 from memtui.tui.widgets.index_status import place_style
-from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Fact, Facts, Row, RowList, TextBlock
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

@@ -32,7 +32,7 @@ from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
 

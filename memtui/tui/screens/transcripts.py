@@ -28,8 +28,7 @@ from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
-from memtui.tui.widgets.line_view import Fact, Facts
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
 TITLE = "Conversations in the index"
 INTRO = (

@@ -32,7 +32,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.query_bar import SafeInput
 
 CHANGED = "changed by another program meanwhile: below is the difference to it now"

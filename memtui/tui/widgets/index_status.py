@@ -18,7 +18,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present import STYLES
-from memtui.tui.widgets.line_view import Fact, TextBlock
+from memtui.tui.widgets.lists import Fact, TextBlock
 
 LABEL = 12
 """Cells for the name of a fact."""

@@ -21,7 +21,7 @@ from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.lists import TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 WAS_ON, WAS_OFF = "was on", "was off"

@@ -20,7 +20,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.highlight import MAX_CELLS, Highlighter, display_line
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.lists import LineView
 
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8

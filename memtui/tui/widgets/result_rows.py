@@ -33,7 +33,7 @@ from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.row_list import BAR_META, Row
+from memtui.tui.widgets.lists import BAR_META, Row
 
 if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile

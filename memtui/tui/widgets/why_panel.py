@@ -16,7 +16,7 @@ from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present import STYLES, step_glyph
-from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text
 
 _WORD = 12

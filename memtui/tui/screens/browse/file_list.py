@@ -25,7 +25,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.timeline import Measure
 
 if TYPE_CHECKING:

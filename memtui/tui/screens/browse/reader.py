@@ -23,8 +23,8 @@ from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import DifferenceScreen
+from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.preview import RenderedLine
-from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from memtui.retrieval.query import MAX_LENGTH, parse_query
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
+from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.result_rows import (
     DIM,
     SHOWN_DROPS,
@@ -39,7 +40,6 @@ from memtui.tui.widgets.result_rows import (
     sorted_hits,
     start_rows,
 )
-from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.why_panel import Pin
 
 if TYPE_CHECKING:

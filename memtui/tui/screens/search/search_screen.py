@@ -47,11 +47,11 @@ from memtui.tui.widgets.index_status import (
     counted_findings,
 )
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.parameter_panes import ParameterPane, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import FILE, empty_memory
-from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:

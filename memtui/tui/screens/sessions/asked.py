@@ -27,7 +27,7 @@ from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Row, RowList
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _QUERY_SHOWN = 500

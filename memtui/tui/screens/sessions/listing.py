@@ -27,8 +27,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_thread, tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.line_view import Fact, Facts
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen

@@ -25,8 +25,8 @@ from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import SafeInput
-from memtui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp

@@ -24,7 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.screens.sessions.listing import local
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.lists import LineView
 from memtui.tui.widgets.preview import chunks_on
 
 INDENT = 2
