@@ -21,7 +21,7 @@ SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (55_232, 220), "tests": (41_832, 169)}
+SUMS = {"memtui": (54_608, 215), "tests": (41_823, 169)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -50,12 +50,11 @@ TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
     "memtui": (363, 5),
-    "memtui/model": (1_701, 8),
-    "memtui/settings": (2_357, 10),
-    "memtui/retrieval": (1_989, 10),
-    "memtui/engine": (7_951, 26),
-    "memtui/report": (2_736, 10),
-    "memtui/tui": (14_093, 56),
+    "memtui/model": (1_698, 8),
+    "memtui/settings": (2_323, 10),
+    "memtui/engine": (7_858, 26),
+    "memtui/report": (2_665, 9),
+    "memtui/tui": (13_959, 55),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
