@@ -39,12 +39,14 @@ class EngineThread(threading.Thread):
         self.interrupt: Callable[[], None] = lambda: None
         self._condition = threading.Condition()
         self._newest = 0
-        self._waiting: Callable[[int, Callable[[], bool]], None] | None = None
-        """The search that waits."""
         self._calls: deque[tuple[Work[Any], Future[Any]]] = deque()
+        # Of searches only the newest waits.
+        self._searches: deque[tuple[Work[Any], Future[Any]]] = deque(maxlen=1)
         self._later: deque[tuple[Work[Any], Future[Any]]] = deque()
-        self._running = ""
-        """`call`, `search` or `later`; empty while nothing runs."""
+        self._queues = (self._calls, self._searches, self._later)
+        """In the order in which they are served."""
+        self._running: deque[tuple[Work[Any], Future[Any]]] | None = None
+        """The queue of what runs."""
         self._halt = False
 
     def submit(self, search: Callable[[int, Callable[[], bool]], None]) -> int:
@@ -53,15 +55,15 @@ class EngineThread(threading.Thread):
         An older one is dropped or stopped: its `cancelled()` turns true.
         """
         with self._condition:
-            self._newest += 1
-            self._waiting = search
+            number = self._newest = self._newest + 1
             # Inside the lock: a moment later the statement could be that of a call.
-            if self._running in ("search", "later"):
+            if self._running is not None and self._running is not self._calls:
                 self.interrupt()
-            if self.ident is None and not self._halt:
-                self.start()
-            self._condition.notify_all()
-            return self._newest
+            self._enter(
+                self._searches,
+                lambda _: search(number, lambda: self._halt or number != self._newest),
+            )
+            return number
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the thread and wait for it; it is never superseded.
@@ -87,64 +89,47 @@ class EngineThread(threading.Thread):
         """Wait until nothing runs and nothing waits; false after `timeout` seconds."""
         with self._condition:
             return self._condition.wait_for(
-                lambda: not (self._running or self._waiting or self._calls or self._later), timeout
+                lambda: self._running is None and not any(self._queues), timeout
             )
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop: waiting calls are cancelled, a running statement is interrupted."""
         with self._condition:
             self._halt = True
-            self._waiting = None
-            for _, future in (*self._calls, *self._later):
-                if not future.cancel():
-                    # It gave way to a search before: such a future cannot be cancelled any more.
-                    future.set_exception(Cancelled())
-            self._calls.clear()
-            self._later.clear()
-            if self._running:
+            for queue in self._queues:
+                for _, future in queue:
+                    if not future.cancel():
+                        # It gave way to a search: such a future cannot be cancelled any more.
+                        future.set_exception(Cancelled())
+                queue.clear()
+            if self._running is not None:
                 self.interrupt()
             self._condition.notify_all()
         if self.is_alive() and threading.current_thread() is not self:
             self.join(timeout)
 
-    def _is_stale(self, number: int) -> bool:
-        return self._halt or number != self._newest
-
     def run(self) -> None:
         """Serve calls before searches, and both before what has time, until closed."""
         while True:
             with self._condition:
-                self._running = ""
+                self._running = None
                 self._condition.notify_all()
-                self._condition.wait_for(
-                    lambda: self._halt or self._calls or self._waiting or self._later
-                )
+                self._condition.wait_for(lambda: self._halt or any(self._queues))
                 if self._halt:
                     return
-                search, number = None, self._newest
-                if self._calls:
-                    self._running, (function, future) = "call", self._calls.popleft()
-                elif self._waiting is not None:
-                    self._running, search, self._waiting = "search", self._waiting, None
-                else:
-                    self._running, (function, future) = "later", self._later.popleft()
-            if search is not None:
-                try:
-                    search(number, partial(self._is_stale, number))
-                except Exception as error:
-                    # A thread that ended would leave every later call waiting for ever.
-                    details = (type(error), error, error.__traceback__, self)
-                    threading.excepthook(threading.ExceptHookArgs(details))
-            elif future.running() or future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function(lambda: self._waiting is not None or self._halt))
-                except BaseException as error:
-                    with self._condition:
-                        gave_way = isinstance(error, Cancelled) and self._waiting is not None
-                        if gave_way and self._running == "later" and not self._halt:
-                            self._later.appendleft((function, future))
-                            continue
-                    future.set_exception(error)
+                queue = self._running = next(filter(None, self._queues))
+                function, future = queue.popleft()
+            if not (future.running() or future.set_running_or_notify_cancel()):
+                continue
+            try:
+                future.set_result(function(lambda: bool(self._searches) or self._halt))
+            except BaseException as error:
+                with self._condition:
+                    gave_way = isinstance(error, Cancelled) and bool(self._searches)
+                    if gave_way and queue is self._later and not self._halt:
+                        queue.appendleft((function, future))
+                        continue
+                future.set_exception(error)
 
     def _enter(self, queue: deque[tuple[Work[Any], Future[Any]]], function: Work[T]) -> Future[T]:
         future: Future[T] = Future()

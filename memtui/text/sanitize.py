@@ -8,28 +8,13 @@ from __future__ import annotations
 
 import re
 
-_REPLACEMENT = 0xFFFD
-_PICTURES = 0x2400
-_KEPT = (0x09, 0x0A)
-
-_CONTROL_PICTURES = {code: _PICTURES + code for code in range(0x20) if code not in _KEPT}
-_CONTROL_PICTURES[0x7F] = 0x2421
-
-_INVISIBLE_COMMANDS = (
-    range(0x80, 0xA0),  # C1: 0x9B alone starts a control sequence
-    range(0x2028, 0x202A),  # line and paragraph separator: would break a row in two
-    range(0x202A, 0x202F),  # bidirectional embeddings and overrides
-    range(0x2066, 0x206A),  # bidirectional isolates
-    range(0xD800, 0xE000),  # lone surrogates cannot be encoded for the terminal
-)
-
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""A character that may never reach a terminal; tab and line feed are not in it."""
+"""A character that may never reach a terminal; tab and line feed are not in it.
 
-_HOSTILE_IN_LINE = re.compile(f"[\t\n]|{HOSTILE.pattern}")
-
-_MAP = _CONTROL_PICTURES | {code: _REPLACEMENT for codes in _INVISIBLE_COMMANDS for code in codes}
-_LINE_MAP = _MAP | {0x09: 0x20, 0x0A: 0x20}
+C0 and C1 controls, of which U+009B alone starts a control sequence; separators of lines and
+paragraphs, which would break a row in two; bidirectional controls; lone surrogates, which cannot be
+encoded.
+"""
 
 
 def safe(text: str) -> str:
@@ -38,16 +23,17 @@ def safe(text: str) -> str:
     C0 controls and DEL become their pictures (U+2400 to U+2421); C1 controls, bidirectional
     controls, line separators and lone surrogates become U+FFFD.
     """
-    if HOSTILE.search(text) is None:
-        return text
-    return text.translate(_MAP)
+    return HOSTILE.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return "\u2421" if code == 0x7F else chr(0x2400 + code) if code < 0x20 else "\ufffd"
 
 
 def safe_line(text: str) -> str:
     """Do what `safe` does and turn tabs and line feeds into spaces, for text on one row."""
-    if _HOSTILE_IN_LINE.search(text) is None:
-        return text
-    return text.translate(_LINE_MAP)
+    return safe(text).replace("\t", " ").replace("\n", " ")
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
 from itertools import pairwise
 from operator import add
 from typing import Literal
@@ -50,11 +49,13 @@ _LETTERS = re.compile(r"[^\W_]+")
 _WITHOUT_BARS = str.maketrans("\u0111\u0110", "dD")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
 
-_PIECE = 4096
-# A cut before one of these changes neither normalisation nor grams: none combines with what
-# stands before it, and none is part of a run that is split into grams.
-_SAFE_CUT = re.compile(
-    "[\x00-\x7f\u2010-\u2027\u3000-\u3003\u3008-\u3011\uff01\uff0c\uff1a\uff1b\uff1f]"
+# At most 4096 characters: composing a longer run of marks takes quadratic time. A cut before one
+# of these changes neither normalisation nor grams: none combines with what stands before it, and
+# none is part of a run that is split into grams.
+_PIECE = re.compile(
+    "(?s:.{1,4096})"
+    "(?=[\x00-\x7f\u2010-\u2027\u3000-\u3003\u3008-\u3011\uff01\uff0c\uff1a\uff1b\uff1f]|\\Z)"
+    "|(?s:.{4096})"
 )
 
 
@@ -81,16 +82,11 @@ class QueryTerms(Struct, frozen=True):
 
 
 def index_text(text: str) -> str:
-    """Turn text into what the full-text column holds.
-
-    Works on pieces of at most 4096 characters, so that no single call stops other threads; text
-    without any ASCII character or punctuation for longer than that is cut where a piece ends.
-    """
+    """Turn text into what the full-text column holds."""
     if text.isascii():
         return text
-    unspaced = _unspaced()
-    pieces = (unicodedata.normalize("NFKC", piece) for piece in _pieces(text))
-    return "".join([unspaced.sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces])
+    pieces = [unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text)]
+    return "".join(_unspaced().sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces)
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -188,19 +184,6 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
     count = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
     return 2 * count >= len(letters)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    start, end = 0, len(text)
-    while end - start > _PIECE:
-        cut = start + _PIECE
-        while cut > start and not _SAFE_CUT.match(text, cut):
-            cut -= 1
-        if cut == start:
-            cut = start + _PIECE
-        yield text[start:cut]
-        start = cut
-    yield text[start:]
 
 
 @functools.cache
