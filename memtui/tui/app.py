@@ -251,7 +251,6 @@ class MemtuiApp(App[int]):
             write,
             lambda nothing: tell(self, f"saved {safe_line(str(path))}"),
             lambda error: tell(self, f"screenshot not saved: {error}", error=True),
-            description="save the screenshot",
         )
 
     # --- from screen to screen ------------------------------------------------------------------

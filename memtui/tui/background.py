@@ -13,7 +13,7 @@ from typing import TypeVar
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.timer import Timer
-from textual.worker import Worker
+from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
 from memtui.text.sanitize import safe, safe_line
@@ -47,64 +47,46 @@ def in_background(
     node: DOMNode,
     work: Callable[[], T],
     then: Callable[[T], object],
-    failed: Callable[[str], object] | None = None,
+    failed: Callable[[str], object] | str,
     *,
-    description: str,
-    group: str = "default",
-    exclusive: bool = False,
-) -> None:
+    group: str = "",
+) -> Worker[None]:
     """Run `work` on a thread, and `then` with its result on the event loop, for a screen.
 
-    `failed` is given an error as one line; without it the error is shown as a toast that
-    begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
-    of what runs in the same group is not waited for any more.
+    `failed` is given an error as one line; a text in its place says what could not be done then,
+    in a toast. Work of a group cancels what still runs in that group. `Cancelled` ends the work
+    silently. `then` runs as a part of the worker, so that nothing that was cancelled is shown.
     """
-    in_thread(
-        node,
-        lambda cancelled: work(),
-        then,
-        failed,
-        description=description,
-        group=group,
-        exclusive=exclusive,
-    )
-
-
-def in_thread(
-    node: DOMNode,
-    work: Callable[[Callable[[], bool]], T],
-    then: Callable[[T], object],
-    failed: Callable[[str], object] | None = None,
-    *,
-    description: str,
-    group: str,
-    exclusive: bool = True,
-) -> Worker[None]:
-    """Do the same with work that can be cancelled, by other work of the group or by the end.
-
-    `work` is given what turns true then. `then` runs as a part of the worker, so that nothing that
-    was cancelled is shown.
-    """
-    cancelled = threading.Event()
 
     async def run() -> None:
         outcome: Callable[[], object]
         try:
-            outcome = partial(then, await asyncio.to_thread(work, cancelled.is_set))
+            outcome = partial(then, await asyncio.to_thread(work))
         except (Cancelled, CancelledError):
             return
         except Exception as error:
             text = safe_line(str(error) or type(error).__name__)
-            outcome = partial(tell, node, f"could not {description}: {text}", error=True)
-            if failed is not None:
+            if isinstance(failed, str):
+                outcome = partial(tell, node, f"could not {failed}: {text}", error=True)
+            else:
                 outcome = partial(failed, text)
-        finally:
-            cancelled.set()
         if node.is_running:
             # While it is closed, a screen outlives its widgets for a moment.
             outcome()
 
-    return node.run_worker(run, group=group, description=description, exclusive=exclusive)
+    return node.run_worker(run, group=group or "default", exclusive=bool(group))
+
+
+def cancellation() -> Callable[[], bool]:
+    """Return what turns true once nobody waits for the work of this thread any more."""
+    worker = get_current_worker()
+    return lambda: worker.is_cancelled
+
+
+def stop_if_cancelled(*_: object) -> None:
+    """Raise `Cancelled` once nobody waits for the work of this thread any more."""
+    if get_current_worker().is_cancelled:
+        raise Cancelled
 
 
 class Timers:
@@ -139,8 +121,8 @@ class Timers:
 class LongTask:
     """Runs one long task at a time for a screen: says how far it is, and can be stopped."""
 
-    def __init__(self, node: DOMNode, description: str) -> None:
-        self._node, self._description = node, description
+    def __init__(self, node: DOMNode) -> None:
+        self._node = node
         self._worker: Worker[None] | None = None
 
     @property
@@ -169,14 +151,13 @@ class LongTask:
                 last = time.monotonic()
                 node.call_later(show_progress, done, total)
 
-        worker = self._worker = in_thread(
+        self.stop()
+        worker = self._worker = in_background(
             node,
-            lambda is_cancelled: work(is_cancelled, report),
+            lambda: work(cancellation(), report),
             # Once the task is over.
-            lambda value: node.call_next(then, value),
-            lambda error: node.call_next(failed, error),
-            description=self._description,
-            group=self._description,
+            partial(node.call_next, then),
+            partial(node.call_next, failed),
         )
 
     def stop(self) -> bool:

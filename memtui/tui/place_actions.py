@@ -60,7 +60,7 @@ def edit_at(
             engine.index.sync()
             then()
 
-    in_background(screen, lambda: engine.browse.file_of(path), edit, description="find the file")
+    in_background(screen, lambda: engine.browse.file_of(path), edit, "find the file")
 
 
 def act_on_place(
@@ -91,10 +91,7 @@ def act_on_place(
                 tell(screen, "No chunk of the index holds this line.", warning=True)
 
             in_background(
-                screen,
-                lambda: engine.browse.chunks_of(path),
-                show,
-                description="find the chunk of a line",
+                screen, lambda: engine.browse.chunks_of(path), show, "find the chunk of a line"
             )
         case "cite":
             cite(screen, path, start_line, end_line)

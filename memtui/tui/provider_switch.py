@@ -72,7 +72,6 @@ class ProviderSwitch:
             lambda: engine.providers.switch(chosen.choice),
             switched,
             lambda error: tell(app.search_screen, f"{name} cannot take over: {error}", error=True),
-            description="go over to another provider",
         )
 
     # --- the first run --------------------------------------------------------------------------
@@ -113,10 +112,4 @@ class ProviderSwitch:
 
         # Nobody asked for this question: what keeps it from being asked is told to nobody. The
         # list itself, when it is opened, says what is wrong.
-        in_background(
-            app.search_screen,
-            is_worth_asking,
-            ask_when_free,
-            lambda error: None,
-            description="look for providers",
-        )
+        in_background(app.search_screen, is_worth_asking, ask_when_free, lambda error: None)

@@ -57,7 +57,7 @@ class CareScreen(Screen[None]):
         """The newest report about the memory."""
         self._is_current = False
         """True if the report is of the index as it is now."""
-        self._looking = LongTask(self, "look through the memory")
+        self._looking = LongTask(self)
         self._progress = (0, 0)
         self._problem = ""
 

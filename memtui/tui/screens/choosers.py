@@ -128,7 +128,7 @@ class PlacePrompt(Dialog[Place | None]):
             self._paths = paths
             self._show()
 
-        in_background(self, self._read_paths, take, group="paths", description="list the paths")
+        in_background(self, self._read_paths, take, "list the paths")
 
     @on(Input.Changed)
     def _show(self) -> None:
@@ -211,7 +211,7 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
         if self._agents is None:
             self._note("looking for agents…")
-            in_background(self, self._find, self._take, description="look for agents")
+            in_background(self, self._find, self._take, "look for agents")
         else:
             self._take(self._agents)
 
@@ -274,7 +274,7 @@ class AgentsScreen(Dialog[EngineOpened | None]):
             self._is_opening = False
             self._note(error, "$state-error")
 
-        in_background(self, open_index, self.action_leave, failed, description="open the index")
+        in_background(self, open_index, self.action_leave, failed)
 
     def action_leave(self, opened: EngineOpened | None = None) -> None:
         """Go back, with what was opened or without."""

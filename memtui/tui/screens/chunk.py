@@ -91,7 +91,7 @@ class ChunkScreen(Screen[None]):
         """The queries of the history that the chunk answers; `None` before they were asked."""
         self._problems: dict[str, str] = {}
         """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
-        self._asking = LongTask(self, "ask the queries")
+        self._asking = LongTask(self)
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
@@ -163,11 +163,12 @@ class ChunkScreen(Screen[None]):
             self._show()
             if record is not None:
                 self._show_text(())
-                look(
+                in_background(
+                    self,
                     lambda: engine.browse.neighbours(chunk_id),
                     partial(take_neighbours, ""),
                     lambda error: take_neighbours(f"cannot be read: {error}", None),
-                    description="find what is like a chunk",
+                    group="chunk",
                 )
 
         def take_neighbours(problem: str, neighbours: Neighbours | None) -> None:
@@ -180,8 +181,7 @@ class ChunkScreen(Screen[None]):
         def failed(error: str) -> None:
             self._take_problem("chunk", f"cannot be read: {error}")
 
-        look = partial(in_background, self, group="chunk", exclusive=True)
-        look(read, take, failed, description="read a chunk")
+        in_background(self, read, take, failed, group="chunk")
 
     def _take_problem(self, part: str, problem: str) -> None:
         self._problems[part] = safe_line(problem)

@@ -159,8 +159,6 @@ class CompareScreen(Screen[str | None]):
             lambda: search.ask(pool.query, ranking=side.ranking, typing=self._typing),
             answered,
             lambda error: answered(None, error),
-            group="compare",
-            description="search for a comparison",
         )
         return side
 

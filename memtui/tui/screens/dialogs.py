@@ -184,14 +184,7 @@ def ask_to_rebuild(
         dialog = Confirm("Rebuild the index?", facts, answers, glyphs)
         screen.app.push_screen(dialog, confirmed)
 
-    in_background(
-        screen,
-        engine.providers.cost,
-        ask,
-        group="price",
-        description="price the rebuild",
-        exclusive=True,
-    )
+    in_background(screen, engine.providers.cost, ask, "price the rebuild", group="price")
 
 
 class FirstRunHint(Dialog[None]):
@@ -291,7 +284,7 @@ class DifferenceScreen(Dialog[None]):
             self,
             lambda: unified_lines(self._indexed, self._on_disk),
             self._compared,
-            description="compare the two versions",
+            "compare the two versions",
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from memtui.report.words import SHORT
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_background, in_thread, tell
+from memtui.tui.background import Timers, in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
@@ -234,11 +234,7 @@ class ExplainScreen(Dialog[str | None]):
         explain, what_if = engine.explain, engine.what_if
         subject, ranked, ranking = explained.subject, explained.ranked, explained.ranking
 
-        def gather(is_cancelled: Callable[[], bool]) -> None:
-            def check(_: object = None) -> None:
-                if is_cancelled():
-                    raise Cancelled
-
+        def gather() -> None:
             def find(part: Part, known: Explained) -> object:
                 chunk, inquiry = known.chunk, known.inquiry
                 if part is Part.INQUIRY:
@@ -251,13 +247,17 @@ class ExplainScreen(Dialog[str | None]):
                     return None
                 if part is Part.LEAST:
                     places = inquiry.leg_places if inquiry is not None else {}
-                    return what_if.least_changes(ranked, ranking, chunk.id, places, progress=check)
+                    return what_if.least_changes(
+                        ranked, ranking, chunk.id, places, progress=stop_if_cancelled
+                    )
                 terms = inquiry.terms if inquiry is not None else None
-                return what_if.word_changes(ranked, ranking, chunk, terms, progress=check)
+                return what_if.word_changes(
+                    ranked, ranking, chunk, terms, progress=stop_if_cancelled
+                )
 
             known = explained
             for part in (part for part in Part if part in explained.due):
-                check()
+                stop_if_cancelled()
                 value, problem = None, ""
                 try:
                     value = find(part, known)
@@ -271,8 +271,7 @@ class ExplainScreen(Dialog[str | None]):
                 known = replace(known, **{part.value: value})
                 self.call_later(self._take, known)
 
-        description = "explain a chunk"
-        in_thread(self, gather, lambda _: None, group="explain", description=description)
+        in_background(self, gather, lambda _: None, "explain a chunk", group="explain")
 
     def _take(self, known: Explained) -> None:
         """Draw what is known by now, unless something else is explained."""
@@ -461,8 +460,7 @@ class ExplainScreen(Dialog[str | None]):
             self,
             write,
             lambda _: tell(self, f"saved {safe_line(str(path))}"),
-            group="export",
-            description="save the explanation",
+            "save the explanation",
         )
 
     def action_close(self) -> None:

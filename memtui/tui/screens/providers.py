@@ -115,7 +115,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         self.query_one(RowList).focus()
         self._show()
         available, failed = self._engine.providers.available, partial(self._take, ())
-        in_background(self, available, self._take, failed, description="look at the providers")
+        in_background(self, available, self._take, failed)
 
     @property
     def chosen(self) -> ProviderListing | None:
@@ -202,7 +202,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
             lambda: self._engine.providers.probe(choice_for(self._options.embedding, name)),
             tried,
             lambda error: tried(ProbeResult(name, False, error)),
-            description="try a provider",
         )
 
     # --- going over -----------------------------------------------------------------------------
@@ -232,7 +231,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
                     self._confirm(listing, choice, cost)
 
             price, failed = partial(self._engine.providers.cost, choice), partial(priced, None)
-            in_background(self, price, priced, failed, description="price the provider")
+            in_background(self, price, priced, failed)
 
     def _confirm(
         self, listing: ProviderListing, choice: EmbeddingSettings, cost: RebuildCost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,6 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.screen import Screen
 
-from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
@@ -26,7 +25,7 @@ from memtui.ranking.trace import difference
 from memtui.report.words import SWEPT_PARAMETERS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread, tell
+from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import close
@@ -270,11 +269,7 @@ class SweepScreen(Screen[Ranking | None]):
         self.swept = None
         self._show()
 
-        def solve(is_cancelled: Callable[[], bool]) -> Sweep:
-            def check() -> None:
-                if is_cancelled():
-                    raise Cancelled
-
+        def solve() -> Sweep:
             return sweep(
                 pool,
                 subject.ranking,
@@ -282,14 +277,14 @@ class SweepScreen(Screen[Ranking | None]):
                 list(dict.fromkeys((*ids, *pool.chunks))),
                 now=ranked.trace.now,
                 mode=pool.search_mode,
-                progress=check,
+                progress=stop_if_cancelled,
             )
 
         def take(swept: Sweep) -> None:
             self.swept = swept
             self._show()
 
-        in_thread(self, solve, take, description="sweep the parameter", group="sweep")
+        in_background(self, solve, take, "sweep the parameter", group="sweep")
 
     def list_at_cursor(self) -> Ranked:
         """Return the list at the cursor, by the ranking itself."""

@@ -90,9 +90,7 @@ class TranscriptsScreen(ModalScreen[bool]):
             self._engine.conversations.sources,
             take,
             lambda error: take((), error),
-            description="look for transcripts",
             group="look",
-            exclusive=True,
         )
 
     @property
@@ -166,9 +164,7 @@ class TranscriptsScreen(ModalScreen[bool]):
             lambda: self._engine.index.transcripts.use_sources(names),
             lambda nothing: close(self, True),
             refused,
-            description="choose the transcripts",
             group="use",
-            exclusive=True,
         )
 
     def action_scroll(self, lines: int) -> None:

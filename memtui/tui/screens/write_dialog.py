@@ -149,10 +149,7 @@ class WriteDialog(Dialog[Written]):
                 self._paths[place] = loaded.file(source).path
             return self._writing.plans[where](name)
 
-        failed = partial(self._show, None)
-        in_background(
-            self, make_plan, self._show, failed, description="read settings", group="plan"
-        )
+        in_background(self, make_plan, self._show, partial(self._show, None), group="plan")
         self._show()
 
     # --- drawing --------------------------------------------------------------------------------
@@ -259,7 +256,7 @@ class WriteDialog(Dialog[Written]):
                 self._plan_anew()
 
         failed = partial(finish, None)
-        in_background(self, write_plan, finish, failed, description="write the settings")
+        in_background(self, write_plan, finish, failed)
 
     action_write = open_chosen
 

@@ -261,7 +261,7 @@ class FileList:
         self._is_filtered = False
         self._is_behind = False
         """True if the files are listed again soon."""
-        self._counting = LongTask(screen, "count the recalls")
+        self._counting = LongTask(screen)
         self._note = ""
         """The progress of the count of recalls."""
 
@@ -291,15 +291,7 @@ class FileList:
             self.problems = (f"cannot list the files: {safe_line(error)}",)
             screen.describe()
 
-        in_background(
-            screen,
-            engine.browse.files,
-            take,
-            failed,
-            description="list the files",
-            group="files",
-            exclusive=True,
-        )
+        in_background(screen, engine.browse.files, take, failed, group="files")
 
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
@@ -328,9 +320,8 @@ class FileList:
             self._screen,
             arranged,
             lambda result: self._show(*result),
-            description="filter the files",
+            "filter the files",
             group="arrange",
-            exclusive=True,
         )
 
     def _show(self, tree: Sequence[TreeLine], problems: tuple[str, ...]) -> None:

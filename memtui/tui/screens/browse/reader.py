@@ -115,9 +115,7 @@ class Reader:
             read,
             partial(self._show_reading, target),
             lambda error: self._show_note(safe_line(f"cannot be shown: {error}")),
-            description="read a file",
             group="file",
-            exclusive=True,
         )
 
     def show_file(self, path: str) -> None:

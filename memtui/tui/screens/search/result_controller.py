@@ -107,15 +107,7 @@ class ResultController:
         if not again and state.source is not None and state.source.path == path:
             draw(state.source)
             return
-        in_background(
-            view,
-            lambda: engine.browse.source(path),
-            show,
-            failed,
-            group="source",
-            description="read a note",
-            exclusive=True,
-        )
+        in_background(view, lambda: engine.browse.source(path), show, failed, group="source")
         self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
     def reload(self) -> None:
@@ -258,7 +250,6 @@ class ResultController:
             lambda: engine.explain.inquire(ranked, chunk_id),
             show,
             lambda error: show(None, error),
-            description="trace a pinned chunk",
         )
 
     # --- history --------------------------------------------------------------------------------
@@ -299,7 +290,7 @@ class ResultController:
                 self.view,
                 lambda: work(StateFolder(state_dir), workspace_id(root)),
                 then,
-                description=description,
+                description,
             )
 
     def choose_query(self) -> None:

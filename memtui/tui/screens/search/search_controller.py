@@ -452,9 +452,8 @@ class SearchController:
             view,
             lambda: engine.browse.recent(RECENT_NOTES),
             show_recent,
+            "list the recent notes",
             group="recent",
-            description="list the recent notes",
-            exclusive=True,
         )
 
     def show_message(self, content: Content) -> None:

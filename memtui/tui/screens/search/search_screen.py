@@ -190,8 +190,7 @@ class SearchScreen(Screen[None]):
                 is_first_run,
                 # What waits for a screen's paint does not come about while another one covers it.
                 lambda is_first: self.call_after_refresh(greet) if is_first else None,
-                group="welcome",
-                description="look at the state folder",
+                "look at the state folder",
             )
         self.set_interval(1.0, self.tick)
 
@@ -255,7 +254,7 @@ class SearchScreen(Screen[None]):
                     self,
                     engine.providers.cost,
                     lambda cost: tell(self, f"{change}: rebuilding, {words.sent_words(cost)}"),
-                    description="price the rebuild",
+                    "price the rebuild",
                 )
         self.status_bar.show(status)
         # The sync of one saved note is soon over: the pane would grow by a line and shrink again,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -21,7 +21,7 @@ from memtui.report.conversations import replay_verdict
 from memtui.report.status import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread
+from memtui.tui.background import cancellation, in_background
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
@@ -161,16 +161,15 @@ class AskedPane(Pane):
             self.show()
             self.replay_all()
 
-        in_thread(
+        in_background(
             self,
-            lambda cancelled: engine.conversations.memory_calls(
+            lambda: engine.conversations.memory_calls(
                 [path] if path else None,
                 found=lambda calls: self.call_later(take_some, calls),
-                cancelled=cancelled,
+                cancelled=cancellation(),
             ),
             take_all,
             lambda error: end((), [self.error_line(error)]),
-            description="find what the memory was asked",
             group="calls",
         )
 
@@ -203,7 +202,8 @@ class AskedPane(Pane):
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
         ranking = self.replayed_with = self.sessions.main_app.search_screen.state.ranking
 
-        def work(cancelled: Callable[[], bool]) -> None:
+        def work() -> None:
+            cancelled = cancellation()
             while waiting and not cancelled():
                 # What somebody looks at comes first.
                 chosen = self.calls_list.chosen_id or ""
@@ -222,7 +222,7 @@ class AskedPane(Pane):
                 self.replays[key] = replayed
                 self.show_soon(self.show)
 
-        in_thread(self, work, lambda nothing: None, description="ask the memory again", group=group)
+        in_background(self, work, lambda nothing: None, "ask the memory again", group=group)
 
     # --- drawing --------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from memtui.model.conversations import ConversationListing, Turn
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, in_thread, tell
+from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import (
@@ -120,8 +120,8 @@ class ReaderPane(Pane):
         if (engine := self.engine) is None:
             return
 
-        def work(cancelled: Callable[[], bool]) -> _Reading:
-            conversation = engine.conversations.read(path, cancelled=cancelled)
+        def work() -> _Reading:
+            conversation = engine.conversations.read(path, cancelled=cancellation())
             states = file_states(conversation.listing)
             chunks = engine.browse.chunks_of(path)
             ordered = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
@@ -143,9 +143,7 @@ class ReaderPane(Pane):
             self.view.show_message([self.error_line(error)])
             self.show_title()
 
-        in_thread(
-            self, work, show, failed, description="read the conversation", group="conversation"
-        )
+        in_background(self, work, show, failed, group="conversation")
 
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
@@ -194,9 +192,8 @@ class ReaderPane(Pane):
                 self,
                 lambda: file_states(conversation.listing),
                 take,
-                description="look at the file of the conversation",
+                "look at the file of the conversation",
                 group="watch",
-                exclusive=True,
             )
 
     @on(TurnView.Moved)
@@ -273,12 +270,11 @@ class ReaderPane(Pane):
                 tell(self.sessions, f"cannot look through it: {error}", error=True)
                 show(())
 
-            in_thread(
+            in_background(
                 self,
-                lambda cancelled: conversation.find(needle, cancelled=cancelled),
+                lambda: conversation.find(needle, cancelled=cancellation()),
                 show,
                 failed,
-                description="look through the conversation",
                 group="find",
             )
         self.show_title()
@@ -331,12 +327,11 @@ class ReaderPane(Pane):
                 if at == self.view.at:
                     then(at)
 
-        in_thread(
+        in_background(
             self,
-            lambda cancelled: conversation.whole(at).text,
+            lambda: conversation.whole(at).text,
             show,
             lambda error: tell(self.sessions, f"cannot show the whole text: {error}", error=True),
-            description="read the whole text",
             group=f"whole {at}",
         )
 

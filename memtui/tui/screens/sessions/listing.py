@@ -17,7 +17,7 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import MemtuiError
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
@@ -25,7 +25,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_thread, tell
+from memtui.tui.background import Timers, cancellation, in_background, stop_if_cancelled, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
@@ -116,16 +116,15 @@ class ListPane(Pane):
             return
         began, reader = time.monotonic(), self.sessions.reader
 
-        def work(cancelled: Callable[[], bool]) -> None:
+        def work() -> None:
             listings, sources = engine.conversations.listings(), engine.conversations.sources()
-            if cancelled():
-                raise Cancelled
+            stop_if_cancelled()
             self.call_later(take, listings, sources)
             try:
                 engine.conversations.count(
                     listings,
                     lambda listing: self.call_later(take_counted, listing),
-                    cancelled=cancelled,
+                    cancelled=cancellation(),
                 )
             except (MemtuiError, OSError) as error:
                 # They are listed all the same.
@@ -153,14 +152,7 @@ class ListPane(Pane):
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
 
-        in_thread(
-            self,
-            work,
-            lambda nothing: None,
-            failed,
-            description="list the conversations",
-            group="conversations",
-        )
+        in_background(self, work, lambda nothing: None, failed, group="conversations")
 
     def catch_up(self, *, is_behind: bool = False) -> None:
         """Look again, some time after the last look, if something changed since.
