@@ -167,7 +167,7 @@ class ReaderPane(Pane):
     def _go_to(self, choose: Callable[[Sequence[Turn]], int] | None) -> None:
         self._look_for(self.needle)
         if choose is not None:
-            self.view.front(choose(self.view.folded.turns))
+            self.view.front(choose(self.view.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:
@@ -223,7 +223,7 @@ class ReaderPane(Pane):
             (state, "$state-warn"),
             (counter, "$mark"),
             ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.folded.turns))}", ""),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part
@@ -256,7 +256,7 @@ class ReaderPane(Pane):
         view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
         if conversation is not None and not needle:
-            self.matches = turns_of_answer(self.ranked, self.path, view.folded.turns, self._terms)
+            self.matches = turns_of_answer(self.ranked, self.path, view.turns, self._terms)
         elif conversation is not None:
             self.matches = None
 
@@ -304,7 +304,7 @@ class ReaderPane(Pane):
             place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
             at = matches[(place - (step < 0)) % len(matches)]
             view.front(at)
-            if (blocks := view.folded.blocks) and blocks[at].more and view.first_marked(at) is None:
+            if view.blocks and view.blocks[at].more and view.first_marked(at) is None:
                 self._read_whole(then=view.front)
             self.show_title()
         elif not self.needle:
@@ -340,7 +340,7 @@ class ReaderPane(Pane):
         view, turn = self.view, self.view.turn
         if turn is None:
             return
-        text = view.folded.wholes.get(view.at, turn.text)
+        text = view.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""

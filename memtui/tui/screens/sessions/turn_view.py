@@ -201,79 +201,6 @@ class Block(NamedTuple):
         return spans
 
 
-class FoldedTurns:
-    """The turns of a conversation as blocks of lines, some of them folded, all of one width."""
-
-    def __init__(self, turns: Sequence[Turn] = ()) -> None:
-        self.turns = turns
-        self.width = 0
-        self.wholes: dict[int, str] = {}
-        """Whole texts by the place of their turn, as they are shown."""
-        self.blocks: list[Block] = []
-        """The lines of each turn; none before there is a width."""
-        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
-        """True if records that nobody says have a line."""
-        self._open_kinds = {TurnKind.MESSAGE}
-        self._turned: set[int] = set()
-        """Turns that are not as their kind is."""
-        self._wrapped: dict[int, tuple[str, Sequence[tuple[int, int]]]] = {}
-        """The texts of open turns with their lines at this width."""
-
-    def has_line(self, at: int) -> bool:
-        """Return whether a turn is shown at all."""
-        return self.with_records or self.turns[at].kind is not TurnKind.OTHER
-
-    def is_open(self, at: int) -> bool:
-        """Return whether the text of a turn is shown; messages are never folded."""
-        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
-
-    def first_shown(self, at: int, step: int) -> int:
-        """Return the first turn from a place on, up or down, that has a line; else the last."""
-        at = max(0, min(at, len(self.turns) - 1))
-        down, up = range(at, len(self.turns)), range(at, -1, -1)
-        return next(filter(self.has_line, chain(*((down, up) if step > 0 else (up, down)))), 0)
-
-    def toggle(self, at: int) -> None:
-        """Open or fold a turn."""
-        self._turned ^= {at}
-
-    def toggle_kind(self, kind: TurnKind) -> None:
-        """Open or fold all turns of a kind."""
-        self._open_kinds ^= {kind}
-        self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
-
-    def show_whole(self, at: int, text: str | None) -> None:
-        """Open a turn with another text of it; `None` for its beginning, folded."""
-        self._wrapped.pop(at, None)
-        self.wholes.pop(at, None)
-        if text is not None:
-            self.wholes[at] = text
-        if self.is_open(at) == (text is None) and self.turns[at].kind is not TurnKind.MESSAGE:
-            self.toggle(at)
-
-    def lay_out(self, width: int) -> None:
-        """Make the lines of the turns anew."""
-        if width != self.width:
-            self.width, self._wrapped = width, {}
-        self.blocks = [self._block(at) for at in range(len(self.turns))] if width > 0 else []
-
-    def _block(self, at: int) -> Block:
-        turn = self.turns[at]
-        if not self.has_line(at):
-            return Block()
-        text, more = "", 0
-        spans: Sequence[tuple[int, int]] = ()
-        if self.is_open(at):
-            if at not in self._wrapped:
-                text = display_text(self.wholes.get(at, turn.text))
-                spans = wrap(text, self.width - MARGIN - INDENT) if text else ()
-                self._wrapped[at] = text, spans
-            text, spans = self._wrapped[at]
-            more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
-        lead = int(at > 0 and turn.kind is TurnKind.MESSAGE)
-        return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
-
-
 class TurnView(LineView, inherit_bindings=False):
     """The turns of a conversation, some folded, one in front; the words looked for are marked."""
 
@@ -294,10 +221,20 @@ class TurnView(LineView, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.folded = FoldedTurns()
-        """The folds of the turns that are shown."""
+        self.turns: Sequence[Turn] = ()
         self.at = 0
         """The turn in front."""
+        self.blocks: Sequence[Block] = ()
+        """The lines of each turn; none before there is a width."""
+        self.wholes: dict[int, str] = {}
+        """Whole texts by the place of their turn, as they are shown."""
+        self._with_records = True
+        """True if records that nobody says have a line."""
+        self._open_kinds = {TurnKind.MESSAGE}
+        self._turned: set[int] = set()
+        """Turns that are not open or folded as their kind is."""
+        self._wrapped: dict[str, tuple[str, Sequence[tuple[int, int]]]] = {}
+        """The texts of open turns as they are shown, with their lines at this width."""
         self._terms: Sequence[str] = ()
         self._needle = ""
         self._edges: Sequence[str] = ()
@@ -305,7 +242,7 @@ class TurnView(LineView, inherit_bindings=False):
     @property
     def turn(self) -> Turn | None:
         """The turn in front."""
-        return self.folded.turns[self.at] if self.folded.turns else None
+        return self.turns[self.at] if self.turns else None
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -316,55 +253,102 @@ class TurnView(LineView, inherit_bindings=False):
 
     def show_turns(self, turns: Sequence[Turn], edges: Sequence[str]) -> None:
         """Show a conversation; one that goes on what is shown stays at its place and as folded."""
-        old, here, self._edges = self.folded.turns, self.turn, edges
+        old, here = self.turns, self.turn
+        self.turns, self._edges = turns, edges
         if 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (old[0], old[-1]):
-            self.folded.turns = turns
             self._lay_out_turns()
             return
-        self.folded = FoldedTurns(turns)
+        self.wholes, self._wrapped = {}, {}
+        self._with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
+        self._open_kinds = {TurnKind.MESSAGE}
+        self._turned = set()
         self._message = () if turns else [Content("This conversation has no turns.")]
         at = turn_of(turns, here.line, here.kind) if here is not None and turns else 0
-        self.at = self.folded.first_shown(at, 1)
+        self.at = self._first_shown(at, 1)
         self._lay_out_turns()
         self._show_front()
+
+    def show_whole(self, at: int, text: str | None) -> None:
+        """Open a turn and show another text of it; `None` for its beginning, folded."""
+        self.wholes.pop(at, None)
+        if text is not None:
+            self.wholes[at] = text
+        self._open(at, is_open=text is not None)
+        self._lay_out_turns()
 
     def mark(self, terms: Sequence[str], needle: str) -> None:
         """Mark the words of a query, and a text in any case."""
         self._terms, self._needle = terms, safe_line(needle)
         self.refresh()
 
+    def first_marked(self, at: int) -> int | None:
+        """Return the first line below the head of a turn with something marked, if any."""
+        block = self.blocks[at]
+        for place, span in enumerate(block.spans, 1):
+            if block.marks(span, self._terms, self._needle):
+                return place
+        return None
+
+    def _first_shown(self, at: int, step: int) -> int:
+        """Return the first turn from a place on, up or down, that has a line; else the last."""
+        at = max(0, min(at, len(self.turns) - 1))
+        down, up = range(at, len(self.turns)), range(at, -1, -1)
+        places = chain(down, up) if step > 0 else chain(up, down)
+        is_shown = (
+            one
+            for one in places
+            if self._with_records or self.turns[one].kind is not TurnKind.OTHER
+        )
+        return next(is_shown, 0)
+
+    def _is_open(self, at: int) -> bool:
+        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
+
+    def _open(self, at: int, *, is_open: bool = True) -> None:
+        """Open or fold a turn; messages are never folded."""
+        if self._is_open(at) != is_open and self.turns[at].kind is not TurnKind.MESSAGE:
+            self._turned ^= {at}
+
     def _lay_out_turns(self) -> None:
         # Behind another pane there is no width: the one before stays.
-        self._width = self.scrollable_content_region.width or self._width
-        self.folded.lay_out(self._width)
-        self.set_heights(block.height for block in self.folded.blocks)
+        width = self.scrollable_content_region.width or self._width
+        if width != self._width:
+            self._width, self._wrapped = width, {}
+        self.blocks = [self._block(at) for at in range(len(self.turns))] if width > 0 else ()
+        self.set_heights(block.height for block in self.blocks)
+
+    def _block(self, at: int) -> Block:
+        turn = self.turns[at]
+        if turn.kind is TurnKind.OTHER and not self._with_records:
+            return Block()
+        lead, more = int(at > 0 and turn.kind is TurnKind.MESSAGE), 0
+        text = ""
+        spans: Sequence[tuple[int, int]] = ()
+        if self._is_open(at):
+            raw = self.wholes.get(at, turn.text)
+            more = 0 if at in self.wholes else max(0, turn.size - len(raw))
+            if raw not in self._wrapped:
+                text = display_text(raw)
+                self._wrapped[raw] = text, wrap(text, self._width - MARGIN - INDENT) if text else ()
+            text, spans = self._wrapped[raw]
+        return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Make the lines anew for another width, with the turn in front in sight."""
+        event.prevent_default()
+        if self.turns and self.scrollable_content_region.width not in (0, self._width):
+            self._lay_out_turns()
+            self._show_front()
+
+    # --- moving ---------------------------------------------------------------------------------
 
     def _head(self, at: int) -> int:
         """Return the line that names a turn."""
-        return self.tops[at] + self.folded.blocks[at].lead
+        return self.tops[at] + self.blocks[at].lead
 
     def _view(self) -> tuple[int, int]:
         """Return the first line in view, and how many lines there are."""
         return int(self.scroll_offset.y), max(1, self.scrollable_content_region.height)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Make the lines anew for another width, with the turn in front where it was in the view.
-
-        In a smaller view it stays in sight.
-        """
-        event.prevent_default()
-        if not self.folded.turns or self.scrollable_content_region.width in (0, self._width):
-            return
-        if not self.folded.blocks:
-            self._lay_out_turns()
-            self._show_front()
-            return
-        head, (y, height) = self._head(self.at), self._view()
-        offset = max(head - self.tops[self.at + 1], min(head - y, height - 1))
-        self._lay_out_turns()
-        self.scroll_to_line(self._head(self.at) - offset)
-
-    # --- moving ---------------------------------------------------------------------------------
 
     def _move(self, at: int, y: int) -> None:
         self.at = at
@@ -382,23 +366,22 @@ class TurnView(LineView, inherit_bindings=False):
 
     def _show_front(self) -> None:
         """Scroll the turn in front to the upper part of the view, or what is marked in it."""
-        if self.folded.blocks:
+        if self.blocks:
             self.scroll_to_line(self._head(self.at) - 2)
             self.go(self.at, self.first_marked(self.at) or 0)
 
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
-        folded, self.at = self.folded, at
-        if folded.turns:
-            folded.with_records |= not folded.has_line(at)
-            if not folded.is_open(at):
-                folded.toggle(at)
+        self.at = at
+        if self.turns:
+            self._with_records |= self.turns[at].kind is TurnKind.OTHER
+            self._open(at)
             self._lay_out_turns()
             self._show_front()
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        if not self.folded.blocks:
+        if not self.blocks:
             return
         at, tops, (y, height) = self.at, self.tops, self._view()
         if tops[at + 1] <= y or tops[at] >= y + height:
@@ -409,7 +392,7 @@ class TurnView(LineView, inherit_bindings=False):
         elif step < 0 and tops[at] < y:
             y -= 1
         else:
-            at = self.folded.first_shown(at + step, step)
+            at = self._first_shown(at + step, step)
             # Of one that is longer than the view, the edge where the reader comes from.
             if step > 0 and tops[at + 1] > y + height:
                 y = min(tops[at + 1] - height, tops[at])
@@ -422,19 +405,19 @@ class TurnView(LineView, inherit_bindings=False):
         y, height = self._view()
         goal = min(int(self.max_scroll_y), max(0, y + pages * max(1, height - 2)))
         if goal == y:
-            at = self.folded.first_shown(len(self.folded.turns) if pages > 0 else 0, -pages)
+            at = self._first_shown(len(self.turns) if pages > 0 else 0, -pages)
         else:
             at, below = self.block_at(goal) or (0, 0)
-            is_within = below > self.folded.blocks[at].lead and self.tops[at + 1] < goal + height
-            at = self.folded.first_shown(at + is_within, 1)
+            is_within = below > self.blocks[at].lead and self.tops[at + 1] < goal + height
+            at = self._first_shown(at + is_within, 1)
         self._move(at, goal)
 
     def action_scroll_end_of(self, step: int) -> None:
-        at = self.folded.first_shown(len(self.folded.turns) if step > 0 else 0, -step)
+        at = self._first_shown(len(self.turns) if step > 0 else 0, -step)
         self._move(at, self.tops[-1] if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
-        after, turns = self.at + step, self.folded.turns
+        after, turns = self.at + step, self.turns
         for at in range(after, len(turns)) if step > 0 else range(after, -1, -1):
             if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
                 self.go(at)
@@ -442,32 +425,27 @@ class TurnView(LineView, inherit_bindings=False):
 
     # --- folding --------------------------------------------------------------------------------
 
-    def show_whole(self, at: int, text: str | None) -> None:
-        """Open a turn and show another text of it; `None` for its beginning, folded."""
-        self.folded.show_whole(at, text)
-        self._lay_out_turns()
-
     def action_unfold(self) -> None:
-        at, folded = self.at, self.folded
-        if folded.blocks and folded.blocks[at].more:
+        at = self.at
+        if self.blocks and self.blocks[at].more:
             self.post_message(self.WholeWanted())
-        elif folded.blocks:
-            if folded.is_open(at):
-                self.show_whole(at, None)
-            else:
-                folded.toggle(at)
-                self._lay_out_turns()
+        elif self.blocks:
+            if is_open := self._is_open(at):
+                self.wholes.pop(at, None)
+            self._open(at, is_open=not is_open)
+            self._lay_out_turns()
             self.go(at)
 
     def action_fold(self, what: str) -> None:
-        if self.turn is None or not self.folded.blocks:
+        if not self.blocks:
             return
-        offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turn.kind
+        offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turns[self.at].kind
         if what == "records":
-            self.folded.with_records = not self.folded.with_records
-            self.at = self.folded.first_shown(self.at, -1)
+            self._with_records = not self._with_records
+            self.at = self._first_shown(self.at, -1)
         elif kind is not TurnKind.MESSAGE:
-            self.folded.toggle_kind(kind)
+            self._open_kinds ^= {kind}
+            self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
         self._lay_out_turns()
         self._move(self.at, self._head(self.at) - offset)
 
@@ -475,29 +453,17 @@ class TurnView(LineView, inherit_bindings=False):
         """Put a turn in front; open or fold it where the line that names it is clicked."""
         at, below = self.block_under(event) or (-1, 0)
         if at >= 0:
-            below -= self.folded.blocks[at].lead
-            is_toggle = (at == self.at and below == 0) or below > len(self.folded.blocks[at].spans)
+            below -= self.blocks[at].lead
+            is_toggle = (at == self.at and below == 0) or below > len(self.blocks[at].spans)
             self._move(at, int(self.scroll_offset.y))
-            if is_toggle or not self.folded.is_open(at):
+            if is_toggle or not self._is_open(at):
                 self.action_unfold()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def first_marked(self, at: int) -> int | None:
-        """Return the first line below the head of a turn with something marked, if any."""
-        block = self.folded.blocks[at]
-        return next(
-            (
-                place
-                for place, span in enumerate(block.spans, 1)
-                if block.marks(span, self._terms, self._needle)
-            ),
-            None,
-        )
-
     def frame_at(self, at: int) -> tuple[Style, Content]:
         place, below = self.block_at(at) or (0, 0)
-        edge, below = self._edges[place], below - self.folded.blocks[place].lead
+        edge, below = self._edges[place], below - self.blocks[place].lead
         is_front = place == self.at and below >= 0
         style = self.get_visual_style("turn-view--front") if is_front else self.visual_style
         if below < 0 and edge != NO_CHUNK:
@@ -515,12 +481,12 @@ class TurnView(LineView, inherit_bindings=False):
         if (place := self.block_at(at)) is None:
             return None
         at, below = place
-        block, turn = self.folded.blocks[at], self.folded.turns[at]
+        block, turn = self.blocks[at], self.turns[at]
         below -= block.lead
         if below < 0:
             return Content("")
         if below == 0:
-            time, is_open = local_time(self.folded.turns, at), self.folded.is_open(at)
+            time, is_open = local_time(self.turns, at), self._is_open(at)
             width = self._width - MARGIN
             return head_line(turn, time, is_open=is_open, width=width, glyphs=self.glyphs)
         if below > len(block.spans):
