@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.places import fitting, readings, spellings
+from memtui.engine.places import fitting, readings
 from memtui.engine.ports import (
     ChunkFacts,
     FileStanding,
@@ -141,7 +141,7 @@ class Explain:
 
     def indexed_at(self, place: Place) -> IndexedFile | None:
         """Find the file that a place names, as people write paths; `None` without an index."""
-        forms = [(one, spellings(one.path, self._index.root)) for one in readings(place)]
+        forms = readings(place, self._index.root)
 
         def find(reading: Reading) -> IndexedFile:
             for one, paths in forms:
@@ -167,7 +167,7 @@ class Explain:
             missing = missing if indexed is not None else Reason.NO_INDEX
             return inquiry_of(ranked, replace(written, path=file.path), file, missing=missing)
 
-        spelled = [(one, spellings(one.path, self._index.root)) for one in readings(place)]
+        spelled = readings(place, self._index.root)
         absent: list[FileStanding] = []
         for written, paths in spelled:
             for path in paths:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from urllib.parse import unquote
 
 from memtui.engine.ports import SourceText
 from memtui.memory.documents import read_document, split_lines
@@ -14,21 +15,27 @@ from memtui.memory.paths import absolute_path, stored_path, written
 from memtui.model import SourceFile
 from memtui.model.inquiry import Place
 
-_WITH_LINE = re.compile(r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?\d{1,9})?\Z", re.DOTALL)
+CITED = re.compile(
+    r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL | re.IGNORECASE
+)
+"""A path with a line or some lines at its end, as people and programs write them."""
 _ABOVE = re.compile(r"/|\.\.?(?:/|\Z)")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def parse_place(text: str) -> Place:
     """Parse `PATH`, `PATH:12`, `PATH#L12` or a citation, of which the first line counts."""
-    match = _WITH_LINE.fullmatch(text)
+    match = CITED.fullmatch(text)
     return Place(text) if match is None else Place(match["path"], int(match["line"]))
 
 
-def readings(place: Place) -> tuple[Place, ...]:
-    """Return the place as it is, and with a line at the end of its path taken for one."""
+def readings(place: Place, root: Path) -> list[tuple[Place, tuple[str, ...]]]:
+    """Return the place as it is, and with a line at the end of its path taken for one.
+
+    Each with the `spellings` of its path.
+    """
     parsed = parse_place(place.path) if place.line is None else place
-    return (place,) if parsed == place else (place, parsed)
+    return [(one, spellings(one.path, root)) for one in dict.fromkeys((place, parsed))]
 
 
 def spellings(path: str, root: Path) -> tuple[str, ...]:
@@ -48,22 +55,48 @@ def spellings(path: str, root: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def fitting(spelled: Iterable[str], paths: Iterable[str]) -> list[str]:
+def fitting(spelled: Iterable[str], paths: Collection[str]) -> list[str]:
     """Return the files whose path ends in one of the spellings, sorted; one where it is clear.
 
-    Where none does, letters' case and how accents are composed are ignored.
+    Where none does, letters' case and how accents are composed are ignored, and a whole path goes
+    before the end of another one.
     """
-
-    def alike(text: str) -> str:
-        return unicodedata.normalize("NFC", text).casefold()
-
-    ends, paths = [f"/{end}" for end in spelled if end and not _ABOVE.match(end)], tuple(paths)
-    for fold in (str, alike):
-        tails = tuple(fold(end) for end in ends)
-        matching = sorted(path for path in paths if tails and fold(f"/{path}").endswith(tails))
+    ends = [end for end in spelled if end and not _ABOVE.match(end)]
+    for fold in (str, _folded):
+        whole = {fold(end) for end in ends}
+        tails = tuple(f"/{end}" for end in whole)
+        matching = sorted(path for path in paths if fold(f"/{path}").endswith(tails))
         if matching:
-            return matching
+            return [path for path in matching if fold(path) in whole] or matching
     return []
+
+
+def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
+    """Return the file of an index that another program means by a path.
+
+    Understands besides what `spellings` does `file://`, `qmd://COLLECTION/PATH` and absolute paths
+    of another machine. `None` when the index holds no such file, or several could be meant.
+    """
+    text = path.strip().replace("\\", "/")
+    if text.lower().startswith("file://"):
+        text = unquote(text[len("file://") :])
+    elif text.lower().startswith("qmd://"):
+        text = text[len("qmd://") :].partition("/")[2]
+    forms = (path, text, *spellings(text, root))
+    for form in forms:
+        if form in paths:
+            return form
+    matching, expanded = fitting(forms, paths), os.path.expanduser(text)
+    # A file elsewhere on this machine is none of the index.
+    if not matching and not (os.path.isabs(expanded) and os.path.lexists(expanded)):
+        ends = [one for one in paths if f"/{_folded(text)}".endswith(f"/{_folded(one)}")]
+        longest = max(map(len, ends), default=0)
+        matching = [one for one in ends if len(one) == longest]
+    return matching[0] if len(matching) == 1 else None
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
 
 
 def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memtui.engine import Engine
-from memtui.engine.conversations.replay import PathNames, as_stored, compare, overlap
+from memtui.engine.conversations.replay import as_stored, compare, overlap
+from memtui.engine.places import file_meant
 from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Hit, Leg, Ranked, Ranking, Stage
 from memtui.model.conversations import RecallChange, Recalled
@@ -118,9 +119,15 @@ def check_pool(ranked: Ranked, chunk_id: str, step: TraceStep) -> None:
 # --- what came back then beside what comes back now: every place of either in exactly one row ---
 
 
-PATHS = ("MEMORY.md", "memory/2026-01-01.md", "memory/Kyoto.md", "notes/x/README.md", "x/README.md")
+PATHS = (
+    "MEMORY.md",
+    "old/MEMORY.md",
+    "memory/2026-01-01.md",
+    "memory/Kyoto.md",
+    "notes/x/README.md",
+    "x/README.md",
+)
 ROOT = Path("/home/me/notes")
-NAMES = PathNames(ROOT, PATHS)
 
 
 def hit(path: str, start: int, end: int, rank: int) -> Hit:
@@ -189,6 +196,7 @@ SPELLINGS = {
     "Kyoto.md": "memory/Kyoto.md",
     # two could be meant, or none
     "README.md": None,
+    "memory.md": "MEMORY.md",
     "/elsewhere/x/README.md": "x/README.md",
     "archive/2026-01-01.md": None,
     "memory/gone.md#L4": None,
@@ -199,19 +207,20 @@ SPELLINGS = {
 
 def test_paths_as_tools_print_them() -> None:
     for written, stored in SPELLINGS.items():
-        found = as_stored(Recalled(written, 0, 0), NAMES)
+        found = as_stored(Recalled(written, 0, 0), ROOT, PATHS)
         assert (found.path if found.path in PATHS else None) == stored, written
-    cited = as_stored(Recalled("/home/me/notes/MEMORY.md#L4-L9", 0, 0), NAMES)
+    cited = as_stored(Recalled("/home/me/notes/MEMORY.md#L4-L9", 0, 0), ROOT, PATHS)
     assert (cited.path, cited.start_line, cited.end_line) == ("MEMORY.md", 4, 9)
-    known = as_stored(Recalled("MEMORY.md:4", 2, 3, 0.5, "s"), NAMES)
+    known = as_stored(Recalled("MEMORY.md:4", 2, 3, 0.5, "s"), ROOT, PATHS)
     assert known == Recalled("MEMORY.md", 2, 3, 0.5, "s")
-    assert as_stored(Recalled("memory/gone.md#L4", 0, 0), NAMES).path == "memory/gone.md"
+    gone = as_stored(Recalled("memory/gone.md#L4", 0, 0), ROOT, PATHS)
+    assert gone.path == "memory/gone.md"
 
 
 def test_a_file_of_this_machine_is_not_taken_for_one_of_the_memory(tmp_path: Path) -> None:
     other = tmp_path / "x" / "README.md"
     other.parent.mkdir()
     other.write_text("of something else")
-    assert NAMES.stored(str(other)) is None
+    assert file_meant(str(other), ROOT, PATHS) is None
     other.unlink()
-    assert NAMES.stored(str(other)) == "x/README.md"
+    assert file_meant(str(other), ROOT, PATHS) == "x/README.md"

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import re
-import unicodedata
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from memtui.engine.places import spellings
+from memtui.engine.places import CITED, file_meant
 from memtui.model import Chunk, Hit
 from memtui.model.browsing import ChunkRange
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, RecallRow
@@ -27,11 +22,6 @@ _LIMITS: Final = (
     *("n_results", "num_results", "count"),
 )
 """Names of the number of results in memory tools, OpenClaw's own first."""
-_CITED = re.compile(
-    r"(?P<path>.+?)(?:#L|:)(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL | re.IGNORECASE
-)
-_FILE: Final = "file://"
-_COLLECTION: Final = "qmd://"
 
 
 def results_wanted(call: MemoryCall) -> int | None:
@@ -41,22 +31,20 @@ def results_wanted(call: MemoryCall) -> int | None:
     return next((min(int(one), MOST_RESULTS) for one in numbers if 1 <= one < math.inf), None)
 
 
-def as_stored(recalled: Recalled, names: PathNames) -> Recalled:
+def as_stored(recalled: Recalled, root: Path, paths: Collection[str]) -> Recalled:
     """Return the place with the path that the index has for it, and the lines that it cites.
 
     A path that the index does not hold loses its citation alone.
     """
-    stored = names.stored(recalled.path)
-    if stored is not None:
-        return replace(recalled, path=stored)
-    cited = _CITED.fullmatch(recalled.path)
-    if cited is None:
-        return recalled
-    path, start = cited["path"], int(cited["start"])
-    end = max(start, int(cited["end"] or start))
-    if recalled.start_line:
-        start, end = recalled.start_line, recalled.end_line
-    return Recalled(names.stored(path) or path, start, end, recalled.score, recalled.snippet)
+    path = file_meant(recalled.path, root, paths)
+    if path is not None or (cited := CITED.fullmatch(recalled.path)) is None:
+        return replace(recalled, path=path or recalled.path)
+    path, start, end = cited["path"], recalled.start_line, recalled.end_line
+    if not start:
+        start = int(cited["line"])
+        end = max(start, int(cited["end"] or start))
+    path = file_meant(path, root, paths) or path
+    return replace(recalled, path=path, start_line=start, end_line=end)
 
 
 def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
@@ -110,60 +98,3 @@ def overlap(place: Recalled | RecallRow, chunk: Chunk | ChunkRange) -> float:
         return 1e-9
     both = min(end, chunk.end_line) - max(start, chunk.start_line) + 1
     return max(0, both) / (max(end, chunk.end_line) - min(start, chunk.start_line) + 1)
-
-
-class PathNames:
-    """Finds the file of the index that a path means, as the tools of other programs write it.
-
-    Understands paths relative to the root, absolute ones (of another machine, too), `~`, `\\`
-    between folders, `file://`, `qmd://COLLECTION/PATH` and other cases of letters.
-    """
-
-    def __init__(self, root: Path, paths: Sequence[str]) -> None:
-        self.paths = tuple(paths)
-        """Every file of the index."""
-        self._root = root
-        self._known = frozenset(paths)
-        self._by_name: dict[str, list[str]] = {}
-        """By the folded name of the file."""
-        for path in paths:
-            self._by_name.setdefault(_folded(path.rpartition("/")[2]), []).append(path)
-
-    def stored(self, path: str) -> str | None:
-        """Return the path in the index; `None` when it holds no such file, or several could be."""
-        text = path.strip().replace("\\", "/")
-        if text.lower().startswith(_FILE):
-            text = unquote(text[len(_FILE) :])
-        forms = dict.fromkeys((path, text, *spellings(text, self._root)))
-        for form in forms:
-            if form in self._known:
-                return form
-        if text.lower().startswith(_COLLECTION):
-            within = f"/{_folded(text[len(_COLLECTION) :].partition('/')[2])}"
-            alike = [one for one in self._named(within) if f"/{_folded(one)}".endswith(within)]
-        else:
-            folded = {_folded(form) for form in forms}
-            alike = [one for form in forms for one in self._named(form) if _folded(one) in folded]
-            is_settled = bool(alike)
-            # A file elsewhere is none of the index; with a NUL in its name there can be no file.
-            with suppress(ValueError):
-                expanded = os.path.expanduser(text)
-                is_settled = is_settled or (os.path.isabs(expanded) and os.path.lexists(expanded))
-            if not is_settled:
-                end = f"/{_folded(text)}"
-                alike = [one for one in self._named(text) if end.endswith(f"/{_folded(one)}")]
-                # Of those whose stored path is its end, the longest.
-                longest = max(map(len, alike), default=0)
-                alike = [one for one in alike if len(one) == longest]
-                if not alike and "/" not in text:
-                    alike = self._named(text)
-        several = list(dict.fromkeys(alike))
-        return several[0] if len(several) == 1 else None
-
-    def _named(self, path: str) -> list[str]:
-        """Return the files of the index with the name that a path ends in, in any case."""
-        return self._by_name.get(_folded(path.rpartition("/")[2]), [])
-
-
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from memtui.engine.browse import Browse
 from memtui.engine.conversations.replay import (
-    PathNames,
     as_stored,
     compare,
     overlap,
@@ -86,7 +85,6 @@ class ConversationService:
         self._search = search
         self._browse = browse
         self._root = root
-        self._names = PathNames(root, ())
         self._scans: dict[str, tuple[SourceFile, Scan]] = {}
         """The scan of each file, by path, with the file as it was then."""
 
@@ -182,15 +180,13 @@ class ConversationService:
         if not call.query.strip():
             return Replayed(call, (), "the call has no query")
         ranking = ranking or self._ranking
-        paths = tuple(self._browse.paths())
-        if self._names.paths != paths:
-            self._names = PathNames(self._root, paths)
+        paths = frozenset(self._browse.paths())
         # Looked for once for all the places of an answer, and only if one asks.
         transcripts = cache(self._transcripts)
         try:
             count = (results_wanted(call) if as_many else None) or ranking.k
             ranked = self._search.ask(call.query, ranking=replace(ranking, k=count))
-            then = [as_stored(recalled, self._names) for recalled in call.returned or ()]
+            then = [as_stored(recalled, self._root, paths) for recalled in call.returned or ()]
             rows = [
                 self._explained(row, ranked, transcripts)
                 if row.change is RecallChange.LEFT

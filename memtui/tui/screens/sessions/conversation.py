@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 
 from textual import on
 from textual.app import ComposeResult
@@ -52,10 +53,6 @@ def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
             state = os.stat(path)
             states.append((state.st_size, state.st_mtime_ns))
     return states
-
-
-def _state(listing: ConversationListing) -> tuple[object, ...]:
-    return listing.size, listing.changed, listing.chunks
 
 
 class ReaderPane(Pane):
@@ -172,29 +169,19 @@ class ReaderPane(Pane):
 
     def follow(self, present: ConversationListing | None) -> None:
         """Read the conversation again when its file, or what the index has of it, changed."""
-        before = self.conversation.listing if self.conversation is not None else None
-        if before is None or present is None or _state(before) == _state(present):
-            self.show_title()
-        else:
-            self.read(present.path)
+        if self.conversation is not None and present is not None:
+            facts = attrgetter("size", "changed", "chunks")
+            if facts(self.conversation.listing) != facts(present):
+                self.read(present.path)
+        self.show_title()
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
-        conversation = self.conversation
-
-        def take(states: list[tuple[int, int]]) -> None:
-            if conversation is self.conversation and states != self._states:
+        if self.screen.is_current and self.conversation is not None:
+            states = file_states(self.conversation.listing)
+            if states != self._states:
                 self._states = states
                 self.sessions.conversations.load()
-
-        if self.screen.is_current and conversation is not None:
-            in_background(
-                self,
-                lambda: file_states(conversation.listing),
-                take,
-                "look at the file of the conversation",
-                group="watch",
-            )
 
     @on(TurnView.Moved)
     def show_title(self) -> None:

@@ -32,7 +32,6 @@ from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
-SORTS = ("newest", "longest", "most results", "most searches")
 _SOURCE = "sessions"
 """The name that the index gives to every transcript."""
 _NEVER_COUNTED = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
@@ -93,7 +92,7 @@ class ListPane(Pane):
         super().__init__(glyphs, id="sessions-list")
         self.listings: dict[str, ConversationListing] = {}
         """Every conversation by its path."""
-        self.sort_name = SORTS[0]
+        self.sort_name = next(iter(SORTS))
         self.is_loaded = False
         """True if the transcripts were looked for."""
         self._load_seconds = 0.0
@@ -216,7 +215,8 @@ class ListPane(Pane):
 
     def sort(self) -> None:
         """Show the list in the next order."""
-        self.sort_name = SORTS[(SORTS.index(self.sort_name) + 1) % len(SORTS)]
+        names = list(SORTS)
+        self.sort_name = names[(names.index(self.sort_name) + 1) % len(names)]
         self.show()
 
     def move(self, step: int) -> None:
@@ -283,21 +283,25 @@ def filtered(
     return [listing for listing in listings if fits(listing)], query.problems
 
 
+SORTS: Mapping[str, Callable[[ConversationListing, Matches], Any]] = {
+    "newest": lambda each, matches: 0,
+    "longest": lambda each, matches: seconds_of(each),
+    "most results": lambda each, matches: matches,
+    "most searches": lambda each, matches: each.calls or 0,
+}
+"""The orders of the list: the largest first, then the one in which something was said last."""
+
+
 def in_order(
     listings: Sequence[ConversationListing], sort: str, matches: Mapping[str, Matches]
 ) -> list[ConversationListing]:
-    """Return the conversations in one of `SORTS`; those that are equal stay newest first.
-
-    The newest is the one in which something was said last.
-    """
-    keys: Mapping[str, Callable[[ConversationListing], Any]] = {
-        "newest": lambda each: 0,
-        "longest": seconds_of,
-        "most results": lambda each: matches.get(each.path, Matches()),
-        "most searches": lambda each: each.calls or 0,
-    }
+    """Return the conversations in one of `SORTS`; those that are equal stay newest first."""
     newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
-    return sorted(newest, key=keys[sort], reverse=True)
+    return sorted(
+        newest,
+        key=lambda each: SORTS[sort](each, matches.get(each.path, Matches())),
+        reverse=True,
+    )
 
 
 def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -> Row:
