@@ -298,7 +298,7 @@ class OwnIndex(Index):
 
     def rebuild(self, wait: bool = False) -> None:
         self._forget_failures(indexer := self._writer())
-        indexer.rebuild()
+        indexer.sync(rebuild=True)
         if wait:
             indexer.wait_idle(threading.TIMEOUT_MAX)
 
@@ -620,8 +620,7 @@ class OwnLegs(Legs):
                 if leg is Leg.KEYWORD:
                     answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
                 else:
-                    vector_leg = self._current_leg(cancelled)
-                    vector_leg.waits = typing
+                    vector_leg = self._current_leg(cancelled, typing=typing)
                     answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
             except DatabaseError as error:
                 # Each leg fails alone: what one cannot read, the other may.
@@ -663,7 +662,7 @@ class OwnLegs(Legs):
             self._view_stamp, self._viewed_at = stamp, time.monotonic()
         return self._view
 
-    def _current_leg(self, gives_way: Callable[[], bool]) -> VectorLeg:
+    def _current_leg(self, gives_way: Callable[[], bool], *, typing: bool = False) -> VectorLeg:
         """Return the vector leg with who embeds now and the vectors as they are now."""
         missing, maker = "", self.identity
         provider, state = self._providers.made_by(maker)
@@ -671,11 +670,12 @@ class OwnLegs(Legs):
             provider, state = self._providers.get()
             vectors = f"vectors of {maker.name} {maker.model}"
             missing = f"the index holds {vectors}; a sync makes them anew"
-        leg = self.vector_leg
-        if leg is None or leg.provider is not provider:
-            self.vector_leg = leg = VectorLeg(None, provider)
-        leg.provider_state, leg.missing = state, missing
+        view, before = None, self.vector_leg
+        if provider is not None and not missing:
+            # Without a provider a keyword search needs no numpy, which takes longer than it.
+            import_numpy()
+            view = self.view(gives_way, provider)
+        vectors = before.vectors if before is not None and before.provider is provider else {}
         # In one step: the status is asked for on other threads meanwhile.
-        is_asked = provider is not None and not missing
-        leg.view = self.view(gives_way, provider) if is_asked else None
+        self.vector_leg = leg = VectorLeg(view, provider, state, missing, typing, vectors)
         return leg

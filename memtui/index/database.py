@@ -20,7 +20,6 @@ from typing import Final
 
 import apsw
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexMissing, IndexUnusable
@@ -39,7 +38,6 @@ _MMAP_BYTES = 2**30
 _JOURNAL_BYTES = 64 * 2**20
 _PROGRESS_STEPS = 20_000
 _HEADER_BYTES = 100
-_COPY_STEP = 2**20
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BESIDE_TIMEOUT_MS = 1000
 _SYSTEM_CALLS = threading.Lock()
@@ -159,36 +157,19 @@ def _uri(path: Path, access: Access) -> str:
     return f"{path.absolute().as_uri()}?{_PARAMETERS[access]}"
 
 
-def _bytes_of(path: Path) -> closing[apsw.Connection]:
-    """Return a connection to take bytes from, on which no statement runs: nothing is locked.
+def read_beside(path: Path, amount: int = _HEADER_BYTES, *, offset: int = 0) -> bytes:
+    """Read bytes of another program's database, zeros behind its end; no lock is taken or lost.
 
-    SQLite, and only SQLite, keeps the file open as long as this process has a lock on it.
+    By a connection on which no statement runs: SQLite, and only SQLite, keeps the file open as
+    long as this process has a lock on it. Whether the program wrote meanwhile is for the caller to
+    find out.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return closing(apsw.Connection(_uri(path, Access.IMMUTABLE), flags=flags))
-
-
-def read_header(path: Path) -> bytes:
-    """Read the first 100 bytes of a file, zeros where it is shorter; no lock of ours is lost."""
-    with _bytes_of(path) as connection:
-        return _piece(connection, 0, _HEADER_BYTES)
-
-
-def copy_beside(path: Path, target: Path, size: int) -> None:
-    """Copy the first `size` bytes of another program's database; no lock is taken, none is lost.
-
-    Whether the program wrote meanwhile is for the caller to find out.
-    """
-    with _bytes_of(path) as connection, target.open("xb") as file:
-        for offset in range(0, size, _COPY_STEP):
-            file.write(_piece(connection, offset, min(_COPY_STEP, size - offset)))
-
-
-def _piece(connection: apsw.Connection, offset: int, amount: int) -> bytes:
-    try:
-        return connection.read("main", 0, offset, amount)[1]
-    except apsw.SQLError as error:  # SQLite does not say more about it.
-        raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+    with closing(apsw.Connection(_uri(path, Access.IMMUTABLE), flags=flags)) as connection:
+        try:
+            return connection.read("main", 0, offset, amount)[1]
+        except apsw.SQLError as error:  # SQLite does not say more about it.
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
 @contextmanager
@@ -331,10 +312,7 @@ def interruptible(connection: apsw.Connection, cancelled: Callable[[], bool]) ->
 
 def number(connection: apsw.Connection, query: str, *values: str | int) -> int:
     """Return the one number that a query answers with."""
-    answer = connection.execute(query, values).fetchall()[0][0]
-    if not isinstance(answer, int):
-        raise TypeError(f"{query} answered {answer!r}")
-    return answer
+    return int(str(connection.execute(query, values).fetchall()[0][0]))
 
 
 def checkpoint(connection: apsw.Connection) -> None:
@@ -435,16 +413,8 @@ class Recipe(Struct, frozen=True):
             "input_bytes": str(identity.input_bytes or ""),
         }
 
-    def of_model_in(self, meta: Mapping[str, str]) -> Recipe | None:
-        """Return the recipe of an index that differs by its model alone; else `None`."""
-        identity = made_by(meta)
-        recipe = replace(self, identity=identity)
-        return recipe if identity is not None and recipe.matches(meta) else None
-
     def matches(self, meta: Mapping[str, str]) -> bool:
         """Tell whether an index that says `meta` about itself was made by this recipe."""
-        expected = self.meta()
-        if not expected["dimensions"]:
-            # Only the provider's first answer can tell.
-            del expected["dimensions"]
-        return all(meta.get(key) == value for key, value in expected.items())
+        # Only the provider's first answer can tell the dimensions.
+        expected = (item for item in self.meta().items() if item != ("dimensions", ""))
+        return all(meta.get(key) == value for key, value in expected)

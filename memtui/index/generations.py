@@ -7,7 +7,6 @@ the old generation live or the new one, and at worst files that `clean` removes.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -16,6 +15,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
+from msgspec import MsgspecError, Struct
+from msgspec.structs import asdict
 
 from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import (
@@ -167,14 +170,11 @@ class LiveIndex:
     def __init__(self, folder: IndexFolder) -> None:
         self.generation = 0
         """The generation of the last `connection`; 0 before the first."""
+        self.path = folder.path(0)
+        """The file of the last `connection`."""
         self._folder = folder
         self._connection: Connection | None = None
         self._file = NO_FILE
-
-    @property
-    def path(self) -> Path:
-        """The file of the last `connection`."""
-        return self._folder.path(self.generation)
 
     def connection(self) -> Connection:
         """Return a connection to the live generation.
@@ -203,7 +203,8 @@ class LiveIndex:
             except BaseException:
                 connection.close()
                 raise
-            self.generation, self._file = generation, file_state(path)
+            self.generation, self.path = generation, path
+            self._file = file_state(path)
             self._connection = connection
             return connection
         raise IndexMissing(
@@ -225,7 +226,7 @@ class LiveIndex:
         self._connection = None
 
 
-class Owner(NamedTuple):
+class Owner(Struct, frozen=True):
     """The process that holds the writer lock, and since when, ISO 8601, as it wrote itself down."""
 
     pid: int
@@ -263,7 +264,7 @@ class WriterLock:
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
                 what = f"{self._folder.owner_path} cannot be written"
-                StateFolder(self._folder.folder).write_json(_OWNER, owner._asdict())
+                StateFolder(self._folder.folder).write_json(_OWNER, asdict(owner))
             except Timeout:
                 return False
             except OSError as error:
@@ -327,11 +328,9 @@ class WriterLock:
 
     def _written_owner(self) -> Owner | None:
         """Read who wrote itself down last: the holder, if the lock is held at all."""
-        try:
-            owner = json.loads(self._folder.owner_path.read_bytes())
-            return Owner(int(owner["pid"]), str(owner["started"]))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return None
+        with suppress(OSError, MsgspecError):
+            return msgspec.json.decode(self._folder.owner_path.read_bytes(), type=Owner)
+        return None
 
     def __enter__(self) -> WriterLock:
         if not self.try_acquire():

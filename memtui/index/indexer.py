@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -43,16 +42,15 @@ class Indexer:
 
     Requests made while one runs are run once more after it, as one. Without the writer lock it
     writes nothing, follows what the writing process does, and takes over when that one ends;
-    what was asked of it is then done. With `write` false it never writes. Every run is a copy of
-    `job`, whose cache the caller closes after the indexer. `spared` names who made vectors of the
-    same chunks that stay in the cache, too.
+    what was asked of it is then done. Every run is a copy of `job`, whose cache the caller closes
+    after the indexer. `spared` names who made vectors of the same chunks that stay in the cache,
+    too.
     """
 
     def __init__(
         self,
         job: Job,
         *,
-        write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
         cache_limit: int | None = None,
         spared: Callable[[], ProviderIdentity | None] = lambda: None,
@@ -64,7 +62,6 @@ class Indexer:
         self.job = job
         """The model of every run; to clear the texts it has `refused` is to send them again."""
         self._bus = job.bus
-        self._write = write
         self._poll_seconds = poll_seconds
         self._spared = spared
         self._lock = WriterLock(job.folder)
@@ -77,7 +74,6 @@ class Indexer:
         # Guards what follows.
         self._condition = threading.Condition()
         self._status = IndexerStatus()
-        self._errors: deque[ErrorRecord] = deque(maxlen=_ERRORS_KEPT)
         self._requested = self._running = Work.NONE
         self._closing = False
         self._reporter = job.progress
@@ -88,8 +84,7 @@ class Indexer:
 
     def start(self) -> None:
         """Try for the writer lock and start the thread; raises `IndexUnusable`."""
-        if self._write:
-            self._lock.try_acquire()
+        self._lock.try_acquire()
         self._update(writer=self._writer_name())
         self._thread.start()
 
@@ -106,10 +101,11 @@ class Indexer:
     def record(self, where: str, message: str) -> None:
         """Add to the errors that the status lists, unless it is the last one again."""
         with self._condition:
-            last = self._errors[-1] if self._errors else None
-            if last is not None and (last.where, last.message) == (where, message):
-                self._errors.pop()
-            self._errors.append(ErrorRecord(self.job.now(), where, message))
+            errors = self._status.errors
+            if errors and (errors[-1].where, errors[-1].message) == (where, message):
+                errors = errors[:-1]
+            errors = (*errors, ErrorRecord(self.job.now(), where, message))
+            self._update(errors=errors[-_ERRORS_KEPT:])
 
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
@@ -123,19 +119,12 @@ class Indexer:
         if not (recipe.matches(former.meta()) or former.matches(recipe.meta())):
             self.job.recipe = recipe
 
-    def sync(self) -> None:
-        """Ask for a sync."""
+    def sync(self, *, rebuild: bool = False) -> None:
+        """Ask for a sync, or for a rebuild, which takes the place of a sync that waits."""
         with self._condition:
             self.has_run = True
-            if self._requested is Work.NONE:
-                self._requested = Work.SYNC
-            self._condition.notify_all()
-
-    def rebuild(self) -> None:
-        """Ask for a rebuild; it takes the place of a sync that waits."""
-        with self._condition:
-            self.has_run = True
-            self._requested = Work.REBUILD
+            if rebuild or self._requested is Work.NONE:
+                self._requested = Work.REBUILD if rebuild else Work.SYNC
             self._condition.notify_all()
 
     def cancel(self) -> None:
@@ -148,13 +137,12 @@ class Indexer:
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until nothing runs and nothing waits that this process can do; whether it is so."""
-
-        def is_idle() -> bool:
-            ended = self._thread.ident is not None and not self._thread.is_alive()
-            return ended or (self._running is Work.NONE and not self._can_work())
-
         with self._condition:
-            return self._condition.wait_for(is_idle, timeout)
+            return self._condition.wait_for(
+                lambda: (self._thread.ident is not None and not self._thread.is_alive())
+                or (self._running is Work.NONE and not self._can_work()),
+                timeout,
+            )
 
     def snapshot(self) -> IndexerStatus:
         """Return how things are; never waits for the disk."""
@@ -166,7 +154,6 @@ class Indexer:
                 progress=self._reporter.last if self._running is not Work.NONE else None,
                 pending=pending[:PENDING_SHOWN],
                 pending_count=len(pending),
-                errors=tuple(self._errors),
             )
 
     def close(self, timeout: float = 10.0) -> None:
@@ -329,7 +316,7 @@ class Indexer:
 
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""
-        if self._write and self._lock.try_acquire(seconds=0.0):
+        if self._lock.try_acquire(seconds=0.0):
             self._update(writer=self._writer_name(), failure=None)
             self._bus.publish(StatusChanged())
             # Whatever the former owner left undone.

@@ -182,9 +182,9 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     provider takes over for one that fails, the job is cancelled here.
     """
     identity, maker = job.recipe.identity, made_by(meta)
-    recipe = job.recipe.of_model_in(meta)
-    is_same_model = identity == maker
-    if identity is None or (recipe is None and is_same_model):
+    recipe = replace(job.recipe, identity=maker)
+    is_other_model_alone = maker is not None and recipe.matches(meta)
+    if identity is None or (identity == maker and not is_other_model_alone):
         # The cache has the vectors of the same model: nobody need be asked, or be replaced.
         return job
     provider, _ = job.provider()
@@ -201,7 +201,8 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
             except ProviderError:
                 # Who hands the provider out has noted it.
                 job.check()
-    if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
+    embedded = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1")
+    if not (is_other_model_alone and embedded):
         return job
     batched = BatchOutcome()
     if answers:

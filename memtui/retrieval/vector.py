@@ -5,11 +5,13 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.pool import Cancelled as IsCancelled
-from memtui.retrieval.pool import LegAnswer, RowHit, answer, import_numpy
+from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
@@ -21,33 +23,21 @@ _REMEMBERED_QUERIES = 256
 _MIN_LETTERS = 2
 
 
-class VectorLeg:
-    """Searches a view with the vector of the query; belongs to one thread.
+class VectorLeg(Struct, frozen=True):
+    """Searches a view with the vector of the query, on one thread."""
 
-    `view` may be replaced between searches; a search holds on to the one it began with. The
-    vectors of the last 256 queries are kept, so that a changed index costs no new embedding.
-    """
-
-    def __init__(
-        self,
-        view: VectorView | None,
-        provider: Provider | None,
-        provider_state: ProviderState | None = None,
-    ) -> None:
-        self.view = view
-        self.missing = ""
-        """The reason why there is no view, in words, where that is known."""
-        self.waits = False
-        """True while no text is sent to another machine, because the query is still typed."""
-        self.provider_state = provider_state
-        """The reason why there is no provider."""
-        self.provider = provider
-        """The provider that embeds the queries."""
-        self.vectors: dict[str, Floats] = {}
-        """The vectors, shape (dims,), of the queries that were searched last, by text."""
-        # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
-        if provider is not None:
-            import_numpy()
+    view: VectorView | None
+    provider: Provider | None
+    """The provider that embeds the queries."""
+    provider_state: ProviderState | None = None
+    """The reason why there is no provider."""
+    missing: str = ""
+    """The reason why there is no view, in words, where that is known."""
+    waits: bool = False
+    """True while no text is sent to another machine, because the query is still typed."""
+    vectors: dict[str, Floats] = {}
+    """The vectors, shape (dims,), of the last 256 queries by text: a changed index costs no new
+    embedding."""
 
     def search(
         self,
@@ -64,6 +54,8 @@ class VectorLeg:
         started, view, provider = perf_counter(), self.view, self.provider
         if (refusal := self._refusal(query)) is not None:
             return answer(started, *refusal)
+        from memtui.retrieval.vector_view import nearest
+
         assert view is not None
         assert provider is not None
         facts: dict[str, float | int | str | None] = {
@@ -97,8 +89,6 @@ class VectorLeg:
         if not vector.any():
             detail = "the model sees nothing in this query"
             return answer(started, LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
-        from memtui.retrieval.vector_view import nearest
-
         hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, allowed))
         return answer(started, LegStatus.OK, facts=facts, hits=hits)
 

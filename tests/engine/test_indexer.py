@@ -187,7 +187,7 @@ def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
     workspace: Workspace, indexer: Indexer
 ) -> None:
     gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.rebuild()
+    indexer.sync(rebuild=True)
     assert gate.reached.wait(WAIT)
     workspace.write("late.md", "written during the rebuild\n")
     gate.open.set()
@@ -198,7 +198,7 @@ def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
     gate = Gate(
         workspace.bus, SyncProgressed, lambda event: indexer.snapshot().running is Work.REBUILD
     )
-    indexer.rebuild()
+    indexer.sync(rebuild=True)
     assert gate.reached.wait(WAIT)
     indexer.cancel()
     gate.open.set()
@@ -366,12 +366,11 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
     )
     assert owner.stdin is not None
     assert owner.stdout is not None
-    follower, reader = workspace.indexer(), workspace.indexer(write=False, bus=Bus())
+    follower = workspace.indexer()
     queue = EventQueue(workspace.bus, Event)
     try:
         assert owner.stdout.readline() == "True\n"
         follower.start()
-        reader.start()
         assert not follower.is_writer
         until(queue, lambda: follower.snapshot().files == 20)
         assert follower.snapshot().writer == f"process {owner.pid}"
@@ -388,10 +387,8 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         owner.wait()
         until(queue, lambda: follower.snapshot().files == 22)
         assert follower.is_writer
-        assert not reader.is_writer
     finally:
         follower.close()
-        reader.close()
         owner.kill()
         owner.wait()
         owner.stdin.close()

@@ -115,14 +115,13 @@ class Workspace:
     def indexer(
         self,
         *,
-        write: bool = True,
         bus: Bus | None = None,
         pause: TypingPause | None = None,
         spared: ProviderIdentity | None = None,
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         job = replace(self.job(), bus=bus or self.bus, pause=pause or TypingPause())
-        return Indexer(job, write=write, poll_seconds=0.02, spared=lambda: spared)
+        return Indexer(job, poll_seconds=0.02, spared=lambda: spared)
 
     def contents(self) -> Contents:
         """Read all of the live index."""

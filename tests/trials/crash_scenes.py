@@ -220,7 +220,7 @@ def run_indexer(workspace: Workspace, *, rebuild: bool = False) -> None:
     indexer.start()
     try:
         indexer.require_writer()
-        indexer.rebuild() if rebuild else indexer.sync()
+        indexer.sync(rebuild=rebuild)
         if not indexer.wait_idle(60.0):
             raise TimeoutError("the index thread did not end its work")
         if failed := [record.message for record in indexer.snapshot().errors]:

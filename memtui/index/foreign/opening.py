@@ -24,10 +24,9 @@ from memtui.index.database import (
     DatabaseError,
     Fault,
     Interrupted,
-    copy_beside,
     fault,
     open_beside,
-    read_header,
+    read_beside,
     vector_extension,
 )
 from memtui.model.status import IndexGeneration
@@ -38,6 +37,7 @@ _WRITE_VERSION = 18
 _WAL_VERSION = 2
 _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3
+_COPY_STEP = 2**20
 _LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def fingerprint_of(real: Path) -> Fingerprint:
     shared = stamp(_beside(real, "-shm")) is not None
     database, log, header = stamp(real), stamp(_beside(real, "-wal")), b""
     with suppress(DatabaseError, OSError):
-        header = read_header(real)
+        header = read_beside(real)
     return Fingerprint(database, log, shared, header)
 
 
@@ -145,7 +145,10 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
     folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
     try:
         target = Path(folder.name) / "copy.sqlite"
-        copy_beside(real, target, seen.database.size if seen.database is not None else 0)
+        size = seen.database.size if seen.database is not None else 0
+        with target.open("xb") as file:
+            for offset in range(0, size, _COPY_STEP):
+                file.write(read_beside(real, min(_COPY_STEP, size - offset), offset=offset))
         for suffix in suffixes:
             with suppress(FileNotFoundError):
                 shutil.copyfile(_beside(real, suffix), _beside(target, suffix))
@@ -324,7 +327,7 @@ def open_foreign(
     seen, name = fingerprint_of(real), safe_line(str(path))
     with foreign_errors(path, lambda: fingerprint_of(real) == seen):
         # Says why the file cannot be read, where it cannot.
-        header = seen.header or read_header(real)
+        header = seen.header or read_beside(real)
         if not header.startswith(_MAGIC):
             hint = "give the .sqlite file"
             raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
