@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec.structs import replace
 
+from memtui.engine.conversations.turns import cut
 from memtui.engine.places import read_source
 from memtui.engine.ports import (
     ChunkFacts,
@@ -45,7 +46,7 @@ from memtui.memory.discover import (
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
-from memtui.memory.transcripts.records import TranscriptFormat, parse_record
+from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
     CandidatePool,
@@ -58,7 +59,7 @@ from memtui.model import (
     SourceFile,
 )
 from memtui.model.browsing import FileState, MemoryFile
-from memtui.model.conversations import TranscriptKind, Turn, TurnKind
+from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.leg_detail import (
@@ -71,7 +72,6 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
-from memtui.text.redact import redact
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
@@ -268,7 +268,6 @@ CHANGED: Final = "changed since it was indexed"
 _BROKEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED})
 _LONGEST = 2000
 _SHORTEST = 80
-_MASKED = 1 << 16
 _BUDGET = 16 * 2**20
 
 
@@ -493,34 +492,25 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
     """Return one line of a transcript in readable words, credentials masked."""
-    if raw.data is None:
-        return f"· a line of {size_words(raw.length)}, too long to be read"
-    text = text_of(raw)
-    if not text.strip():
-        return ""
-    try:
-        record = parse_record(text)
-    except ValueError:
-        return f"· malformed: {size_words(raw.length)} that are no record"
-    if form is None or not isinstance(record, dict):
-        return f"· {size_words(raw.length)} of another kind"
-    turns = form.turns(record, raw.number)
-    return "  ".join(_turn_words(turn) for turn in turns) or f"· record {size_words(raw.length)}"
-
-
-def _turn_words(turn: Turn) -> str:
-    if turn.kind is TurnKind.MESSAGE:
-        said_by = "User" if turn.role == "user" else "Assistant"
-        # Masked first, with far more than is shown: no credential may lose its mask to the cut.
-        shown = safe_line(redact(turn.text[:_MASKED]))
-        return f"{said_by}: {' '.join(shown.split())[:_LONGEST]}"
-    if turn.kind is TurnKind.RESET or turn.kind is TurnKind.COMPACTION:
-        return "— a new conversation —" if turn.kind is TurnKind.RESET else "— compacted —"
-    tool = f" {safe_line(redact(turn.tool))}" if turn.tool else ""
-    failed = " failed" if turn.is_error else ""
-    kinds = {
-        TurnKind.THINKING: "thinking",
-        TurnKind.TOOL_CALL: f"tool call{tool}",
-        TurnKind.TOOL_RESULT: f"tool result{tool}{failed}",
-    }
-    return f"· {kinds.get(turn.kind, 'record')} {size_words(turn.size)}"
+    record, problem = parse_line(raw)
+    words: list[str] = []
+    for turn in form.turns(record, raw.number) if form is not None and record is not None else ():
+        masked = cut(turn, _LONGEST)
+        tool = f" {safe_line(masked.tool)}" if masked.tool else ""
+        match turn.kind:
+            case TurnKind.MESSAGE:
+                said_by = "User" if turn.role == "user" else "Assistant"
+                words.append(f"{said_by}: {' '.join(safe_line(masked.text).split())}")
+            case TurnKind.RESET:
+                words.append("— a new conversation —")
+            case TurnKind.COMPACTION:
+                words.append("— compacted —")
+            case _:
+                failed = " failed" if turn.is_error else ""
+                is_other = turn.kind is TurnKind.OTHER
+                kind = "record" if is_other else turn.kind.value.replace("_", " ")
+                words.append(f"· {kind}{tool}{failed} {size_words(turn.size)}")
+    if problem:
+        return f"· {problem}"
+    record_words = f"· record {size_words(raw.length)}" if text_of(raw).strip() else ""
+    return "  ".join(words) or record_words

@@ -139,8 +139,10 @@ class Indexer:
         """Wait until nothing runs and nothing waits that this process can do; whether it is so."""
         with self._condition:
             return self._condition.wait_for(
-                lambda: (self._thread.ident is not None and not self._thread.is_alive())
-                or (self._running is Work.NONE and not self._can_work()),
+                lambda: (
+                    (self._thread.ident is not None and not self._thread.is_alive())
+                    or (self._running is Work.NONE and not self._can_work())
+                ),
                 timeout,
             )
 

@@ -17,30 +17,19 @@ def trim(text: str) -> str:
     return text.strip(SPACE)
 
 
-def is_space(character: str) -> bool:
-    r"""Tell whether `\s` matches a character."""
-    return character in SPACE
-
-
 def utf16_length(text: str) -> int:
     """Return the UTF-16 units of a text: its `length`."""
-    if text.isascii():
-        return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def simple_fold(text: str) -> str:
     """Simple case folding, as the `i` flag of a `u` regular expression compares."""
-    return text.lower() if text.isascii() else "".join(map(_fold, text))
+    if text.isascii():
+        return text.lower()
+    one_each = ((character.casefold(), character.lower(), character) for character in text)
+    return "".join(next(folded for folded in forms if len(folded) == 1) for forms in one_each)
 
 
 def nfc(text: str) -> str:
     """Canonical composition."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def _fold(character: str) -> str:
-    for folded in (character.casefold(), character.lower()):
-        if len(folded) == 1:
-            return folded
-    return character
+    return unicodedata.normalize("NFC", text)

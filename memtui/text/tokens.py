@@ -98,12 +98,9 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
     raw = unicodedata.normalize("NFKC", text[:MAX_QUERY_CHARS])
     folded = raw.translate(_WITHOUT_BARS)
     terms: dict[str, QueryTerm] = {}
-    for run in () if folded.isascii() else _unspaced().finditer(folded):
-        for gram in grams(run.group()):
-            terms.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
-    spaced = folded
-    if terms:
-        spaced = _unspaced().sub(lambda run: " " * len(run.group()), folded)
+    for run in split_scripts(folded)[1::2]:
+        terms |= {gram: QueryTerm(gram, quote(gram), "gram") for gram in grams(run)}
+    spaced = only_spaced(folded)
     # Marks stay inside a word as they do in the index: they are the vowels of Hindi and of pointed
     # Arabic, and whole words would be lost without them.
     spans: list[tuple[int, int]] = []

@@ -700,9 +700,9 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert (shown.state, len(shown.lines)) == ("current", len(parts))
     assert shown.lines[1].startswith("User: my key is OPENAI_API_KEY=sk-pro…")
     assert shown.lines[2] == "· tool call memory_search 17 B"
-    assert shown.lines[3] == "· malformed: 5 B that are no record"
+    assert shown.lines[3] == "· no JSON"
     assert shown.lines[4] == ""
-    assert shown.lines[5] == "· a line of 59 KB, too long to be read"
+    assert shown.lines[5] == "· longer than a line may be: 0.1 MB"
     assert len(shown.lines[6]) == 2000
     assert SECRET not in "".join(shown.lines)
     assert "\x1b" not in "".join(shown.lines)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.settings.openclaw.releases import ShortTerms
-from memtui.text.ecmascript import is_space, trim
+from memtui.text.ecmascript import SPACE, trim
 from memtui.text.tokens import MAX_QUERY_CHARS
 
 TRIGRAM: Final = "trigram"
@@ -130,7 +130,7 @@ def extract_keywords(query: str, *, trigram: bool) -> list[str]:
     """
     # Split at white space and punctuation; symbols stay.
     spaced = "".join(
-        " " if is_space(char) or unicodedata.category(char).startswith("P") else char
+        " " if char in SPACE or unicodedata.category(char).startswith("P") else char
         for char in trim(query).lower()
     )
     keywords: dict[str, None] = {}
