@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct, ValidationError, convert, field
+from msgspec import Struct, convert, field
 
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -40,7 +40,7 @@ from memtui.settings.keys import (
     tables,
 )
 from memtui.settings.schema import KEYMAP, PROFILES, RANKING, Leaf, ProfileName, Settings, leaves
-from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
+from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
 
 ENV_PREFIX: Final = "MEMTUI_"
@@ -215,40 +215,15 @@ def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[La
             continue
         key, leaf, given = row
         value = given.value
+        if isinstance(value, str) and not strict:
+            value = value.strip()
+            value = _SWITCHES.get(value.lower(), value) if bool in leaf.parts else value
+        # An empty text unsets what need not be set.
+        value = None if value == "" and type(None) in leaf.parts else value
         try:
-            if isinstance(value, str):
-                # An environment may have bytes that are no UTF-8.
-                value.encode()
-                if not strict:
-                    value = value.strip()
-                    is_switch = bool in leaf.parts
-                    value = _SWITCHES.get(value.lower(), value) if is_switch else value
-            # An empty text unsets what need not be set.
-            is_unset = given.value == "" and type(None) in leaf.parts
-            value = None if is_unset else convert(value, leaf.type, strict=strict)
-            layer[key] = given._replace(value=value)
-        except (ValueError, RecursionError) as error:
-            message, hint = f"must {leaf.rule}", ""
-            shown = shown_value(leaf.key, given.value)
-            shown = repr(shown) if isinstance(shown, str | int | float) else type(shown).__name__
-            if leaf is _PROFILE_START:
-                # The profile is there, whatever it starts from.
-                layer[key] = given._replace(value=leaf.default)
-            if leaf is _PROFILE_START and isinstance(given.value, str):
-                message = f"no built-in profile {given.value[:80]!r}: "
-                message += "own profiles do not start from one another"
-                hint = nearest_profile(given.value, BUILT_IN)
-            elif isinstance(error, UnicodeEncodeError):
-                message = f"must be Unicode, not {shown[:80]}"
-            elif not isinstance(error, ValidationError):
-                message = f"cannot be used: {type(error).__name__}"
-            elif leaf.is_list:
-                is_list = isinstance(given.value, list)
-                message = f"each {message}" if is_list else "must be a list"
-            elif leaf.key != KEY_VARIABLE:
-                # Whoever gives no name of a variable may have given the key itself.
-                message += f", not {shown[:80]}"
-            problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
+            layer[key] = given._replace(value=leaf.check(value, strict=strict))
+        except ValueError as error:
+            problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, str(error)))
     return layer, problems
 
 

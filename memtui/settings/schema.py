@@ -13,6 +13,7 @@ from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.ranking.profiles import PROFILES as BUILT_IN
+from memtui.settings.shown import KEY_VARIABLE, shown_value
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
@@ -294,6 +295,9 @@ _BOUNDS: Final = {
 }
 
 
+_LARGEST: Final = 2**64
+
+
 class Leaf(Struct, frozen=True):
     """A key that holds a value: its dotted name, what it takes, and its default."""
 
@@ -334,6 +338,30 @@ class Leaf(Struct, frozen=True):
             choices = tuple(part) if isinstance(part, EnumMeta) else choices
             words += [f"{'' if words else 'one of '}{', '.join(choices)}"] if choices else []
         return f"be {' or '.join(words)}"
+
+    def check(self, value: Any, *, strict: bool = True) -> Any:
+        """Convert a value to the type; without `strict` a text may stand for a number.
+
+        Raises `ValueError` whose message continues "KEY: ", without what may be secret.
+        """
+        try:
+            if isinstance(value, str):
+                # An environment may have bytes that are no UTF-8.
+                value.encode()
+            return convert(value, self.type, strict=strict)
+        except (ValueError, OverflowError, RecursionError):
+            pass
+        if self.is_list:
+            is_list = isinstance(value, list)
+            raise ValueError(f"each must {self.rule}" if is_list else "must be a list")
+        shown = type(value).__name__
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            shown = "a number that large"
+        elif isinstance(value, str | int | float):
+            shown = repr(shown_value(self.key, value))[:80]
+        # Whoever gives no name of a variable may have given the key itself.
+        end = "" if self.key == KEY_VARIABLE else f", not {shown}"
+        raise ValueError(f"must {self.rule}{end}")
 
 
 @cache

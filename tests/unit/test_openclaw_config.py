@@ -214,7 +214,7 @@ def test_variables_of_the_program_fill_those_that_are_not_set(home: Path) -> Non
 def test_a_number_with_thousands_of_digits_is_a_wrong_value(home: Path) -> None:
     config = _read(home, "{memory: {search: {query: {maxResults: 0x" + "f" * 9000 + "}}}}")
     assert config.problems == (
-        "memory.search.query.maxResults: must be a whole number, not a number that large; "
+        "memory.search.query.maxResults: must be a whole number from 1, not a number that large; "
         "the default is used",
     )
 

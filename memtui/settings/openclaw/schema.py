@@ -1,18 +1,20 @@
 """Memory search in OpenClaw's configuration: its keys, how each is read, and rules between them.
 
 The clamps and the rules are those of OpenClaw up to 2026.7.1 (`src/agents/memory-search.ts`).
-Every reader raises `ValueError` whose message continues "KEY: ".
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields, replace
+
+from memtui.settings.schema import Leaf
 
 MAX_CANDIDATES: Final = 200
 DEFAULT_WEIGHTS: Final = (0.7, 0.3)
@@ -21,70 +23,22 @@ DEFAULT_LAMBDA: Final = 0.7
 _LARGEST: Final = 2**53 - 1
 Reader: TypeAlias = Callable[[Any], Any]
 
-
-def _wrong(what: str, value: Any) -> ValueError:
-    if isinstance(value, str):
-        shown = repr(value) if len(value) <= 60 else "a long text"
-    elif isinstance(value, bool):
-        shown = "true" if value else "false"
-    elif isinstance(value, int | float):
-        shown = f"{value:.10g}" if abs(value) <= _LARGEST else "a number that large"
-    else:
-        shown = {dict: "an object", list: "a list", type(None): "null"}.get(type(value), "that")
-    return ValueError(f"must {what}, not {shown}")
-
-
-def flag(value: Any) -> bool:
-    """Read `true` or `false`."""
-    if isinstance(value, bool):
-        return value
-    raise _wrong("be true or false", value)
-
-
-def text(value: Any) -> str:
-    """Read a text, blanks around it dropped."""
-    if isinstance(value, str):
-        return value.strip()
-    raise _wrong("be a text", value)
-
-
-def word(value: Any) -> str:
-    """Read a text that is not empty."""
-    if stripped := text(value):
-        return stripped
-    raise ValueError("must not be empty")
-
-
-def one_of(*words: str) -> Reader:
-    """Make a reader of one of some words."""
-
-    def read(value: Any) -> str:
-        if isinstance(value, str) and value in words:
-            return value
-        raise _wrong(f"be {' or '.join(words)}", value)
-
-    return read
-
-
-def some_of(*words: str) -> Reader:
-    """Make a reader of a list of some words, each once, in their order."""
-
-    def read(value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise _wrong("be a list", value)
-        for item in value:
-            if item not in words:
-                raise _wrong(f"list only {', '.join(words)}", item)
-        return tuple(dict.fromkeys(value))
-
-    return read
+_Word = Annotated[str, Meta(min_length=1, description="be a text that is not empty")]
+_Whole = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST, description="be a whole number")]
+_FromOne = Annotated[int, Meta(ge=1, le=_LARGEST, description="be a whole number from 1")]
+_FromZero = Annotated[int, Meta(ge=0, le=_LARGEST, description="be a whole number from 0")]
+_Minutes = Annotated[float, Meta(ge=0, le=sys.float_info.max, description="be 0 or more")]
+# Infinity is one, NaN is none.
+_NUMBER: Final = Leaf(
+    "", Annotated[float, Meta(ge=-sys.float_info.max, description="be a number")], None
+)
 
 
 def names(value: Any) -> tuple[str, ...]:
     """Read the names of an object's keys, lower-case and sorted; its values are not kept."""
     if isinstance(value, dict):
         return tuple(sorted({str(key).strip().lower() for key in value}))
-    raise _wrong("be an object", value)
+    raise ValueError("must be an object")
 
 
 def extra_paths(value: Any) -> tuple[tuple[str, str], ...]:
@@ -92,62 +46,25 @@ def extra_paths(value: Any) -> tuple[tuple[str, str], ...]:
 
     The first of two that are the same stays.
     """
-    if not isinstance(value, list):
-        raise _wrong("be a list of paths", value)
     pairs: dict[tuple[str, str], None] = {}
-    for item in value:
+    for item in value if isinstance(value, list) else [None]:
         content = item if isinstance(item, dict) else {"path": item}
         path, pattern = content.get("path"), content.get("pattern")
         if not isinstance(path, str):
-            raise _wrong("list texts or objects with a path", item)
+            raise ValueError("must be a list of texts or objects with a path")
         if path.strip():
             pairs[path.strip(), pattern.strip() if isinstance(pattern, str) else ""] = None
     return tuple(pairs)
 
 
-def number(value: Any) -> float:
-    """Read a number; infinity is one, NaN is not."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong("be a number", value)
-    try:
-        as_float = float(value)
-    except OverflowError:
-        as_float = math.inf if value > 0 else -math.inf
-    if math.isnan(as_float):
-        raise ValueError("must be a number, not NaN")
-    return as_float
-
-
-def whole(low: int | None = None) -> Reader:
-    """Make a reader of whole numbers, from `low` on; `6.0` is one."""
-
-    def read(value: Any) -> int:
-        as_float = number(value)
-        if not as_float.is_integer() or abs(as_float) > _LARGEST:
-            raise _wrong("be a whole number", value)
-        if low is not None and as_float < low:
-            raise ValueError(f"must be at least {low}, not {int(as_float)}")
-        return int(as_float)
-
-    return read
-
-
-def positive(value: Any) -> float:
-    """Read a finite number from 0 on."""
-    as_float = number(value)
-    if as_float < 0 or math.isinf(as_float):
-        raise _wrong("be 0 or more", value)
-    return as_float
-
-
 def share(value: Any) -> float:
     """Read a number, clamped to 0 to 1."""
-    return min(1.0, max(0.0, number(value)))
+    return min(1.0, max(0.0, _NUMBER.check(value)))
 
 
 def floored(low: int, high: int = _LARGEST) -> Reader:
     """Make a reader of numbers that are rounded down and clamped."""
-    return lambda value: math.floor(min(float(high), max(float(low), number(value))))
+    return lambda value: math.floor(min(float(high), max(float(low), _NUMBER.check(value))))
 
 
 def finite_or(otherwise: Any, read: Reader) -> Reader:
@@ -182,11 +99,26 @@ DEFAULT_AGENT: Final = "main"
 
 
 class Key(Struct, frozen=True):
-    """The field that takes the value of a key, its name below the root, how it is read."""
+    """The field that takes the value of a key, its type, and the key's name below the root."""
 
     field: str
+    type: Any
     name: str
-    read: Reader
+    reader: Reader | None = None
+    """Reads what takes more than a check of its type."""
+
+    def read(self, value: Any) -> Any:
+        """Read a value: texts without blanks around them, `6.0` as a whole number.
+
+        Raises `ValueError` whose message continues "KEY: ".
+        """
+        if self.reader is not None:
+            return self.reader(value)
+        if isinstance(value, str):
+            value = value.strip()
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return Leaf(self.name, self.type, None).check(value)
 
 
 class MemorySearchConfig(Struct, frozen=True):
@@ -196,63 +128,63 @@ class MemorySearchConfig(Struct, frozen=True):
     with fixed values, is `effective`'s to say. API keys and header values are never in here.
     """
 
-    enabled: Annotated[bool, "enabled", flag] = True
-    provider: Annotated[str, "provider", word] = "auto"
-    model: Annotated[str, "model", text] = ""
+    enabled: Annotated[bool, "enabled"] = True
+    provider: Annotated[_Word, "provider"] = "auto"
+    model: Annotated[str, "model"] = ""
     """As written; empty means the provider's default."""
-    fallback: Annotated[str, "fallback", word] = "none"
-    sources: Annotated[tuple[str, ...], "sources", some_of("memory", "sessions")] = ("memory",)
-    session_memory: Annotated[bool, "experimental.sessionMemory", flag] = False
-    remember_across_conversations: Annotated[bool, "rememberAcrossConversations", flag] = False
+    fallback: Annotated[_Word, "fallback"] = "none"
+    sources: Annotated[tuple[Literal["memory", "sessions"], ...], "sources"] = ("memory",)
+    session_memory: Annotated[bool, "experimental.sessionMemory"] = False
+    remember_across_conversations: Annotated[bool, "rememberAcrossConversations"] = False
     extra_paths: Annotated[tuple[str, ...], "extraPaths", extra_paths] = ()
     """As written, `${VAR}` filled in; relative ones are below the workspace."""
     extra_path_patterns: tuple[tuple[str, str], ...] = ()
     """`(path, glob)` for each extra path that is narrowed down (2026.9)."""
-    remote_base_url: Annotated[str, "remote.baseUrl", text] = ""
+    remote_base_url: Annotated[str, "remote.baseUrl"] = ""
     remote_headers: Annotated[tuple[str, ...], "remote.headers", names] = ()
     """The names alone, lower-case and sorted."""
     remote_api_key_set: Annotated[bool, "remote.apiKey", bool] = False
-    remote_batch_enabled: Annotated[bool, "remote.batch.enabled", flag] = False
-    output_dimensionality: Annotated[int | None, "outputDimensionality", whole(1)] = None
-    input_type: Annotated[str, "inputType", text] = ""
-    query_input_type: Annotated[str, "queryInputType", text] = ""
-    document_input_type: Annotated[str, "documentInputType", text] = ""
-    local_model_path: Annotated[str, "local.modelPath", text] = ""
-    local_model_cache_dir: Annotated[str, "local.modelCacheDir", text] = ""
-    store_path: Annotated[str, "store.path", text] = ""
+    remote_batch_enabled: Annotated[bool, "remote.batch.enabled"] = False
+    output_dimensionality: Annotated[_FromOne | None, "outputDimensionality"] = None
+    input_type: Annotated[str, "inputType"] = ""
+    query_input_type: Annotated[str, "queryInputType"] = ""
+    document_input_type: Annotated[str, "documentInputType"] = ""
+    local_model_path: Annotated[str, "local.modelPath"] = ""
+    local_model_cache_dir: Annotated[str, "local.modelCacheDir"] = ""
+    store_path: Annotated[str, "store.path"] = ""
     """The database of generation 1 where it is not at its usual place."""
-    tokenizer: Annotated[str, "store.fts.tokenizer", one_of("unicode61", "trigram")] = "unicode61"
-    vector_enabled: Annotated[bool, "store.vector.enabled", flag] = True
-    vector_extension_path: Annotated[str, "store.vector.extensionPath", text] = ""
-    chunk_tokens: Annotated[int, "chunking.tokens", whole()] = 400
-    chunk_overlap: Annotated[int, "chunking.overlap", whole()] = 80
-    max_results: Annotated[int, "query.maxResults", whole(1)] = 6
+    tokenizer: Annotated[Literal["unicode61", "trigram"], "store.fts.tokenizer"] = "unicode61"
+    vector_enabled: Annotated[bool, "store.vector.enabled"] = True
+    vector_extension_path: Annotated[str, "store.vector.extensionPath"] = ""
+    chunk_tokens: Annotated[_Whole, "chunking.tokens"] = 400
+    chunk_overlap: Annotated[_Whole, "chunking.overlap"] = 80
+    max_results: Annotated[_FromOne, "query.maxResults"] = 6
     min_score: Annotated[float, "query.minScore", share] = 0.35
-    hybrid_enabled: Annotated[bool, "query.hybrid.enabled", flag] = True
+    hybrid_enabled: Annotated[bool, "query.hybrid.enabled"] = True
     vector_weight: Annotated[float, "query.hybrid.vectorWeight", share] = 0.7
     text_weight: Annotated[float, "query.hybrid.textWeight", share] = 0.3
     candidate_multiplier: Annotated[int, "query.hybrid.candidateMultiplier", floored(1, 20)] = 4
-    mmr_enabled: Annotated[bool, "query.hybrid.mmr.enabled", flag] = False
+    mmr_enabled: Annotated[bool, "query.hybrid.mmr.enabled"] = False
     mmr_lambda: Annotated[float, "query.hybrid.mmr.lambda", finite_or(DEFAULT_LAMBDA, share)] = 0.7
-    decay_enabled: Annotated[bool, "query.hybrid.temporalDecay.enabled", flag] = False
+    decay_enabled: Annotated[bool, "query.hybrid.temporalDecay.enabled"] = False
     half_life_days: Annotated[
         int, "query.hybrid.temporalDecay.halfLifeDays", finite_or(DEFAULT_HALF_LIFE, floored(1))
     ] = 30
-    cache_enabled: Annotated[bool, "cache.enabled", flag] = True
+    cache_enabled: Annotated[bool, "cache.enabled"] = True
     cache_max_entries: Annotated[int | None, "cache.maxEntries", finite_or(None, floored(1))] = None
-    multimodal_enabled: Annotated[bool, "multimodal.enabled", flag] = False
+    multimodal_enabled: Annotated[bool, "multimodal.enabled"] = False
     multimodal_modalities: Annotated[
-        tuple[str, ...], "multimodal.modalities", some_of("image", "audio", "all")
+        tuple[Literal["image", "audio", "all"], ...], "multimodal.modalities"
     ] = ()
-    multimodal_max_file_bytes: Annotated[int, "multimodal.maxFileBytes", whole(1)] = 10 * 2**20
-    sync_on_session_start: Annotated[bool, "sync.onSessionStart", flag] = True
-    sync_on_search: Annotated[bool, "sync.onSearch", flag] = True
-    sync_watch: Annotated[bool, "sync.watch", flag] = True
-    watch_debounce_ms: Annotated[int, "sync.watchDebounceMs", whole(0)] = 1500
-    interval_minutes: Annotated[float, "sync.intervalMinutes", positive] = 0
+    multimodal_max_file_bytes: Annotated[_FromOne, "multimodal.maxFileBytes"] = 10 * 2**20
+    sync_on_session_start: Annotated[bool, "sync.onSessionStart"] = True
+    sync_on_search: Annotated[bool, "sync.onSearch"] = True
+    sync_watch: Annotated[bool, "sync.watch"] = True
+    watch_debounce_ms: Annotated[_FromZero, "sync.watchDebounceMs"] = 1500
+    interval_minutes: Annotated[_Minutes, "sync.intervalMinutes"] = 0
     delta_bytes: Annotated[int, "sync.sessions.deltaBytes", floored(0)] = 100_000
     delta_messages: Annotated[int, "sync.sessions.deltaMessages", floored(0)] = 50
-    post_compaction_force: Annotated[bool, "sync.sessions.postCompactionForce", flag] = True
+    post_compaction_force: Annotated[bool, "sync.sessions.postCompactionForce"] = True
     citations: str = "auto"
     """`memory.citations`: on, off or auto."""
     set_keys: frozenset[str] = frozenset()
@@ -260,9 +192,9 @@ class MemorySearchConfig(Struct, frozen=True):
 
 
 KEYS: Final = tuple(
-    Key(field.name, *get_args(field.type)[1:])
+    Key(field.name, field.type, *(one for one in notes if not isinstance(one, Meta)))
     for field in fields(MemorySearchConfig)
-    if get_origin(field.type) is Annotated
+    if (notes := get_args(field.type)[1:]) and get_origin(field.type) is Annotated
 )
 
 
