@@ -175,10 +175,10 @@ class Plan(Struct, frozen=True):
     """The file as it was read; `is_new` while it is not there."""
     after: str
     """The text that the file would hold."""
-    ranking: Ranking = Ranking()
-    """The ranking that the settings, or the profile, would give."""
     notes: tuple[str, ...] = ()
     """Notes for the user, one line each."""
+    ranking: Ranking = Ranking()
+    """The ranking that the settings, or the profile, would give."""
 
     @property
     def changes(self) -> bool:
@@ -214,9 +214,10 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
         return merge({**layers, source: {**rest, **mine}})[0].configured_ranking()
 
     goal = keys_of(ranking)
-    refused = {one.key: one.message for one in option_layer(goal)[1]}
-    writable = {key: value for key, value in goal.items() if key not in refused}
-    for key, given in _stronger(loaded, source, writable):
+    for problem in option_layer(goal)[1]:
+        del goal[problem.key]
+        notes.append(f"{problem.key}: {problem.message}: not written")
+    for key, given in _stronger(loaded, source, goal):
         notes.append(_wins(key, given))
         del layers[given.source][key]
     before = {
@@ -231,19 +232,14 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
     for group in groups:
         values = {key: goal[key] for key in group if key in goal}
         others = {key: value for key, value in after.items() if key not in group}
+        alone = {key: goal[key] for key in weights[:1] if key in group}
         # What a person would like best comes first.
-        candidates = [after, others]
-        if not refused.keys() & values:
-            candidates += [others | {weights[0]: goal[weights[0]]}] if group is weights else []
-            candidates.append(after | values)
-        for candidate in candidates:
+        for candidate in (after, others, others | alone, after | values):
             if values.items() <= keys_of(made_with(candidate)).items():
                 after = candidate
                 break
-        else:
-            notes += [f"{key}: {refused[key]}: not written" for key in group if key in refused]
-    plan = _plan(loaded, source, dict.fromkeys(before, REMOVED) | after)
-    return replace(plan, ranking=made_with(after), notes=tuple(notes))
+    plan = _plan(loaded, source, dict.fromkeys(before, REMOVED) | after, notes)
+    return replace(plan, ranking=made_with(after))
 
 
 def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bool = True) -> Plan:
@@ -257,10 +253,7 @@ def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bo
     base = BUILT_IN[base_of(ranking)]
     if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
-    keys = keys_for(ranking, base)
-    if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
-        raise SettingsProblems(problems)
-    plan = plan_profiles(files, {name: keys}, force=force)
+    plan = plan_profiles(files, {name: keys_for(ranking, base)}, force=force)
     return replace(plan, ranking=replace(ranking, profile=name))
 
 
@@ -288,7 +281,7 @@ def plan_profiles(
         mine = (key for key in loaded.layers[Source.USER] if key.startswith(profile_key(name, "")))
         values |= dict.fromkeys(mine, REMOVED)
         values |= {profile_key(name, key): value for key, value in keys.items()}
-    return replace(_plan(loaded, Source.USER, values), notes=tuple(notes))
+    return _plan(loaded, Source.USER, values, notes)
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -328,7 +321,7 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
         f"{key}: {given.place or given.source} gives it, and this provider gets it too"
         for key, given in _stronger(loaded, Source.USER, removed)
     ]
-    return replace(_plan(loaded, Source.USER, values | removed), notes=tuple(notes))
+    return _plan(loaded, Source.USER, values | removed, notes)
 
 
 def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:
@@ -336,10 +329,16 @@ def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequen
 
     `paths` are files, folders and globs. Raises `SettingsError`.
     """
+    loaded = files.load()
     lists = {"transcripts.sources": sources, "transcripts.paths": paths}
-    loaded, values = files.load(), {key: tuple(dict.fromkeys(one)) for key, one in lists.items()}
-    notes = tuple(_wins(*one) for one in _stronger(loaded, Source.USER, values))
-    return replace(_plan(loaded, Source.USER, values), notes=notes)
+    # Without its key a list is empty.
+    values = {
+        key: tuple(dict.fromkeys(one))
+        for key, one in lists.items()
+        if one or key in loaded.layers[Source.USER]
+    }
+    notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
+    return _plan(loaded, Source.USER, values, notes)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -363,20 +362,19 @@ def _wins(key: str, given: Given) -> str:
     return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
 
 
-def _plan(loaded: Loaded, source: Source, values: Mapping[str, Any]) -> Plan:
+def _plan(
+    loaded: Loaded, source: Source, values: Mapping[str, Any], notes: Sequence[str] = ()
+) -> Plan:
     """Plan what to write so that a file has these values, by dotted key, or none.
 
     Raises `SettingsError` when the text cannot be changed, or could not be read afterwards.
     """
     file, there = loaded.file(source), values_in(loaded.layers[source])
-    changes: dict[KeyPath, Any] = {}
-    for key, value in values.items():
-        is_there = any(f"{one}.".startswith(f"{key}.") for one in there)
-        # Without its key, a list of these is empty; in a ranking it would come from elsewhere.
-        is_empty = value == () and key.startswith("transcripts.")
-        needs_its_key = value is not REMOVED and not is_empty
-        if (is_there or needs_its_key) and there.get(key, ...) != value:
-            changes[*file.prefix, *path_of(key)] = value
+    changes = {
+        (*file.prefix, *path_of(key)): value
+        for key, value in values.items()
+        if there.get(key, ...) != value
+    }
     try:
         after = edited(file.text, changes)
     except CannotEdit as error:
@@ -388,7 +386,7 @@ def _plan(loaded: Loaded, source: Source, values: Mapping[str, Any]) -> Plan:
     problems += merge({**loaded.layers, source: layer})[1]
     if fatal := [problem for problem in problems if problem.fatal]:
         raise SettingsProblems(fatal)
-    return Plan(source, file, after)
+    return Plan(source, file, after, tuple(notes))
 
 
 def write(plan: Plan, files: SettingsFiles) -> None:

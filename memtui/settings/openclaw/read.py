@@ -110,30 +110,23 @@ def parse(path: Path) -> Any:
     import pyjson5
 
     try:
-        data = read_bytes(path, MAX_BYTES)
-        text = data.decode("utf-8-sig")
+        text = read_bytes(path, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"{path}:{line}: not UTF-8") from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path}: cannot be read: {cause_of(error)}") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
     try:
         return pyjson5.decode(text, maxdepth=MAX_DEPTH)
     except pyjson5.Json5Exception as error:
         message = str(error.args[0])
     except (ValueError, OverflowError, RecursionError):
         raise Unreadable(f"{path}: broken JSON5: holds what cannot be read") from None
-
-    def character(match: re.Match[str]) -> str:
-        written = chr(min(int(match[1], 16), 0x10FFFF))
-        return repr(written) if written.isprintable() else match[0]
-
     # Its offsets count from 1; only that of extra data is the end of what came before it.
     position = _POSITION.search(message)
-    what = _NAMED.sub(r"\1", _CODE_POINT.sub(character, _POSITION.sub("", message)))
+    what = _NAMED.sub(
+        r"\1", _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), _POSITION.sub("", message))
+    )
     before = text[: max(0, int(position[1]) - 1) if position else 0]
     if message.startswith("Extra data"):
         after = text[len(before) + 1 :]
@@ -188,11 +181,9 @@ def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
         return merge(merged, rest) if rest else merged
 
     def content_of(name: str, chain: tuple[Path, ...]) -> Any:
-        file, number, is_inside = (
-            Path(os.path.normpath(chain[-1].parent / name)),
-            next(files),
-            False,
-        )
+        file = Path(os.path.normpath(chain[-1].parent / name))
+        number = next(files)
+        is_inside = False
         with suppress(ValueError, OSError):
             is_inside = os.path.commonpath([root, os.path.realpath(file)]) == root
         if not is_inside:
@@ -276,17 +267,16 @@ def read_config(
     """
     path = config_file(env, home, state_dir)
     reader = _Reader(env, home_of(env, home), state_dir or state_dir_of(env, home))
-    document: Any = {}
-    broken = ""
-    if path is not None:
-        try:
-            document, reader.problems = read_sections(path, ("agents", "memory"))
-            broken = "" if isinstance(document, dict) else f"{path}: must be an object"
-        except Unreadable as error:
-            broken = str(error)
-    if broken:
-        reader.problems, document = [broken], {}
-    return replace(reader.config(document, path), broken=bool(broken))
+    if path is None:
+        return reader.config({}, None)
+    try:
+        document, reader.problems = read_sections(path, ("agents", "memory"))
+        if not isinstance(document, dict):
+            raise Unreadable(f"{path}: must be an object")
+    except Unreadable as error:
+        reader.problems = [str(error)]
+        return replace(reader.config({}, path), broken=True)
+    return reader.config(document, path)
 
 
 def agent_id(name: Any) -> str:
@@ -362,9 +352,10 @@ class _Reader:
         place: str = layout or OLD_LAYOUT
         shared = self._table(document, place, place.split("."))
         citations = deep(document, "memory", "citations")
-        if citations not in (None, *_CITATIONS):
-            self.problems.append("memory.citations: must be auto, on or off; auto is used")
-        citations = citations if citations in _CITATIONS else "auto"
+        if citations not in _CITATIONS:
+            if citations is not None:
+                self.problems.append("memory.citations: must be auto, on or off; auto is used")
+            citations = "auto"
         for_others = self._search([shared], citations)
         marked = (agent.name for agent in agents if agent.content.get("default") is True)
         default = next(marked, agents[0].name)
