@@ -19,9 +19,8 @@ from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
-from memtui.settings.keys import nearest, path_of
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
-from memtui.settings.schema import NO_MINIMUM, PROFILES
+from memtui.settings.schema import NO_MINIMUM, PROFILES, nearest, path_of
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
 Interface: TypeAlias = Callable[..., int]

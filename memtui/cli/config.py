@@ -23,15 +23,6 @@ from memtui.settings.files import (
     state_dir,
     user_config_file,
 )
-from memtui.settings.keys import (
-    known_keys,
-    nearest,
-    nearest_profile,
-    protected_keys,
-    sample_config,
-    tables,
-    values_of,
-)
 from memtui.settings.load import (
     EVERY_KEY,
     SettingsFiles,
@@ -45,7 +36,17 @@ from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import release_of
-from memtui.settings.schema import RANKING, leaves
+from memtui.settings.schema import (
+    RANKING,
+    known_keys,
+    leaves,
+    nearest,
+    nearest_profile,
+    protected_keys,
+    sample_config,
+    tables,
+    values_of,
+)
 from memtui.settings.shown import shown_value
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import toml_value

@@ -16,9 +16,16 @@ from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
-from memtui.settings.keys import nearest_profile, nested, profile_key, shown_name, values_of
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
-from memtui.settings.schema import PROFILES, Settings, set_keys
+from memtui.settings.schema import (
+    PROFILES,
+    Settings,
+    nearest_profile,
+    nested,
+    profile_key,
+    shown_name,
+    values_of,
+)
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
@@ -49,7 +56,7 @@ def profiles(invocation: Invocation) -> int | None:
         if own is not None:
             (source, place, _), *others = loaded.origins[profile_key(name)]
             places = [given.place for given in others]
-            keys = set_keys(own)
+            keys = values_of(own)
             made_of = start = keys.pop("profile")
             idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
             note = f"  # {source} {', over '.join([place, *places])}"
@@ -80,7 +87,7 @@ def show_profile(invocation: Invocation, name: str) -> int:
     ranking = _ranking_named(name, settings)
     own = settings.profiles.get(name)
     if own is not None:
-        keys, lines = set_keys(own), [f"[{toml_key((PROFILES, name))}]"]
+        keys, lines = values_of(own), [f"[{toml_key((PROFILES, name))}]"]
     else:
         # One that is built in is chosen, not defined.
         keys = values_of(ranking)
@@ -135,7 +142,7 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     if problems:
         raise SettingsProblems(problems)
     own = Settings.parse(nested(values_in(layer))).profiles
-    checked = {name: set_keys(profile) for name, profile in own.items()}
+    checked = {name: values_of(profile) for name, profile in own.items()}
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_profiles(files, checked, force=force)
     others = sorted(set(shared.table) - {PROFILES})

@@ -13,9 +13,8 @@ from memtui.errors import IndexMissing, SettingsError
 from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.settings.files import demo_data_dir
-from memtui.settings.keys import nested
 from memtui.settings.load import Loaded, Source, values_in
-from memtui.settings.schema import RankingSettings, Settings
+from memtui.settings.schema import RankingSettings, Settings, nested
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors

@@ -26,9 +26,16 @@ from memtui.settings.files import (
     read_config,
     user_config_file,
 )
-from memtui.settings.keys import (
+from memtui.settings.schema import (
+    KEYMAP,
+    PROFILES,
+    RANKING,
+    Leaf,
+    ProfileName,
+    Settings,
     key_of,
     known_keys,
+    leaves,
     name_problem,
     nearest,
     nearest_profile,
@@ -39,7 +46,6 @@ from memtui.settings.keys import (
     shown_name,
     tables,
 )
-from memtui.settings.schema import KEYMAP, PROFILES, RANKING, Leaf, ProfileName, Settings, leaves
 from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
 

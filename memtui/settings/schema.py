@@ -1,19 +1,28 @@
-"""The settings: their types, ranges and defaults; `memtui/data/settings.toml` explains each key."""
+"""The settings: their keys, types, ranges and defaults, and rankings as keys.
 
-from collections.abc import Iterator, Mapping
+`memtui/data/config.toml` explains each key: it is the sample configuration.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import EnumMeta, StrEnum
-from functools import cache
+from functools import cache, reduce
 from operator import attrgetter
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import fields, replace
 
+from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.ranking.profiles import PROFILES as BUILT_IN
+from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.shown import KEY_VARIABLE, shown_value
+from memtui.settings.toml import key_parts, toml_key, toml_value
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"
@@ -24,6 +33,12 @@ NO_MINIMUM: Final = "off"
 KEYMAP: Final = "keymap"
 PROFILES: Final = "profiles"
 RANKING: Final = "ranking"
+NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
+LONGEST_SHOWN: Final = 80
+LOCAL_PROVIDERS: Final = frozenset(
+    {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
+)
+"""Providers that send nothing anywhere."""
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
@@ -175,6 +190,17 @@ class RerankSettings(Table, frozen=True):
     importance: _Share | None = None
 
 
+_SWITCHES: Final = {
+    Stage.MMR: "mmr.enabled",
+    Stage.DECAY: "decay.enabled",
+    Stage.RERANK: "rerank.enabled",
+    Stage.DEDUP: "dedup",
+    Stage.PROJECT: "project_keys",
+    Stage.MIN_SCORE: "min_score",
+}
+"""The key of `[ranking]` that asks for a stage."""
+
+
 class RankingSettings(Table, frozen=True):
     """The ranking of results; what is not set comes from the profile."""
 
@@ -197,7 +223,7 @@ class RankingSettings(Table, frozen=True):
 
         Of a weight that is set alone the other is the rest to 1.
         """
-        values = set_keys(self)
+        values = values_of(self)
         del values["profile"]
         for weight, other in (WEIGHTS, WEIGHTS[::-1]):
             if weight in values:
@@ -208,16 +234,14 @@ class RankingSettings(Table, frozen=True):
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
         """The stages that are asked for and that the profile does not have, as dotted keys."""
-        switches = {
-            Stage.MMR: ("ranking.mmr.enabled", self.mmr.enabled),
-            Stage.DECAY: ("ranking.decay.enabled", self.decay.enabled),
-            Stage.RERANK: ("ranking.rerank.enabled", self.rerank.enabled),
-            Stage.DEDUP: ("ranking.dedup", self.dedup),
-            Stage.PROJECT: ("ranking.project_keys", bool(self.project_keys)),
-            Stage.MIN_SCORE: ("ranking.min_score", isinstance(self.min_score, float | int)),
+        values = values_of(self)
+        asked = {
+            key for key, one in values.items() if one is not False and one not in ((), NO_MINIMUM)
         }
         return tuple(
-            key for stage, (key, on) in switches.items() if on and stage not in base.stages
+            f"{RANKING}.{key}"
+            for stage, key in _SWITCHES.items()
+            if key in asked and stage not in base.stages
         )
 
 
@@ -380,26 +404,170 @@ def leaves() -> Mapping[str, Leaf]:
 
 
 @cache
-def ranking_attributes() -> Mapping[str, str]:
-    """Return the attribute, of a part after a dot, that holds each key of `[ranking]`."""
+def known_keys() -> Mapping[str, Leaf]:
+    """Return every key that may be set outside of `[profiles]`, bindings included."""
+    bindings = [f"{KEYMAP}.{id_}" for id_ in ACTION_IDS]
+    return {**leaves(), **{key: Leaf(key, str, "") for key in bindings}}
+
+
+@cache
+def tables() -> frozenset[str]:
+    """Return the dotted names of the tables."""
+    parts = [key.split(".") for key in known_keys()]
+    return frozenset(".".join(one[:n]) for one in parts for n in range(1, len(one))) | {PROFILES}
+
+
+def key_of(path: Sequence[str]) -> str:
+    """Return the dotted key of a path in a file: `ranking.k`, `profiles.fast.k`.
+
+    Only the name of a profile is quoted where it needs it, as in the file: `profiles."fast.2".k`.
+    """
+    if path[0] == PROFILES and len(path) > 1:
+        return ".".join((toml_key((PROFILES, path[1][:LONGEST_SHOWN])), *path[2:]))
+    return ".".join(path)
+
+
+def path_of(key: str) -> tuple[str, ...]:
+    """Return the path of a key in a file; the name of a profile or an action is one part."""
+    table, _, rest = key.partition(".")
+    if table == KEYMAP and rest:
+        return table, rest
+    # Only a name in quotes takes a parser.
+    return key_parts(key) if '"' in key else tuple(key.split("."))
+
+
+def profile_key(name: str, key: str = "profile") -> str:
+    """Return the dotted key of a key of an own profile; every profile has `profile`."""
+    return key_of((PROFILES, name, key))
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted key as the nested mapping that `Settings` is made of."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, name = path_of(key)
+        if path == [KEYMAP] and name != "preset":
+            path.append("bindings")
+        reduce(lambda table, part: table.setdefault(part, {}), path, result)[name] = value
+    return result
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the known word most like `word`, or `None` when nothing is like it."""
+    candidates = sorted(names)
+    close = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
+    if close:
+        return close[0]
+    last = word[:200].rsplit(".", 1)[-1]
+    by_last = {name.rsplit(".", 1)[-1]: name for name in reversed(candidates)}
+    close = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
+    return by_last[close[0]] if close else None
+
+
+def shown_name(name: str) -> str:
+    """Return a profile's name to print: cut where it is too long, quotes for an empty one."""
+    return name[:LONGEST_SHOWN] or '""'
+
+
+def name_problem(name: str) -> str:
+    """Return why an own profile cannot have this name; empty when it can."""
+    if name in BUILT_IN:
+        return "is built in: an own profile needs another name"
+    is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name)
+    return "" if is_name else f"cannot be a profile's name: {NAME_RULE}"
+
+
+def nearest_profile(name: str, choices: Iterable[str]) -> str:
+    """Return what to try instead of a name that is not known, as a phrase."""
+    names = tuple(choices)
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else f"one of {', '.join(names)}"
+
+
+_NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "any": lambda value: True,
+    "set": bool,
+    "remote": lambda provider: provider not in LOCAL_PROVIDERS,
+    "outside": lambda paths: any(
+        path.startswith(("~", "$", "/", "\\"))
+        or PureWindowsPath(path).drive
+        or ".." in PurePosixPath(path.replace("\\", "/")).parts
+        for path in paths
+    ),
+}
+
+
+def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys whose values need trust, in the order of their table."""
+    return tuple(
+        key
+        for key, which in read_table("settings.toml")["protected"].items()
+        if key in values and _NEEDS_TRUST[which](values[key])
+    )
+
+
+def sample_config() -> str:
+    """Return a TOML document with every key as a comment: explanation, then `# key = default`."""
+    text = (Path(__file__).parents[1] / "data" / "config.toml").read_text("utf-8")
+    for action in ACTIONS:
+        keys = toml_value(",".join(action.keys))
+        text += f"#{toml_value(action.id)} = {keys}  # {action.help}\n"
+    return text
+
+
+def values_of(ranking: Ranking | RankingSettings) -> dict[str, Any]:
+    """Return the keys of `[ranking]` with the values that a ranking has, or that are set."""
     start = f"{RANKING}."
     keys = [key.removeprefix(start) for key in leaves() if key.startswith(start)]
-    # A word of Python is no attribute.
-    return {key: key.replace("lambda", "lambda_") for key in keys}
-
-
-def set_keys(settings: RankingSettings) -> dict[str, Any]:
-    """Return the keys that are set, in the order of the table; always with the profile."""
-    values = {key: attrgetter(name)(settings) for key, name in ranking_attributes().items()}
+    if isinstance(ranking, Ranking):
+        keys.remove("decay.preset")
+    values = {key: attrgetter(_attribute(key))(ranking) for key in keys}
+    if isinstance(ranking, Ranking) and ranking.min_score is None:
+        values["min_score"] = NO_MINIMUM
     return {key: value for key, value in values.items() if value is not None}
 
 
 def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     """Return a ranking with other values, by keys of `[ranking]`."""
     for key, value in values.items():
-        part, dot, name = ranking_attributes()[key].partition(".")
+        part, dot, name = _attribute(key).partition(".")
         changed = None if value == NO_MINIMUM else value
         if dot:
             changed = replace(getattr(ranking, part), **{name: value})
         ranking = replace(ranking, **{part: changed})
     return ranking
+
+
+def _attribute(key: str) -> str:
+    # A word of Python is no attribute.
+    return key.replace("lambda", "lambda_")
+
+
+def keys_for(ranking: Ranking, base: Ranking) -> dict[str, Any]:
+    """Return the profile of `base` and the fewest keys that make a ranking of it, in their order.
+
+    The vector weight stands alone where the keyword weight is the rest to 1. What no key can
+    change is not compared: see `has_rules_of`.
+    """
+    values, there = values_of(ranking), values_of(base)
+    changed = {key for key, value in values.items() if value != there[key]} - {"profile"}
+    if changed & set(WEIGHTS):
+        is_rest = ranking.keyword_weight == round(1.0 - ranking.vector_weight, 10)
+        changed = changed - set(WEIGHTS) | set(WEIGHTS[:1] if is_rest else WEIGHTS)
+    keys = {key: value for key, value in values.items() if key in changed}
+    return {"profile": base.profile, **keys}
+
+
+def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
+    """Tell whether two rankings differ only in their names and in what `keys_for` returns."""
+    return with_values(base, values_of(ranking)) == ranking
+
+
+def base_of(ranking: Ranking) -> str:
+    """Return the built-in profile whose rules a ranking has: its own, else the first that fits.
+
+    A ranking with rules of its own belongs to the first profile of all, memtui's.
+    """
+    names = [name for name in dict.fromkeys((ranking.profile, *BUILT_IN)) if name in BUILT_IN]
+    fitting = (name for name in names if has_rules_of(ranking, BUILT_IN[name]))
+    return next(fitting, next(iter(BUILT_IN)))

@@ -17,17 +17,6 @@ from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
-from memtui.settings.keys import (
-    base_of,
-    has_rules_of,
-    key_of,
-    keys_for,
-    name_problem,
-    path_of,
-    profile_key,
-    shown_name,
-    values_of,
-)
 from memtui.settings.load import (
     STRENGTH,
     Given,
@@ -41,7 +30,20 @@ from memtui.settings.load import (
     trust,
     values_in,
 )
-from memtui.settings.schema import PROFILES, RANKING, WEIGHTS
+from memtui.settings.schema import (
+    PROFILES,
+    RANKING,
+    WEIGHTS,
+    base_of,
+    has_rules_of,
+    key_of,
+    keys_for,
+    name_problem,
+    path_of,
+    profile_key,
+    shown_name,
+    values_of,
+)
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 

@@ -20,9 +20,17 @@ from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems
-from memtui.settings.keys import base_of, has_rules_of, keys_for, nested, tables, values_of
 from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
-from memtui.settings.schema import ProfileSettings, leaves, set_keys
+from memtui.settings.schema import (
+    ProfileSettings,
+    base_of,
+    has_rules_of,
+    keys_for,
+    leaves,
+    nested,
+    tables,
+    values_of,
+)
 from memtui.settings.storage import StateFolder
 from memtui.settings.toml import KeyPath as Path
 from memtui.settings.toml import toml_value
@@ -254,7 +262,7 @@ def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
         made = made_of.apply(base)
         assert values_of(made) == {**values_of(wanted), "profile": base.profile}
         assert has_rules_of(made, base)
-        assert set_keys(made_of) == keys
+        assert values_of(made_of) == keys
         for key in [*keys][1:]:
             fewer = ProfileSettings.parse(nested({k: keys[k] for k in keys if k != key}))
             assert values_of(fewer.apply(base)) != values_of(made), key

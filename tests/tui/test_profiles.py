@@ -9,9 +9,9 @@ import pytest
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.keys import sample_config
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.openclaw.convert import fragment
+from memtui.settings.schema import sample_config
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog

@@ -19,7 +19,6 @@ from msgspec.structs import asdict, replace
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.keys import nested
 from memtui.settings.openclaw.convert import fragment, to_settings
 from memtui.settings.openclaw.read import agent_id, read_config
 from memtui.settings.openclaw.releases import (
@@ -40,7 +39,7 @@ from memtui.settings.openclaw.schema import (
     normalised_weights,
 )
 from memtui.settings.openclaw.secrets import own_variables, profile_keys
-from memtui.settings.schema import Settings
+from memtui.settings.schema import Settings, nested
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases, load
 

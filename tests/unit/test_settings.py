@@ -13,9 +13,16 @@ from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
-from memtui.settings.keys import default_of, protected_keys, sample_config
 from memtui.settings.load import Source, is_trusted, load_settings, trust
-from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings, leaves
+from memtui.settings.schema import (
+    EmbeddingSettings,
+    RankingSettings,
+    Settings,
+    leaves,
+    protected_keys,
+    sample_config,
+    values_of,
+)
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
 from memtui.settings.toml import key_lines
 from tests.support.configured import Configured, known_answers, settings_file
@@ -211,9 +218,11 @@ def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Conf
     )
     loaded = here.load("\n".join(lines))
     assert loaded.warnings == ()
-    for key in leaves():
+    defaults = {f"ranking.{key}": value for key, value in values_of(Ranking()).items()}
+    for key, leaf in leaves().items():
         (source, _, value), *_ = loaded.origins[key]
-        assert (source, value) == (Source.USER, default_of(key)), key
+        default = leaf.default if leaf.default is not None else defaults.get(key)
+        assert (source, value) == (Source.USER, default), key
     bindings = {action.id: ",".join(action.keys) for action in ACTIONS}
     assert loaded.settings.keymap.bindings == bindings
 

@@ -247,7 +247,7 @@ class RankingController:
         view.app.push_screen(WriteDialog(writing, view.glyphs), go_on)
 
     def copy_configuration(self) -> None:
-        from memtui.settings.keys import base_of
+        from memtui.settings.schema import base_of
         from memtui.tui.screens.dialogs import ConfigurationScreen
 
         view = self.view
