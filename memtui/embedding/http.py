@@ -42,8 +42,6 @@ T = TypeVar("T")
 
 LONG_PAUSE: Final = 2.0
 """Seconds: a pause that is longer is told."""
-_LONGEST_LOOK: Final = 64 * 1024
-"""Bytes of an answer that is not a success which are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +155,14 @@ class RequestContext(Struct, frozen=True):
 
 def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     """Return the failure that an answer other than a success is, by its status and words."""
-    status, said = reply.status, reply.data[:_LONGEST_LOOK].decode("utf-8", "replace")
+    status, said = reply.status, reply.data[: 2**16].decode("utf-8", "replace")
     rows = (
         row
         for row in [*_ROWS["said"], *_ROWS["failure"]]
         if status in row.status and re.search(row.pattern, said, re.IGNORECASE | re.ASCII)
     )
-    other = Failure.REDIRECTED if 300 <= status < 400 else Failure.BAD_REQUEST
-    other = Failure.SERVICE_DOWN if status >= 500 else other
-    row = next(rows, _BY_FAILURE[other])
+    others = {3: Failure.REDIRECTED, 5: Failure.SERVICE_DOWN}
+    row = next(rows, _BY_FAILURE[others.get(status // 100, Failure.BAD_REQUEST)])
     failure, words, hint = row.failure, row.words or _BY_FAILURE[row.failure].words, row.hint
     pause = math.inf if row.is_final else pause_asked(reply) if failure.is_passing else None
     if failure is Failure.KEY_REFUSED or status == 403:
@@ -212,10 +209,6 @@ def broken(error: Exception, address: Address) -> ServiceError:
 
 MAX_BYTES: Final = 64 * 2**20
 """Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
-_CHECK_EVERY: Final = 0.02
-_PIECE: Final = 2**18
-"""Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
-_starting = threading.Lock()
 
 
 @cache
@@ -238,6 +231,7 @@ class ServiceClient:
         self._ca_file = ca_file
         self._closed = False
         self._client: httpx.AsyncClient | None = None
+        self._loop = _event_loop()
 
     def run(self, work: Coroutine[Any, Any, T], cancelled: IsCancelled | None = None) -> T:
         """Run a coroutine in the thread of the event loop and wait for its result.
@@ -250,10 +244,9 @@ class ServiceClient:
         except BaseException:
             work.close()
             raise
-        with _starting:
-            future = asyncio.run_coroutine_threadsafe(work, _event_loop())
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            while not wait([future], _CHECK_EVERY).done:
+            while not wait([future], 0.02).done:
                 self._check(cancelled)
             return future.result()
         except ServiceError:
@@ -292,7 +285,7 @@ class ServiceClient:
             async with self._answer(request, timeout) as answer:
                 if not answer.is_success:
                     raise refusal(await self._whole(answer), context)
-                async for piece in answer.aiter_bytes(_PIECE):
+                async for piece in answer.aiter_bytes(2**18):
                     yield piece
 
         async def next_piece() -> bytes:
@@ -304,14 +297,9 @@ class ServiceClient:
 
     def close(self) -> None:
         """End the connections; what is under way ends with `closed`."""
-
-        async def end() -> None:
-            if self._client is not None:
-                await self._client.aclose()
-
         self._closed = True
         if self._client is not None:
-            asyncio.run_coroutine_threadsafe(end(), _event_loop())
+            asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
 
     def _check(self, cancelled: IsCancelled | None) -> None:
         if self._closed:
@@ -391,16 +379,12 @@ def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:
 
 WINDOW: Final = 60.0
 """Seconds in which the limits of a service count."""
-JITTER: Final = 0.2
-"""Share of a pause that chance adds at most."""
-LONGEST_WAIT: Final = 8.0
-"""Seconds that a query waits for its turn and between its tries, in sum (OPENCLAW.md, 10)."""
+
 PASSING: Final = (3, 0.5, 8.0)
 """For a service that fails or a connection that breaks: the most attempts, and in seconds the first
 pause, which doubles each time, and the longest."""
 LIMITED: Final = (5, 5.0, 60.0)
 """For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
-_LIMIT_NAMES: Final = (("requests", "req-minute"), ("tokens", "tokens-minute"))
 
 
 class Pacer:
@@ -467,7 +451,7 @@ class Pacer:
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Take over what the headers of an answer (names in lower case) say about limits."""
-        for kind, names in enumerate(_LIMIT_NAMES):
+        for kind, names in enumerate((("requests", "req-minute"), ("tokens", "tokens-minute"))):
             said = [
                 [headers.get(f"x-ratelimit-{what}-{name}", "").strip() for name in names]
                 for what in ("limit", "remaining", "reset")
@@ -497,7 +481,8 @@ class Pacer:
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
         end = self._clock() + (timeout if is_awaited else math.inf)
-        may_wait = LONGEST_WAIT if is_awaited else math.inf
+        # In sum for its turn and between its tries (OPENCLAW.md, section 10).
+        may_wait = 8.0 if is_awaited else math.inf
 
         async def wait(pause: float) -> None:
             nonlocal may_wait
@@ -524,7 +509,8 @@ class Pacer:
             pause = first * 2 ** (tries - 1) if asked is None else asked
             if asked is not None:
                 self.hold(asked)
-            return min(longest, pause * (1 + JITTER * self._chance()))
+            # Chance adds a fifth at most, so that not everybody comes back at once.
+            return min(longest, pause * (1 + 0.2 * self._chance()))
 
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(ServiceError),

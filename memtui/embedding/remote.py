@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -65,11 +65,6 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
     from memtui.embedding.services import Values
-
-_MOST_SPARE: Final = 1024
-_OTHER_HOST_TEXTS: Final = 32
-_USUAL_BYTES: Final = 1600
-"""Of a chunk of the usual 400 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +179,11 @@ class RemoteProvider(Provider):
         self._request_bytes, self._request_texts = service.request_bytes, service.request_texts
         if not plan.address.is_own and service.shape is not Shape.OLLAMA:
             # What text-embeddings-inference takes by default, and what OpenClaw sends.
-            self._request_texts = min(self._request_texts, _OTHER_HOST_TEXTS)
+            self._request_texts = min(self._request_texts, 32)
             self._request_bytes = min(self._request_bytes, BATCH_BYTES)
-        fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
+        # A chunk of the usual 400 tokens has 1600 bytes.
+        fitting = min(self._request_texts, max(1, self._request_bytes // 1600))
         self.batch_size = fitting * choice.concurrency
-        """As many texts of the usual length as all requests at once hold."""
         # What follows is used in the thread of the event loop alone.
         self._find = find
         self._looking = asyncio.Lock()
@@ -202,10 +197,11 @@ class RemoteProvider(Provider):
 
         Of one that is longer than an input may be, the beginning is what is looked for.
         """
-        beginning = split_input(text, self.plan.input_bytes)[0]
-        prefixed = self._prefixed([beginning], self.plan.templates.query)
-        (row,) = self.client.run(self._rows(prefixed, Role.QUERY, {}), cancelled)
-        return clean_vectors(row)
+        beginning = whole(split_input(text, self.plan.input_bytes)[0])
+        made: dict[str, Values] = {}
+        prefixed = [self.plan.templates.query + beginning]
+        self.client.run(self._embed(prefixed, Role.QUERY, made), cancelled)
+        return clean_vectors(made[prefixed[0]])
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
@@ -216,17 +212,20 @@ class RemoteProvider(Provider):
         """
         import numpy as np
 
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        prefixed = self._prefixed([texts[at] for at in filled], self.plan.templates.document)
-        made: dict[str, Values] = {}
+        limit, prefix = self.plan.input_bytes, self.plan.templates.document
+        if (longest := max(map(byte_size, texts), default=0)) > limit:
+            words = f"a text of {longest} bytes is longer than the {limit} of one input"
+            raise ProviderError(words, failure=Failure.TOO_LARGE)
+        prefixed = {at: prefix + whole(text) for at, text in enumerate(texts) if text.strip()}
+        made: Mapping[str, Values] = {}
         if prefixed:
-            made = self.client.run(self._made(dict.fromkeys(prefixed)), cancelled)
+            made = self.client.run(self._made(dict.fromkeys(prefixed.values())), cancelled)
         if texts and self.dimensions is None:
             words = "blank texts alone do not tell how many numbers a vector has"
             raise ProviderError(words, failure=Failure.BAD_REQUEST)
         rows = np.zeros((len(texts), self.dimensions or 0))
-        for number, text in zip(filled, prefixed, strict=True):
-            rows[number] = made[text]
+        for at, text in prefixed.items():
+            rows[at] = made[text]
         return clean_vectors(rows)
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
@@ -310,14 +309,6 @@ class RemoteProvider(Provider):
 
     # --- requests for vectors -------------------------------------------------------------------
 
-    def _prefixed(self, texts: Sequence[str], prefix: str) -> list[str]:
-        limit = self.plan.input_bytes
-        for text in texts:
-            if byte_size(text) > limit:
-                words = f"a text of {byte_size(text)} bytes is longer than the {limit} of one input"
-                raise ProviderError(words, failure=Failure.TOO_LARGE)
-        return [prefix + whole(text) for text in texts]
-
     async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
         """Return the vector of each text; those of an earlier call that failed are used."""
         made = {text: self._spare.pop(text) for text in texts if text in self._spare}
@@ -327,7 +318,7 @@ class RemoteProvider(Provider):
 
         async def embed(batch: Sequence[str]) -> None:
             async with self._places:
-                await self._rows(batch, Role.DOCUMENT, made)
+                await self._embed(batch, Role.DOCUMENT, made)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -336,19 +327,14 @@ class RemoteProvider(Provider):
                         group.create_task(embed(batch[start : start + count]))
         except BaseException as error:
             self._spare |= made
-            for text in list(self._spare)[:-_MOST_SPARE]:
+            for text in list(self._spare)[:-1024]:
                 del self._spare[text]
             # The first failure has stopped the others.
             raise error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error from None
         return made
 
-    async def _rows(
-        self, texts: Sequence[str], role: Role, made: dict[str, Values]
-    ) -> list[Values]:
-        """Return the vectors of texts by one request, or by halves of it where it is too large.
-
-        They are in `made` as soon as they are there, so that a later failure loses none.
-        """
+    async def _embed(self, texts: Sequence[str], role: Role, made: dict[str, Values]) -> None:
+        """Put the vectors of texts in `made` by one request, or halves where it is too large."""
         plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
         request = embed_request(
             plan.service, plan.address, plan.identity.model, texts, role, plan.asked_dimensions
@@ -371,19 +357,14 @@ class RemoteProvider(Provider):
             if len(texts) < 2 or not error.is_splittable:
                 raise
             middle = (len(texts) + 1) // 2
-            first = await self._rows(texts[:middle], role, made)
-            return first + await self._rows(texts[middle:], role, made)
+            await self._embed(texts[:middle], role, made)
+            await self._embed(texts[middle:], role, made)
+            return
         self.dimensions = self.dimensions or int(answered.vectors.shape[1])
         used = tokens if answered.tokens is None else answered.tokens
         self.pacer.settle(tokens, used)
         self.count(Usage(0, len(texts), used, answered.tokens is None))
-        rows = list(answered.vectors)
-        made.update(zip(texts, rows, strict=True))
-        return rows
-
-
-_PAUSE: Final = 0.5
-"""Seconds before the second try when the answer does not say."""
+        made.update(zip(texts, answered.vectors, strict=True))
 
 
 def ask_once(
@@ -408,7 +389,7 @@ def ask_once(
         try:
             return json_in(reply, context)
         except ServiceError as error:
-            wait = _PAUSE if error.retry_after is None else error.retry_after
+            wait = 0.5 if error.retry_after is None else error.retry_after
             is_down = error.failure in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
             if not (again and is_down) or wait > LONG_PAUSE:
                 raise

@@ -36,13 +36,10 @@ if TYPE_CHECKING:
 Values: TypeAlias = "NDArray[np.float64]"
 """Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
 
-_SMALLEST_LENGTH: Final = 1e-10
-_OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-_OPENCLAW_FAMILIES: Final = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
-"""The models before whose queries OpenClaw puts something."""
 _PLAIN: Final = frozenset({"mistral", "lmstudio"})
 """Services of OpenAI's shape that OpenClaw sends neither an input type nor dimensions."""
 JSON: Final = "application/json"
+JSON_HEADERS: Final = {"content-type": JSON, "accept": JSON}
 
 
 class Shape(StrEnum):
@@ -245,14 +242,6 @@ class Request:
     body: bytes = field(default=b"", repr=False)
 
 
-def json_request(
-    url: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-) -> Request:
-    """Make a request that sends JSON."""
-    own = {"content-type": JSON, "accept": JSON}
-    return Request("POST", url, own | dict(headers or {}), as_json(body))
-
-
 def as_json(value: Any) -> bytes:
     """Write JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
@@ -277,7 +266,7 @@ def embed_request(
         path = _path(service, model, "batchEmbedContents")
         bodies = [embedding_body(service, model, [text], role, dimensions) for text in texts]
         body = {"requests": bodies}
-    return json_request(address.joined(path), body)
+    return Request("POST", address.joined(path), JSON_HEADERS, as_json(body))
 
 
 def embedding_body(
@@ -326,7 +315,8 @@ def query_request(
             body["dimensions"] = dimensions
         if kind := service.input_type or (input_type if service.name not in _PLAIN else ""):
             body["input_type"] = kind
-    return json_request(address.joined(_path(service, name)), body, headers)
+    url = address.joined(_path(service, name))
+    return Request("POST", url, JSON_HEADERS | dict(headers), as_json(body))
 
 
 def _path(service: Service, model: str, call: str = "embedContent") -> str:
@@ -341,7 +331,8 @@ def query_prefix(service: Service, model: str) -> str:
     if service.shape is not Shape.OLLAMA:
         return ""
     name = model.strip().lower().rpartition("/")[2]
-    return templates_of(name).query if name.startswith(_OPENCLAW_FAMILIES) else ""
+    families = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
+    return templates_of(name).query if name.startswith(families) else ""
 
 
 def embeds_alike(service: Service, model: str, query_type: str, document_type: str) -> bool:
@@ -366,7 +357,7 @@ def request_headers(
         headers = {"x-goog-api-key": key} if is_gemini else {"authorization": f"Bearer {key}"}
     for name, value in (configured or {}).items():
         lower = name.strip().lower()
-        if not lower or lower in _OWN_HEADERS:
+        if lower in ("", "host", "content-length", "transfer-encoding", "connection"):
             continue
         if not (lower.isascii() and lower.replace("-", "").replace("_", "").isalnum()):
             raise ValueError("one of its configured headers has a name that cannot be sent")
@@ -405,13 +396,6 @@ def value_in(answer: object, path: str) -> Any:
     return answer
 
 
-_TOKEN_COUNTS: Final = (
-    *("usage.total_tokens", "usage.prompt_tokens"),
-    *("usageMetadata.promptTokenCount", "prompt_eval_count"),
-)
-
-
-_VECTOR_OF_ENTRY: Final = {Shape.OPENAI: "embedding", Shape.GEMINI: "values"}
 _Numbers: TypeAlias = Annotated[list[float], msgspec.Meta(min_length=1)]
 
 
@@ -441,7 +425,8 @@ def vectors_in(
         if set(by_index) != set(range(count)):
             raise WrongAnswer("the answer does not say which vector belongs to which text")
         listed = [by_index[index] for index in range(count)]
-    if name := _VECTOR_OF_ENTRY.get(service.shape):
+    if service.shape is not Shape.OLLAMA:
+        name = "embedding" if service.shape is Shape.OPENAI else "values"
         listed = [value_in(entry, name) for entry in listed]
     if len(listed) != count:
         texts = "one text" if count == 1 else f"{count} texts"
@@ -461,7 +446,8 @@ def vectors_in(
     vectors = np.array(rows, dtype=np.float64)
     if finite and not np.isfinite(vectors).all():
         raise WrongAnswer("a vector in the answer holds a number that is not finite")
-    counts = (value_in(answer, path) for path in _TOKEN_COUNTS)
+    paths = ("usage.total_tokens", "usage.prompt_tokens", "usageMetadata.promptTokenCount")
+    counts = (value_in(answer, path) for path in (*paths, "prompt_eval_count"))
     # More tokens than any request takes could not be priced.
     tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
     return Answered(vectors, tokens)
@@ -479,10 +465,9 @@ def normalised(vector: Values) -> Values:
     with np.errstate(over="ignore"):
         squares = np.cumsum(clean * clean)
         length = math.sqrt(float(squares[-1])) if squares.size else 0.0
-        return clean if length < _SMALLEST_LENGTH else clean / length
+        return clean if length < 1e-10 else clean / length
 
 
-_UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})
 FREE: Final = (0.0, "", "")
 """The price of what is computed on machines of the user."""
 
@@ -498,7 +483,7 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[floa
     service = SERVICES.get(provider)
     if choice.price is not None:
         return choice.price, "", ""
-    if provider in _UNCHARGED:
+    if provider in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
         return FREE
     if service is None:
         return None
