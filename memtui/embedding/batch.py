@@ -68,9 +68,6 @@ ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
 """The pattern of an id that may become part of a path."""
 _JSONL: Final = "application/jsonl"
 _FILENAME: Final = "memtui.jsonl"
-_SLOWEST_LINE: Final = 100_000
-"""Bytes a second."""
-
 
 _STATES: Final = {
     word: name for name, words in read_table("batch_states.toml").items() for word in words
@@ -250,14 +247,9 @@ class BatchInterface:
         return Request("POST" if body else "GET", url, headers, body)
 
     async def _ask(self, request: Request) -> object:
-        # A file takes as long as a slow line needs for it.
-        timeout = self.provider.plan.choice.batch_timeout + len(request.body) / _SLOWEST_LINE
+        # A file takes as long as a line of 100,000 bytes a second needs for it.
+        timeout = self.provider.plan.choice.batch_timeout + len(request.body) / 100_000
         return await self.provider.ask(request, timeout)
-
-
-_MOST_STORED: Final = 2**20
-_HOUR: Final = 3600.0
-_DAY: Final = 24 * _HOUR
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -316,9 +308,7 @@ class BatchStore:
 
     def _read(self) -> list[Ticket]:
         try:
-            with self._path.open("rb") as file:
-                data = file.read(_MOST_STORED)
-            return msgspec.json.decode(data, type=_Stored).batches
+            return msgspec.json.decode(self._path.read_bytes(), type=_Stored).batches
         except (FileNotFoundError, msgspec.DecodeError, RecursionError):
             return []
 
@@ -332,29 +322,11 @@ class BatchStore:
         sync_folder(self._path.parent)
 
 
-AT_ONCE: Final = 2
-"""Batches of one run that are under way at the same time."""
-FAILURES: Final = 2
-"""Batches that may fail before a run sends no more of them."""
 FIRST_POLL = 2.0
 """Seconds before a batch is asked for first; later it is asked for more rarely."""
-LONGEST_POLL: Final = 60.0
-_POLL_GROWTH: Final = 1.5
-_MOST_MISSES: Final = 8
-"""Polls in a row without an answer before a run does without the batch; it stays in the store."""
-_MOST_UNKNOWN: Final = 3
-"""Polls in a row at which the service does not know a batch; a new one is not seen at once."""
-_GRACE: Final = 900.0
-"""Seconds after its window within which a service may still end a batch."""
 _SLICE: Final = 0.05
 """Seconds: how long a wait goes on after it was to stop."""
-_QUICK: Final = 10.0
-"""Seconds for a request that nothing depends on."""
 _NOT_FOUND: Final = 404
-_LONGEST_LINE: Final = 2**20
-"""Bytes; a vector of 16384 numbers as text is a third of it."""
-_TOGETHER: Final = 128
-"""Vectors that are stored at a time."""
 
 
 class BrokenResults(ValueError):
@@ -385,12 +357,9 @@ class BatchRun:
 
     def __post_init__(self) -> None:
         self._provider = provider = self.interface.provider
-        self._plan = plan = provider.plan
+        self._plan = provider.plan
         maker = self.identity
         self._owner = provider.address, maker.name, maker.model, maker.fingerprint
-        self._minimum = plan.choice.batch_minimum
-        self._timeout = plan.choice.batch_timeout
-        """Seconds for one request; for a file, without anything coming in."""
         self._missing = set(self.hashes)
         self._failures: list[str] = []
         self._sends_more = True
@@ -411,8 +380,8 @@ class BatchRun:
         queue = [name for name in self.hashes if name in self._missing][::-1]
         while not is_waiting:
             # After a failure the other one tells first whether it is worth it to go on.
-            most = 0 if not self._sends_more else 1 if self._failures else AT_ONCE
-            if len(own) < most and len(queue) >= max(1, self._minimum):
+            most = 0 if not self._sends_more else 1 if self._failures else 2
+            if len(own) < most and len(queue) >= max(1, self._plan.choice.batch_minimum):
                 if (ticket := self._submit(queue)) is not None:
                     own.append(ticket)
             elif own:
@@ -443,7 +412,8 @@ class BatchRun:
                 words = f"{provider.address} answers with no batch: {error}"
                 raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-        work = attempt(0.0) if once else provider.pacer.send(attempt, self._timeout)
+        seconds = self._plan.choice.batch_timeout
+        work = attempt(seconds) if once else provider.pacer.send(attempt, seconds)
         return provider.client.run(work, self.cancelled)
 
     # --- sending ----------------------------------------------------------------------------
@@ -511,7 +481,7 @@ class BatchRun:
 
         try:
             input_file = self._ask(partial(interface.upload, b"".join(entries)))
-            forgotten_at = now + interface.form.retention_days * _DAY
+            forgotten_at = now + interface.form.retention_days * 86400
             ticket = Ticket(self._owner, input_file, "", len(entries), now, forgotten_at)
             self.store.put(ticket)
             ticket = replace(ticket, batch=self._ask(start))
@@ -539,11 +509,12 @@ class BatchRun:
         at again: so only one look is taken at it, unless `is_own`.
         """
         name = self._plan.service.name
-        ends_at = ticket.submitted_at + self.interface.form.window_hours * _HOUR + _GRACE
+        # A service may end it a little after its window.
+        ends_at = ticket.submitted_at + self.interface.form.window_hours * 3600 + 900
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)
         misses = unknown = completed = 0
-        output = ""
+        output = problem = ""
         while True:
             self._tell("waiting for", completed)
             for _ in range(math.ceil(delay / _SLICE)):
@@ -552,8 +523,8 @@ class BatchRun:
                 if self.interrupted():
                     return False
                 self.sleep(min(_SLICE, delay))
-            delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
-            is_left = not is_own and len(self._missing) < self._minimum
+            delay = min(60.0, max(FIRST_POLL, delay * 1.5))
+            is_left = not is_own and len(self._missing) < self._plan.choice.batch_minimum
             try:
                 state, output, done = self._ask(
                     partial(self.interface.poll, ticket.batch), once=True
@@ -565,14 +536,15 @@ class BatchRun:
                 output, problem = "", f"{self._provider.address}: {error}"
                 break
             except ServiceError as error:
+                misses += 1
                 if error.status == _NOT_FOUND:
-                    misses, unknown = 0, unknown + 1
-                    if unknown < _MOST_UNKNOWN:
+                    # A new one is not seen at once.
+                    unknown += 1
+                    if unknown < 3:
                         continue
                     problem = f"{name} knows the batch no more"
                     break
-                misses += 1
-                if not error.is_passing or misses > _MOST_MISSES:
+                if not error.is_passing or misses > 8:
                     # It stays in the store: the next run may take what it gives.
                     self._fail(str(error))
                     return True
@@ -580,7 +552,6 @@ class BatchRun:
                     return True
                 continue
             misses = unknown = 0
-            problem = ""
             if state == "waiting":
                 output, completed = "", min(done, ticket.texts)
                 if is_left:
@@ -601,7 +572,7 @@ class BatchRun:
 
     def _fail(self, problem: str) -> None:
         self._failures.append(problem)
-        self._sends_more = self._sends_more and len(self._failures) < FAILURES
+        self._sends_more = self._sends_more and len(self._failures) < 2
 
     def _forget(self, ticket: Ticket, output: str = "") -> None:
         """Forget a batch and delete its files, so that no text stays at the service.
@@ -610,7 +581,7 @@ class BatchRun:
         """
         self.store.remove(ticket)
         for file in filter(None, (ticket.input_file, output)):
-            work = self._provider.ask(self.interface.deletion(file), _QUICK)
+            work = self._provider.ask(self.interface.deletion(file), 10.0)
             with contextlib.suppress(ServiceError):
                 self._provider.client.run(work, self.cancelled)
 
@@ -625,14 +596,14 @@ class BatchRun:
         """
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}
-        request = self.interface.result(output)
+        request, pause = self.interface.result(output), self._plan.choice.batch_timeout
         try:
-            for line in lines(self._provider.download(request, self._timeout, self.cancelled)):
+            for line in lines(self._provider.download(request, pause, self.cancelled)):
                 with contextlib.suppress(ValueError, RecursionError):
                     name, answer = self.interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
                         answers[name] = vectors_in(self._plan.service, answer, 1, self._dimensions)
-                if len(answers) >= _TOGETHER:
+                if len(answers) >= 128:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:
             used = used.plus(self._stored(answers))
@@ -658,14 +629,14 @@ class BatchRun:
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cut what comes in at line feeds, empty lines left out; the last line may lack its own.
 
-    Raises `BrokenResults` for a line of more than 1 MiB.
+    Raises `BrokenResults` for a line of more than 1 MiB, three times what 16384 numbers need.
     """
     rest = bytearray()
     for chunk in chunks:
         rest += chunk
         *complete, rest = rest.split(b"\n")
         yield from (bytes(line) for line in complete if line.strip())
-        if len(rest) > _LONGEST_LINE:
+        if len(rest) > 2**20:
             raise BrokenResults("a line of the results is longer than a vector can be")
     if rest.strip():
         yield bytes(rest)
