@@ -105,10 +105,7 @@ def _checked(key: FoundKey) -> FoundKey:
     return FoundKey(problem=f"{key.origin} holds characters that cannot be sent as a key")
 
 
-_FIRST_OF_AUTO: Final = "openai"
-"""The service that OpenClaw's `auto` asks with the one key that is configured for any."""
 _PROVIDERS: Final = "models.providers apiKey"
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 def _usual_places(
@@ -172,7 +169,8 @@ def _usual_places(
         search = agent.search
         access = read_remote(config, agent.name, variables, service.name)
         provider_url = access.provider_base_url.value
-        is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
+        # Its `auto` asks OpenAI with the one key that is configured for any.
+        is_first = search.provider == "auto" and service.name == "openai"
         if search.provider == service.name or is_first:
             base_url, secret = search.remote_base_url, access.api_key
             if not base_url and "remote.baseUrl" in search.set_keys:
@@ -196,13 +194,11 @@ def _usual_places(
 
 def _origin(address: Address) -> tuple[str, str, int | None]:
     scheme = urlsplit(address.url).scheme
-    return scheme, address.host, address.port or _PORTS.get(scheme)
+    return scheme, address.host, address.port or {"http": 80, "https": 443}.get(scheme)
 
 
-COMMAND_SECONDS: Final = 10.0
-"""Seconds that the command may take."""
 MAX_OUTPUT: Final = 64 * 1024
-"""Bytes that it may print."""
+"""Bytes that a command may print."""
 
 
 def key_of_command(
@@ -210,7 +206,7 @@ def key_of_command(
     env: Mapping[str, str],
     *,
     cancelled: IsCancelled | None = None,
-    limit: float = COMMAND_SECONDS,
+    limit: float = 10.0,
 ) -> str:
     """Run a command without a shell and return the first line that it prints, blanks dropped.
 
@@ -243,6 +239,10 @@ def key_of_command(
     deadline, is_whole, has_ended = time.monotonic() + limit, False, False
     try:
         while not is_whole:
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            if time.monotonic() > deadline:
+                raise ValueError(f"took longer than {limit:g} s")
             try:
                 output, _ = process.communicate(timeout=CHECK_SECONDS)
                 is_whole = True
@@ -253,16 +253,12 @@ def key_of_command(
             has_ended = process.poll() is not None
             if len(output) > MAX_OUTPUT:
                 raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
-            if not is_whole and cancelled is not None and cancelled():
-                raise Cancelled
-            if not is_whole and time.monotonic() > deadline:
-                raise ValueError(f"took longer than {limit:g} s")
     except BaseException:
         with suppress(ProcessLookupError, PermissionError):
             if os.name == "posix":
                 # The group is there as long as one of it is, even when its first has ended.
                 os.killpg(process.pid, signal.SIGKILL)
-            elif process.poll() is None:
+            else:
                 process.kill()
         process.wait()
         raise
@@ -278,12 +274,6 @@ def key_of_command(
     raise ValueError("prints nothing")
 
 
-SERVICE: Final = "memtui"
-"""The name of the service in the keyring; the user name is that of the provider."""
-KEYRING_SECONDS: Final = 5.0
-"""Seconds that the keyring may take: a locked one may wait for its owner."""
-_SIGNS: Final = ("DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND")
-
 _lock = threading.Lock()
 _questions: dict[str, Future[str]] = {}
 """By provider, the questions that were still without an answer when last looked at."""
@@ -298,17 +288,18 @@ def may_hold_a_key(env: Mapping[str, str]) -> bool:
     folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     is_configured = (folder / "python_keyring" / "keyringrc.cfg").is_file()
     is_chosen = importlib.util.find_spec("keyrings") is not None or is_configured
-    return sys.platform != "linux" or is_chosen or any(map(env.get, _SIGNS))
+    signs = ("DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND")
+    return sys.platform != "linux" or is_chosen or any(map(env.get, signs))
 
 
 def key_of_keyring(
-    name: str, *, cancelled: IsCancelled | None = None, limit: float = KEYRING_SECONDS
+    name: str, *, cancelled: IsCancelled | None = None, limit: float = 5.0
 ) -> str:
     """Return the key that the keyring holds for a provider; empty where there is none.
 
     Raises `ValueError`, in one line without any value, when it cannot be asked or takes longer
-    than `limit` seconds, and `Cancelled` within 0.1 s. A question without an answer is not asked
-    a second time.
+    than `limit` seconds, as a locked one may, and `Cancelled` within 0.1 s. A question without an
+    answer is not asked a second time.
     """
     if importlib.util.find_spec("keyring") is None:
         return ""
@@ -321,7 +312,7 @@ def key_of_keyring(
             key = ""
             # The package without a keyring of the system behind it: there is none to hold a key.
             with suppress(NoKeyringError):
-                key = (keyring.get_password(SERVICE, name) or "").strip()
+                key = (keyring.get_password("memtui", name) or "").strip()
             question.set_result(key)
         except BaseException as error:
             question.set_exception(error)
@@ -331,8 +322,7 @@ def key_of_keyring(
         if name not in _questions or _questions[name].done():
             _questions[name] = Future()
             # A daemon thread: the program ends although a locked keyring waits for its owner.
-            arguments = (_questions[name],)
-            threading.Thread(target=ask, args=arguments, daemon=True).start()
+            threading.Thread(target=ask, args=(_questions[name],), daemon=True).start()
         question = _questions[name]
     deadline = time.monotonic() + limit
     while not wait([question], min(CHECK_SECONDS, limit)).done:

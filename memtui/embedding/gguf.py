@@ -52,20 +52,12 @@ if TYPE_CHECKING:
 NAME: Final = "gguf"
 PACKAGE: Final = "xllamacpp"
 NO_MODEL: Final = "set embedding.model_path to a GGUF file of an embedding model"
-MOST_CONTEXT: Final = 2048
-"""The most tokens of a text: OpenClaw's limit for a local model."""
-_MOST_THREADS: Final = 4
-
-MODELS_FOLDER: Final = Path(".node-llama-cpp", "models")
-"""Below the home folder: where node-llama-cpp, which OpenClaw loads models with, keeps them."""
 DEFAULT_MODELS: Final = (
     "hf:ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/embeddinggemma-300m-qat-Q8_0.gguf",
     "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
 )
 """OpenClaw's own models (OPENCLAW.md, section 10): today's, and that of its first releases."""
 _URI = re.compile(r"(?:hf|huggingface):(?://)?|(?:hf|huggingface)\.co/")
-_QUANTISATION: Final = "Q4_K_M"
-"""The quantisation that node-llama-cpp takes when the address of a model names no file."""
 
 
 def find_model(
@@ -89,7 +81,8 @@ def find_model(
     if choice.model_path and expanded(choice.model_path).is_absolute():
         return expanded(choice.model_path), "embedding.model_path"
     search = read_config(env, home).default_agent.search
-    folders = [home / MODELS_FOLDER]
+    # There node-llama-cpp, which OpenClaw loads models with, keeps them.
+    folders = [home / ".node-llama-cpp" / "models"]
     if search.local_model_cache_dir:
         folders.insert(0, expanded(search.local_model_cache_dir))
 
@@ -102,11 +95,10 @@ def find_model(
         )
         return next(filter(Path.is_file, paths), None)
 
-    name, origin = choice.model_path, "embedding.model_path"
-    if not name:
-        name, origin = search.local_model_path, "OpenClaw's configuration"
+    name = choice.model_path or search.local_model_path
     if not name:
         return fetched(*DEFAULT_MODELS), "OpenClaw's default model"
+    origin = "embedding.model_path" if choice.model_path else "OpenClaw's configuration"
     if _URI.match(name):
         return fetched(name), origin
     path = expanded(name)
@@ -118,7 +110,7 @@ def file_names(address: str) -> tuple[str, ...]:
     """Return the names that node-llama-cpp gives the file of an `hf:` address; else none.
 
     `hf_USER_FILE`, with the model between where the file is not named after it; without a file
-    in the address, the model's name with its quantisation.
+    in the address, the model's name with its quantisation, by default Q4_K_M.
     """
     scheme = _URI.match(address)
     if scheme is None:
@@ -130,7 +122,7 @@ def file_names(address: str) -> tuple[str, ...]:
         return ()
     stem = re.sub(r"-gguf$", "", model, flags=re.IGNORECASE)
     if not file:
-        return (f"hf_{user}_{stem}.{tag or _QUANTISATION}.gguf", f"hf_{user}_{stem}.gguf")
+        return (f"hf_{user}_{stem}.{tag or 'Q4_K_M'}.gguf", f"hf_{user}_{stem}.gguf")
     name = file.partition("#")[0].rpartition("/")[2]
     is_named_after = stem != model and name.lower().startswith(stem.lower())
     return (f"hf_{user}_{name}" if is_named_after else f"hf_{user}_{model}_{name}",)
@@ -138,19 +130,8 @@ def file_names(address: str) -> tuple[str, ...]:
 
 RERANKER: Final = 4
 """The pooling of a model that judges pairs of texts and has no vectors."""
-_POOLING_MEAN, _POOLING_LAST = 1, 3
-_MOST_PAIRS: Final = 4096
-_MOST_LISTED: Final = 1 << 21
-"""Texts of a list; each is stepped over, and the largest vocabularies have half of it."""
-_MOST_TEXT_BYTES: Final = 1024
-"""Of a name or a value that is read; longer values, a chat template say, are stepped over."""
-_MOST_DIMENSIONS: Final = 1 << 16
-_MOST_CONTEXT: Final = 1 << 26
 _STRING, _ARRAY = 8, 9
 _FORMS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-_EDGE_BYTES: Final = 64 << 10
-_SAMPLES: Final = 64
-_SAMPLE_BYTES: Final = 4 << 10
 
 
 class ModelFile(Struct, frozen=True):
@@ -188,12 +169,8 @@ def describe_file(path: Path) -> ModelFile:
             values = _read_pairs(file)
             size = file.seek(0, os.SEEK_END)
             digest = hashlib.sha256(str(size).encode())
-            places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
-            for at, length in (
-                (0, _EDGE_BYTES),
-                *places,
-                (max(0, size - _EDGE_BYTES), _EDGE_BYTES),
-            ):
+            samples = [(size * number // 64, 4096) for number in range(64)]
+            for at, length in ((0, 2**16), *samples, (max(0, size - 2**16), 2**16)):
                 file.seek(at)
                 digest.update(file.read(length))
         architecture = str(values.get("general.architecture", ""))
@@ -206,7 +183,7 @@ def describe_file(path: Path) -> ModelFile:
         }
         dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
         context = pairs.get("context_length", 0)
-        if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _MOST_CONTEXT:
+        if not 1 <= dimensions <= 2**16 or not 1 <= context <= 2**26:
             raise _Broken("does not say how long its vectors and its context are")
     except _Broken as error:
         raise ProviderError(
@@ -221,9 +198,9 @@ def describe_file(path: Path) -> ModelFile:
             hint="set embedding.model_path to a GGUF model file",
             failure=Failure.NO_FILE,
         ) from error
-    # Where a token sees only those before it, the last one has seen them all.
+    # Where a token sees only those before it, the last one has seen them all: else the mean.
     looks_back = pairs.get("attention.causal") is not False
-    pooling = pairs.get("pooling_type") or (_POOLING_LAST if looks_back else _POOLING_MEAN)
+    pooling = pairs.get("pooling_type") or (3 if looks_back else 1)
     name = safe_line(str(values.get("general.name", "")))
     return ModelFile(
         path, digest.hexdigest(), safe_line(architecture), name, dimensions, context, pooling
@@ -253,9 +230,9 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         file.seek(count, os.SEEK_CUR)
 
     def text() -> str | None:
-        """Read a text; `None` for one that is too long."""
+        """Read a text; `None` for one that is too long, such as a chat template."""
         length = number("Q")
-        if length <= _MOST_TEXT_BYTES:
+        if length <= 1024:
             return bytes(number(f"{length}s")).decode("utf-8", "replace")
         skip(length)
         return None
@@ -269,7 +246,8 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
             return number(_FORMS[kind])
         require(kind == _ARRAY)
         element, count = number("I"), number("Q")
-        require(count <= _MOST_LISTED and (element == _STRING or element in _FORMS))
+        # Each text is stepped over, and the largest vocabularies have half as many.
+        require(count <= 2**21 and (element == _STRING or element in _FORMS))
         if element in _FORMS:
             skip(count * struct.calcsize(f"<{_FORMS[element]}"))
         for _ in range(count if element == _STRING else 0):
@@ -283,7 +261,7 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         raise _Broken(f"has GGUF version {version}; 2 and 3 can be read")
     number("Q")  # how many tensors there are
     pairs = number("Q")
-    require(pairs <= _MOST_PAIRS)
+    require(pairs <= 4096)
     values: dict[str, str | int] = {}
     for _ in range(pairs):
         key = text() or ""
@@ -296,9 +274,6 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     return values
 
 
-_MOST_FAREWELL: Final = 5.0
-"""Seconds for a process to end that answers no more."""
-_LAST_CHARACTERS: Final = 8192
 _ASSERTION = re.compile(r"(?:GGML_ASSERT|GGML_ABORT|what\(\):).*")
 _LOGGED_ERROR = re.compile(r"^[\d.]+ E \S+ +(?:\S+: )?(?:error loading model: )?(.+)", re.MULTILINE)
 _MOST_REASON: Final = 200
@@ -377,14 +352,14 @@ class ModelProcess:
         if self._is_closed:
             return ProviderError("the gguf provider is closed", failure=Failure.CLOSED)
         try:
-            code = self._process.wait(_MOST_FAREWELL)
+            code = self._process.wait(5.0)
         except subprocess.TimeoutExpired:  # it hangs, or what it sends is nothing that it should
             self._process.kill()
             code = self._process.wait()
         log = ""
         # The temporary folder may be gone by now.
         with contextlib.suppress(OSError):
-            log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-_LAST_CHARACTERS:]
+            log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-8192:]
         if code == NOT_LOADED:
             message = f"xllamacpp cannot be loaded: {safe_line(log.strip())[:_MOST_REASON]}"
             return ProviderError(message, hint=INSTALL, failure=Failure.NOT_INSTALLED)
@@ -411,7 +386,7 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
     file, prefixes, context, identity = _plan(choice)
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
     dimensions = identity.dimensions or 0
-    model = ModelProcess(file, context, choice.threads or default_threads(_MOST_THREADS))
+    model = ModelProcess(file, context, choice.threads or default_threads(4))
     if model.dimensions != file.dimensions:
         model.close()
         message = f"the model {safe_line(str(file.path))} has {model.dimensions} dimensions"
@@ -451,9 +426,7 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
         return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
 
 
-def _plan(
-    choice: EmbeddingSettings,
-) -> tuple[ModelFile, Templates, int, ProviderIdentity]:
+def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, ProviderIdentity]:
     """Return the model file, its prefixes, how many tokens it may read, and what it makes."""
     path, origin = find_model(choice)
     if path is None:
@@ -473,7 +446,7 @@ def _plan(
     if prefixes == Templates():
         prefixes = templates_of(file.name.replace(" ", "-"))
     prefixes = prefixes.overridden(choice)
-    context = min(MOST_CONTEXT, file.context_length)
+    context = min(2048, file.context_length)  # OpenClaw's limit for a local model
     fingerprint = settings_fingerprint(
         {
             "provider": NAME,
@@ -489,5 +462,8 @@ def _plan(
     return file, prefixes, context, identity
 
 
-SUMMARY = "a GGUF model file, on this machine"
-REGISTRATIONS = {NAME: Registration(NAME, False, create, check, identity, SUMMARY)}
+REGISTRATIONS: Final = {
+    NAME: Registration(
+        NAME, False, create, check, identity, summary="a GGUF model file, on this machine"
+    )
+}
