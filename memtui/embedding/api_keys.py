@@ -292,9 +292,7 @@ def may_hold_a_key(env: Mapping[str, str]) -> bool:
     return sys.platform != "linux" or is_chosen or any(map(env.get, signs))
 
 
-def key_of_keyring(
-    name: str, *, cancelled: IsCancelled | None = None, limit: float = 5.0
-) -> str:
+def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: float = 5.0) -> str:
     """Return the key that the keyring holds for a provider; empty where there is none.
 
     Raises `ValueError`, in one line without any value, when it cannot be asked or takes longer

