@@ -49,18 +49,11 @@ from memtui.settings.shown import shown_value
 from memtui.text.sanitize import counted, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
-GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
-"""Exit codes in the order in which what they stand for has to be put right."""
 EXIT_OTHER, EXIT_SETTINGS, EXIT_INDEX, EXIT_PROVIDER = 1, 2, 3, 4
 LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""
-MAX_CERTIFICATES: Final = 16 * 2**20
-"""Bytes of a file of certificates; those of all authorities are a fraction of a megabyte."""
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` builds it anew"
-_UNSEEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT})
-"""Reasons that say that something named, or found, could not be looked at."""
-_TABLES: Final = ("embedding.", "index.", "memory.")
 
 
 class Check(Struct, frozen=True):
@@ -131,7 +124,7 @@ class Examination(Struct, frozen=True):
     def exit_code(self) -> int:
         """That of the problem to put right first; 0 without any."""
         codes = {check.exit_code for check in self.problems}
-        return next((code for code in GRAVEST_FIRST if code in codes), 0)
+        return next((code for code in (2, 3, 4, 5, 1) if code in codes), 0)
 
 
 def examine(
@@ -192,7 +185,7 @@ def examine(
     configured = [
         {"key": key, "value": shown_value(key, value), "source": source, "place": place}
         for key, (source, place, value) in sorted(in_force(loaded.layers).items())
-        if key.startswith(_TABLES)
+        if key.startswith(("embedding.", "index.", "memory."))
     ]
     return Examination(root, configured, tuple(checks), listings, probes)
 
@@ -208,15 +201,11 @@ def program_checks() -> Iterator[Check]:
         ):
             ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
             yield fine("sqlite", f"{sqlite}, apsw {version('apsw')}")
-            try:
-                connection.execute(
-                    f'CREATE VIRTUAL TABLE look USING fts5(text, tokenize="{FTS5_TOKENIZE}")'
-                )
-                connection.execute("INSERT INTO look VALUES ('router vlan')")
-                rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
-                yield fine("fts5", f"a word is found ({rows} of 1)")
-            except DatabaseError as error:
-                yield problem("fts5", str(error), "", EXIT_INDEX)
+            columns = f'text, tokenize="{FTS5_TOKENIZE}"'
+            connection.execute(f"CREATE VIRTUAL TABLE look USING fts5({columns})")
+            connection.execute("INSERT INTO look VALUES ('router vlan')")
+            rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
+            yield fine("fts5", f"a word is found ({rows} of 1)")
             yield extension_check(connection)
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
@@ -278,7 +267,7 @@ def memory_checks(scope: Scope) -> Iterator[Check]:
     others: Counter[str] = Counter()
     for skipped in discovery.skipped:
         reason = skipped.reason.value.replace("_", " ")
-        if skipped.reason in _UNSEEN:
+        if skipped.reason in (Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT):
             detail = f"{skipped.path}: {skipped.detail or reason}"
             yield note("skipped", detail, "check its permissions")
         else:
@@ -296,10 +285,8 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
     try:
         FileEvents(folders, lambda *change: None).stop()
     except OSError as error:
-        seconds = f"{settings.index.rescan_seconds:g}"
-        hint = (
-            f"raise fs.inotify.max_user_watches; until then files are looked at every {seconds} s"
-        )
+        instead = f"files are looked at every {settings.index.rescan_seconds:g} s"
+        hint = f"raise fs.inotify.max_user_watches; until then {instead}"
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
     taken = f", {count_watches(folders, limit)} of {limit} watches" if limit is not None else ""
@@ -402,7 +389,8 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
     if certificates:
         key, hint = "embedding.ca_file", "it must be PEM"
         try:
-            text = read_bytes(Path(certificates).expanduser(), MAX_CERTIFICATES)
+            # Those of all authorities are a fraction of a megabyte.
+            text = read_bytes(Path(certificates).expanduser(), 16 * 2**20)
             detail = f"{certificates} holds no certificate"
         except (OSError, RuntimeError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)

@@ -20,7 +20,7 @@ from memtui.embedding.registry import (
 )
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
-from memtui.errors import Cancelled, MemtuiError, SettingsError
+from memtui.errors import Cancelled, MemtuiError
 from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
@@ -65,12 +65,18 @@ class ProviderService:
         count = sum(text_hash in cached for text_hash, _ in chunks)
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
-        tokens = sum(map(estimated_tokens, missing.values()))
         cost = RebuildCost(
-            files, len(chunks), count, tokens, weighed.remote, address=weighed.address
+            files,
+            len(chunks),
+            count,
+            sum(map(estimated_tokens, missing.values())),
+            weighed.remote,
+            provider=identity.name,
+            model=identity.model,
+            address=weighed.address,
         )
         is_batch = weighed.choice.batch and len(missing) >= weighed.choice.batch_minimum
-        return _priced(cost, weighed.choice, identity.name, identity.model, batch=is_batch)
+        return _priced(cost, weighed.choice, batch=is_batch)
 
     def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider for this run, and make its index while the old one answers.
@@ -113,33 +119,35 @@ def provider_listings(
         if acting is not None and acting.identity.name == name and not acting.outage:
             is_actual, model, dimensions = True, acting.identity.model, acting.dimensions
         address, remote = registration.destination(choice)
-        listing = ProviderListing(
-            name=name,
-            summary=registration.summary,
-            remote=remote,
-            works=failure is None,
-            detail=safe_line(detail),
-            hint=hint,
-            failure=failure,
-            model=model,
-            dimensions=dimensions,
-            address=address,
-            is_requested=name == requested,
-            is_actual=is_actual,
-            is_fallback=name == fallback and name != requested,
+        listings.append(
+            ProviderListing(
+                name,
+                registration.summary,
+                remote,
+                failure is None,
+                safe_line(detail),
+                hint,
+                failure,
+                model,
+                dimensions,
+                address,
+                is_requested=name == requested,
+                is_actual=is_actual,
+                is_fallback=name == fallback and name != requested,
+            )
         )
-        listings.append(listing)
     return tuple(listings)
 
 
 def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it."""
-    registration, provider = None, None
+    provider = None
     result = ProbeResult(choice.provider, False, "stopped")
     try:
         registration = resolve(choice)
         if registration is None:
             return replace(result, works=True, detail=KEYWORD_ONLY)
+        result = replace(result, model=registration.identity(choice).model)
         provider = registration.create(choice)
         name, model = provider.identity.name, provider.identity.model
         result = replace(result, name=name, address=provider.address, model=model)
@@ -152,38 +160,27 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
             milliseconds=(perf_counter() - began) * 1000.0,
             dimensions=dimensions,
         )
-    except SettingsError as error:
-        # A name or model that does not exist.
-        return replace(result, detail=safe_line(error.message), hint=safe_line(error.hint))
     except Cancelled:
         return result
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
         outage = as_provider_error(error)
-        return replace(
-            result,
-            detail=outage.message,
-            hint=outage.hint,
-            failure=outage.failure,
-            model=result.model or (registration and registration.identity(choice).model),
-        )
+        return replace(result, detail=outage.message, hint=outage.hint, failure=outage.failure)
     finally:
         if provider is not None:
             provider.close()
 
 
-def _priced(
-    cost: RebuildCost, choice: EmbeddingSettings, provider: str, model: str, *, batch: bool = False
-) -> RebuildCost:
-    """Add who makes the vectors, and what the tokens cost, which nobody may know."""
+def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
+    """Add what the tokens cost, which nobody may know."""
     from memtui.embedding.services import SERVICES, price_of
 
-    cost = replace(cost, provider=provider, model=model)
-    price = price_of(choice, provider, model)
+    price = price_of(choice, cost.provider, cost.model)
     if price is None:
         return cost
     a_million, currency, as_of = price
-    factor = SERVICES[provider].batch_factor if batch and provider in SERVICES else 1.0
+    service = SERVICES.get(cost.provider) if batch else None
+    factor = service.batch_factor if service is not None else 1.0
     total = cost.tokens_estimate * a_million * factor / 1_000_000
     return replace(cost, price=total, currency=currency, as_of=as_of)
 
@@ -202,6 +199,11 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
-    name, address = provider.actual or "", provider.address
-    cost = RebuildCost(len(files), 0, 0, tokens, provider.remote, address=address)
-    return _priced(cost, choice_for(settings.embedding, name), name, provider.model or "")
+    name, model = provider.actual or "", provider.model or ""
+    cost = RebuildCost(
+        *(len(files), 0, 0, tokens, provider.remote),
+        provider=name,
+        model=model,
+        address=provider.address,
+    )
+    return _priced(cost, choice_for(settings.embedding, name))

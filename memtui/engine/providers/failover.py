@@ -105,9 +105,7 @@ class WatchedProvider(Provider):
             return self
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
-        assert self.inner is not None
-        embed = self.inner.embed_query
-        return self._call(lambda stopped: embed(text, cancelled=stopped), cancelled)
+        return self._call(lambda inner, stop: inner.embed_query(text, cancelled=stop), cancelled)
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
@@ -116,25 +114,26 @@ class WatchedProvider(Provider):
 
         `TextsRefused` where the service refuses some of them and answers all the same.
         """
-        assert self.inner is not None
-        embed = self.inner.embed_documents
 
-        def embed_or_split(stopped: IsCancelled) -> Vectors:
+        def embed_or_split(inner: Provider, stop: IsCancelled) -> Vectors:
             try:
-                return embed(texts, cancelled=stopped)
+                return inner.embed_documents(texts, cancelled=stop)
             except ProviderError as error:
                 if error.failure not in REFUSALS:
                     raise
-                some = partial(embed, cancelled=stopped)
+                some = partial(inner.embed_documents, cancelled=stop)
                 raise bisect_rejected(some, texts, error, PROBE_TEXT) from None
 
         return self._call(embed_or_split, cancelled)
 
-    def _call(self, embed: Callable[[IsCancelled], T], cancelled: IsCancelled | None) -> T:
+    def _call(
+        self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled | None
+    ) -> T:
         """Ask the provider, and note whether it fails."""
+        assert self.inner is not None
         closing = self._closing.is_set
         try:
-            answer = embed(lambda: closing() or (cancelled is not None and cancelled()))
+            answer = embed(self.inner, lambda: closing() or (cancelled is not None and cancelled()))
         except TextsRefused:
             self.misses = 0
             raise
@@ -160,6 +159,11 @@ class WatchedProvider(Provider):
         if self.inner is not None:
             self.inner.close()
 
+    def mend(self, outage: ProviderError | None = None) -> None:
+        """Count its failures from now on; with an `outage` it still fails."""
+        self.outage = outage
+        self.misses = 0
+
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
         requested, outage, identity = self.choice.provider, self.outage, self.identity
@@ -181,7 +185,7 @@ class WatchedProvider(Provider):
 
     def failure_line(self) -> str:
         """Return one line that says who failed, and how."""
-        name, message = self.identity.name, self.outage.message if self.outage is not None else ""
+        name, message = self.identity.name, self.outage.message if self.outage else ""
         return message if message.lower().startswith(name.lower()) else f"{name}: {message}"
 
 
@@ -268,7 +272,7 @@ class ProviderFailover:
         Without a maker, and for keyword search alone, it is who answers now.
         """
         acting, primary = self.acting, self.primary
-        if maker in (None, acting.identity) or acting.registration is None:
+        if maker is None or maker == acting.identity or acting.registration is None:
             if self._others and acting.inner is not None:
                 with self._lock:
                     idle, self._others = self._others, {}
@@ -276,13 +280,11 @@ class ProviderFailover:
                     other.close()
             is_ready = acting.inner is not None and acting.outage is None
             return (acting, None) if is_ready else self.get()
-        slots = filter(None, (primary, self.fallback))
-        slot = next((one for one in slots if one.identity == maker), None)
-        if slot is None and maker is not None:
-            if maker not in self._others:
-                choice = local_choice(maker, primary.choice)
-                self._others[maker] = self.watch(choice) if choice else None
-            slot = self._others[maker]
+        slots = self._others | {one.identity: one for one in (self.fallback, primary) if one}
+        if maker not in slots:
+            choice = local_choice(maker, primary.choice)
+            slots[maker] = self._others[maker] = self.watch(choice) if choice else None
+        slot = slots[maker]
         if slot is None:
             return None, None
         return slot.load(), slot.state(self._again() if slot is primary else "")
@@ -293,10 +295,9 @@ class ProviderFailover:
         if provider is None or not provider.remote:
             return provider, state
         fallback = self.fallback
-        provider = fallback.load() if fallback is not None else None
-        if fallback is None or provider is None or provider.remote:
-            return None, replace(state, actual=None, state=Reason.DISABLED)
-        return provider, fallback.state()
+        if fallback is not None and not fallback.remote and (provider := fallback.load()):
+            return provider, fallback.state()
+        return None, replace(state, actual=None, state=Reason.DISABLED)
 
     def state(self, *, lasting: bool = False) -> ProviderState:
         """Return what is known without loading anything; `lasting`: nothing that soon passes."""
@@ -330,11 +331,9 @@ class ProviderFailover:
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
         """
         with self._lock:
-            before = self.primary, self.fallback
+            before = filter(None, (self.primary, self.fallback))
             self._choose(choice)
-            for slot in before:
-                if slot is not None and slot.inner is not None:
-                    self._others[slot.identity] = slot
+            self._others |= {slot.identity: slot for slot in before if slot.inner is not None}
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, float("-inf")
             self._probe_in(None)
         self.changed()
@@ -347,7 +346,7 @@ class ProviderFailover:
                 return
             self._delay = FIRST_PROBE_SECONDS
             if self.acting is self.primary:
-                self.primary.outage, self.primary.misses = None, 0
+                self.primary.mend()
             self._probe_in(None if self.acting is self.primary else 0.0)
 
     def probe(self) -> None:
@@ -365,12 +364,12 @@ class ProviderFailover:
         with self._lock:
             if slot is not self.primary or self.closing.is_set():
                 return
-            slot.outage, slot.misses = outage, 0
+            slot.mend(outage)
             if outage is not None:
                 self._delay = min(self._delay * 2, LAST_PROBE_SECONDS)
                 self._probe_in(self._delay)
                 if self.fallback is not None:
-                    self.fallback.outage, self.fallback.misses = None, 0
+                    self.fallback.mend()
                 return
             self.acting = slot
             self._taken_back = self._clock()
