@@ -210,7 +210,7 @@ def _nearest_chunk(
         line, at = None, place.line
         text = file.lines[at - 1] if 1 <= at <= len(file.lines) else None
         if text is not None:
-            lines = enumerate(split_lines(reading.indexed_text(place.path)[1]), start=1)
+            lines = enumerate(split_lines(reading.indexed_text(place.path)), start=1)
             same = [number for number, other in lines if other.removesuffix("\r") == text]
             same = same if text.strip() else [number for number in same if number == at]
             line = min(same, key=lambda number: (abs(number - at), number), default=None)

@@ -161,26 +161,6 @@ class OwnReading(Reading):
             for row in rows.values()
         ]
 
-    def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash and the text of a file; lines that no chunk holds are empty.
-
-        What is said in a conversation is as it may be shown, credentials masked.
-        """
-        row = known_file(self._connection, path)
-        if row is None:
-            return None, ""
-        lines: dict[int, str] = {}
-        parts: dict[tuple[int, int], str] = {}
-        for _, chunk in sorted(self.chunks(self.rows_of(path)).items()):
-            place = chunk.start_line, chunk.end_line
-            # Parts of one chunk have its lines; pieces of one long line overlap: no parts.
-            earlier = parts.get(place, "") if chunk.start_line < chunk.end_line else ""
-            parts[place] = earlier + chunk.text
-        for (start, _), text in parts.items():
-            lines.update(enumerate(text.split("\n"), start=start))
-        last = max(lines, default=0)
-        return row.hash, "\n".join(lines.get(number, "") for number in range(1, last + 1))
-
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         row = known_file(self._connection, place.path)
         if row is None:
@@ -409,8 +389,8 @@ class OwnFiles(Files):
         if is_transcript or row is None:
             file = file_at(self._index.transcripts.scope, path)
         if file is None and not is_transcript:
-            note = self._index.read(lambda reading: reading.indexed_text(path))
-            return read_source(self._index.root, path, *(note or (None, "")))
+            text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
+            return read_source(self._index.root, path, row.hash if row is not None else None, text)
         why = "transcript gone"
         if file is not None:
             limit = self._index.transcripts.scope.max_line_bytes

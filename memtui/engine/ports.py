@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
+_MOST_BLANKS = 10_000
 
 
 class SearchRequest(Struct, frozen=True):
@@ -262,9 +263,35 @@ class Reading(ABC):
         """Return the lines of each chunk of a file, in order."""
         return [ChunkRange(one.start_line, one.end_line, one.id) for one in self.chunks_of(path)]
 
-    @abstractmethod
-    def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return the hash and the text of a file as it was indexed; (`None`, "") for none."""
+    def indexed_text(self, path: str) -> str:
+        """Return the text of a file as its chunks hold it; of a conversation, masked.
+
+        A line that no chunk holds is blank, as far as that makes sense.
+        """
+        parts: dict[tuple[int, int], str] = {}
+        for chunk in self.chunks_of(path):
+            place = max(1, chunk.start_line), chunk.end_line
+            # Parts of one chunk have its lines; pieces of one long line overlap: no parts.
+            if place not in parts:
+                parts[place] = chunk.text
+            elif chunk.start_line < chunk.end_line:
+                parts[place] += chunk.text
+        lines: dict[int, str] = {}
+        for (start, _), text in parts.items():
+            # What an earlier chunk holds of a line begins where the line does.
+            for number, line in enumerate(text.split("\n"), start=start):
+                lines.setdefault(number, line)
+        shown, last, blanks = list[str](), 0, _MOST_BLANKS
+        for number in sorted(lines):
+            gap = number - last - 1
+            if gap <= blanks:
+                blanks -= gap
+                shown += [""] * gap
+            else:
+                shown.append(f"… no chunk holds the lines {last + 1}–{number - 1} …")
+            shown.append(lines[number])
+            last = number
+        return "\n".join(shown)
 
     @abstractmethod
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:

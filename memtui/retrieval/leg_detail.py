@@ -24,7 +24,6 @@ from memtui.model.inquiry import (
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
-from memtui.retrieval.openclaw.candidates import Vector, VectorBatches, cosine_similarities
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import (
@@ -338,28 +337,6 @@ def view_rank(
     ahead = (exact > own) | ((exact == own) & (view.rowids[close] < rowid))
     position += int(np.count_nonzero(ahead))
     return LegRank(position, int(np.count_nonzero(eligible)), float(own))
-
-
-def stored_rank(stored: VectorBatches, vector: Vector, chunk_id: str) -> LegRank | None:
-    """Count the chunks of an OpenClaw index nearer to a query than one, where memtui compares.
-
-    Equal cosines keep the order of rows; their last digits are not sqlite-vec's. `None` when the
-    chunk has no vector among those that are `stored`.
-    """
-    ids: list[str] = []
-    cosines: list[float] = []
-    for names, batch in stored:
-        ids += names
-        cosines += cosine_similarities(vector, batch)
-    place = ids.index(chunk_id) if chunk_id in ids else -1
-    every = np.array(cosines)
-    usable = np.isfinite(every)
-    if place < 0 or not usable[place]:
-        return None
-    own = every[place]
-    ahead = every > own
-    ahead[:place] |= every[:place] == own
-    return LegRank(int(np.count_nonzero(ahead & usable)), int(np.count_nonzero(usable)), float(own))
 
 
 def rare_words(

@@ -207,9 +207,6 @@ class MemoryIndex(Index, Reading, Legs):
         moment = datetime.fromtimestamp(0, UTC)
         return [RecentFile(one.path, moment, one.end_line) for one in self.stored][:limit]
 
-    def indexed_text(self, path: str) -> tuple[str | None, str]:
-        return ("hash", self.texts[path]) if path in self.texts else (None, "")
-
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         return IndexedFile(place, None, self.chunk_ranges(place.path), "memory")
 

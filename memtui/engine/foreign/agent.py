@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
+from memtui.index.foreign.disk import never
 from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
 from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, read_vectors
 from memtui.memory.documents import day_of_path
@@ -66,8 +67,6 @@ from memtui.settings.openclaw.secrets import read_remote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
-
-Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
@@ -150,20 +149,6 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     return AgentFacts(target, name, because, identity, search, mode, scope)
 
 
-class Search(Struct, frozen=True):
-    """One search: the query as it was written, the ranking with its mode, who may see what."""
-
-    query: str
-    text: str
-    """The query without the filters in it."""
-    ranking: Ranking
-    mode: SearchMode
-    scope: SearchScope
-    typing: bool = False
-    filters: Filters = NO_FILTERS
-    """The files that take part."""
-
-
 class AgentLegs(Legs):
     """Runs one release's legs over one index; belongs to the engine thread."""
 
@@ -200,12 +185,10 @@ class AgentLegs(Legs):
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
-        facts = self.facts
         text, filters = split_filters(request.text)
-        ranking, typing = for_mode(request.ranking, facts.mode), request.typing
-        search = Search(request.text, text, ranking, facts.mode, facts.scope, typing, filters)
+        ranked = replace(request, ranking=for_mode(request.ranking, self.facts.mode))
         try:
-            return self.search(search, cancelled, partial)
+            return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
         finally:
             self.answered.set()
 
@@ -213,25 +196,34 @@ class AgentLegs(Legs):
         self.database.interrupt()
 
     def search(
-        self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
+        self,
+        request: SearchRequest,
+        text: str,
+        scope: SearchScope,
+        filters: Filters = NO_FILTERS,
+        cancelled: Callable[[], bool] = never,
+        partial: Partial | None = None,
     ) -> CandidatePool:
-        """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""
-        started = perf_counter()
+        """Ask the legs that the ranking of a request searches with.
+
+        `text` is the query without its `filters`. `partial` gets the keyword leg's hits while the
+        vector is waited for.
+        """
+        started, mode = perf_counter(), request.ranking.search_mode
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
-            answer = self.database.read(lambda opened: self._pool(opened, search, vector))
-            elapsed = _ms_since(started)
-            return replace(answer, query=search.query, elapsed_ms=elapsed, typing=search.typing)
+            def read(opened: Opened) -> CandidatePool:
+                return self._pool(opened, request, text, scope, filters, vector)
+
+            return replace(self.database.read(read), elapsed_ms=_ms_since(started))
 
         try:
-            if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
+            if partial is not None and not request.typing and mode is SearchMode.HYBRID:
                 partial(pool(None))
             vector = None
-            if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
+            if mode is not SearchMode.KEYWORD_ONLY and trim(text):
                 # Outside of any reading: it may take a while, or read the index itself.
-                vector = self.query_vectors.find(
-                    search.text, typing=search.typing, cancelled=cancelled
-                )
+                vector = self.query_vectors.find(text, typing=request.typing, cancelled=cancelled)
             if cancelled():
                 raise Cancelled
             return pool(vector)
@@ -248,20 +240,24 @@ class AgentLegs(Legs):
             return 0
 
     def _pool(
-        self, opened: Opened, search: Search, vector: QueryVector | NoVector | None
+        self,
+        opened: Opened,
+        request: SearchRequest,
+        text: str,
+        scope: SearchScope,
+        filters: Filters,
+        vector: QueryVector | NoVector | None,
     ) -> CandidatePool:
         """Ask both legs and read their chunks, all of one commit."""
-        mode, layout, scope = search.mode, opened.layout, search.scope
+        ranking, layout = request.ranking, opened.layout
+        mode = ranking.search_mode
         # Without a provider no release filters by its model, and each searches keywords.
         falls_back = isinstance(vector, NoVector) and vector.reason is not Reason.ZERO_QUERY_VECTOR
         if falls_back and mode is SearchMode.HYBRID:
             scope = replace(scope, model=None)
-        scope = filtered_scope(opened, scope, search.filters)
-        keyword: tuple[KeywordHit, ...] = ()
-        keyword_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
-        if mode is not SearchMode.VECTOR_ONLY:
-            keyword, keyword_state = self._search_keywords(opened, search, scope)
-        cosines, vector_state = self._search_vectors(opened, search, vector, scope)
+        scope = filtered_scope(opened, scope, filters)
+        keyword, keyword_state = self._search_keywords(opened, text, ranking, scope)
+        cosines, vector_state = self._search_vectors(opened, vector, ranking, scope)
         if (
             vector is not None
             and mode is SearchMode.HYBRID
@@ -279,38 +275,40 @@ class AgentLegs(Legs):
                 return rows.time_of(opened, path, source)
             return self.file_time(source, path)
 
-        return make_pool(
-            search.text,
-            with_file_times(chunks, search.ranking.decay.dates, file_time),
+        made = make_pool(
+            text,
+            with_file_times(chunks, ranking.decay.dates, file_time),
             keyword=keyword,
             vector=cosines,
             states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
-            limit=search.ranking.candidates,
+            limit=ranking.candidates,
             search_mode=mode,
             names_files=self.release.has_paths,
             tokenizer=layout.tokenizer,
         )
+        return replace(made, query=request.text, typing=request.typing)
 
     def _search_keywords(
-        self, opened: Opened, search: Search, scope: SearchScope
+        self, opened: Opened, text: str, ranking: Ranking, scope: SearchScope
     ) -> tuple[tuple[KeywordHit, ...], LegState]:
-        started, layout, ranking = perf_counter(), opened.layout, search.ranking
+        started, layout = perf_counter(), opened.layout
+        if ranking.search_mode is SearchMode.VECTOR_ONLY:
+            return (), LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
         if layout.fts is None:
-            detail = "the index has no full-text table"
-            return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+            return (), LegState(*_FAILED, "the index has no full-text table")
         limit, mapping = ranking.candidates, ranking.keyword_mapping
         leg = OpenClawKeywordLeg(opened.connection, layout, self.release, scope, limit, mapping)
         try:
-            answer = leg.search(search.text)
+            answer = leg.search(text)
         except DatabaseError as error:
-            return (), _failed_leg(error, started)
+            return (), _failed_leg(error)
         status, reason, refusal = LegStatus.OK, Reason.OK, safe_line(answer.refusal)
         notes = [f"a part was refused: {refusal}"] if refusal else []
         if answer.shortened:
             most = f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
             notes.insert(0, most)
         if refusal and not answer.hits:
-            status, reason, notes = LegStatus.FAILED, Reason.INDEX_FAILED, [refusal]
+            (status, reason), notes = _FAILED, [refusal]
         elif answer.match is None and not answer.substrings and not answer.keywords:
             notes = ["no letter or digit in the query"]
             status, reason = LegStatus.SKIPPED, Reason.NO_TERMS
@@ -325,12 +323,12 @@ class AgentLegs(Legs):
     def _search_vectors(
         self,
         opened: Opened,
-        search: Search,
         vector: QueryVector | NoVector | None,
+        ranking: Ranking,
         scope: SearchScope,
     ) -> tuple[tuple[tuple[str, float], ...], LegState]:
         """Search by the vector of the query; `None` while it is waited for."""
-        if search.mode is SearchMode.KEYWORD_ONLY:
+        if ranking.search_mode is SearchMode.KEYWORD_ONLY:
             detail = "the agent has no embedding provider"
             return (), LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
         if vector is None:
@@ -358,13 +356,13 @@ class AgentLegs(Legs):
                 opened.layout,
                 self.release,
                 vector.values,
-                search.ranking.candidates,
+                ranking.candidates,
                 scope,
                 self.vectors.visible(opened, scope),
                 vec_readable=opened.vec_readable,
             )
         except DatabaseError as error:
-            return (), _failed_leg(error, started)
+            return (), _failed_leg(error)
         self.backend = answer.backend
         facts: Numbers = {
             "backend": answer.backend,
@@ -376,15 +374,17 @@ class AgentLegs(Legs):
         return answer.hits, LegState(LegStatus.OK, elapsed_ms=_ms_since(started), facts=facts)
 
 
-def _failed_leg(error: DatabaseError, started: float) -> LegState:
+_FAILED: Final = LegStatus.FAILED, Reason.INDEX_FAILED
+
+
+def _failed_leg(error: DatabaseError) -> LegState:
     """Return the state of a leg that fails softly, as in the program.
 
-    `started` is of `perf_counter`. Raises the error when it is not about the query.
+    Raises the error when it is not about the query.
     """
     if isinstance(error, Interrupted) or fault(error) is not None:
         raise error
-    detail = safe_line(str(error))
-    return LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail, _ms_since(started))
+    return LegState(*_FAILED, safe_line(str(error)))
 
 
 def _ms_since(started: float) -> float:
@@ -395,12 +395,9 @@ class StoredVectors:
     """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
-        self._loaded: tuple[Stamp, list[VectorBatch]] | None = None
-
-    def are_loaded(self, opened: Opened) -> bool:
-        """Return whether the vectors are in memory as they are in the index now."""
-        stamp = opened.fingerprint, rows.revision(opened)
-        return self._loaded is not None and self._loaded[0] == stamp
+        self.fingerprint: Fingerprint | None = None
+        """Of the index whose vectors they are; `None` before they are read."""
+        self._batches: Sequence[VectorBatch] = ()
 
     def batches(self, opened: Opened) -> Sequence[VectorBatch]:
         """Return the vectors as they are in the index now.
@@ -408,27 +405,25 @@ class StoredVectors:
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
         exact but take long to parse: the program compares in single precision too.
         """
-        stamp = opened.fingerprint, rows.revision(opened)
-        if self._loaded is None or self._loaded[0] != stamp:
+        if self.fingerprint != opened.fingerprint:
             # The old ones go before the new ones are read.
-            self._loaded, indexed = None, read_indexed(opened)
+            self._batches, indexed = (), read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
-            batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
-            self._loaded = stamp, batches
-        return self._loaded[1]
+            self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+            self.fingerprint = opened.fingerprint
+        return self._batches
 
     def visible(self, opened: Opened, scope: SearchScope) -> VectorBatches:
-        """Read the vectors that a scope may see, as far as they are asked for."""
+        """Return the vectors that a scope may see; which those are is read when they are used."""
         batches = self.batches(opened)
 
         def read() -> Iterator[tuple[list[str], Any]]:
             where, values = scope.visible("source", opened.layout)
             sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
-            chunks = opened.select(sql, scope.model or "", *values)
-            visible = {rowid: str(chunk_id) for rowid, chunk_id in chunks}
+            visible = dict(opened.select(sql, scope.model or "", *values))
             for batch in batches:
                 places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
-                ids = [visible[int(batch.rowids[place])] for place in places]
+                ids = [str(visible[int(batch.rowids[place])]) for place in places]
                 yield ids, batch.vectors[places]
 
         return read()

@@ -470,8 +470,9 @@ class AgentFiles(Files):
 
         A file that changed since is shown as it was indexed, with the present text beside it.
         """
-        indexed = self._index.read(lambda reading: reading.indexed_text(path))
-        digest, text = indexed or (None, "")
+        row = next(iter(self._index.read_rows(lambda opened: rows.files(opened, path))), None)
+        digest = row.hash if row is not None else None
+        text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
         workspace = self._target.workspace
         if workspace is None or "\0" in path:
             what, digest = (NO_WORKSPACE, digest) if workspace is None else (_NO_FILE_NAME, "")

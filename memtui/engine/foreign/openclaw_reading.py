@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,16 +29,15 @@ from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, moment, parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
-from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.leg_detail import (
     explain_openclaw,
     keyword_rank,
     matching_rows,
     openclaw_row,
-    stored_rank,
 )
-from memtui.retrieval.openclaw.candidates import Vector, is_zero, read_chunks
+from memtui.retrieval.openclaw.candidates import Vector, is_zero, read_chunks, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
@@ -60,7 +58,6 @@ if TYPE_CHECKING:
 
 MOST_SCANNED: Final = 20_000
 """So many rows are compared with substrings at most, or vectors read for the first time."""
-_MAX_BLANKS: Final = 10_000
 
 
 class OpenClawReading(Reading):
@@ -157,7 +154,7 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.index.legs.vectors.are_loaded(self.opened)
+        in_memory = self.index.legs.vectors.fingerprint == self.opened.fingerprint
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -182,15 +179,6 @@ class OpenClawReading(Reading):
             RecentFile(str(path), moment(finite(mtime) or 0) or epoch, whole(lines))
             for path, mtime, lines in files
         ]
-
-    def indexed_text(self, path: str) -> tuple[str | None, str]:
-        """Return hash and text of a file as its chunks hold it; of a conversation, masked."""
-        row = next(iter(rows.files(self.opened, path)), None)
-        lines: dict[int, str] = {}
-        chunks = self.chunks(rowids := self.rows_of(path))
-        for chunk in (chunks[rowid] for rowid in reversed(rowids) if rowid in chunks):
-            lines.update(enumerate(chunk.text.split("\n"), start=max(1, chunk.start_line)))
-        return (row.hash if row is not None else None), "\n".join(_without_gaps(lines))
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         path = well_formed(place.path)
@@ -319,20 +307,9 @@ class OpenClawReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if self.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        visible = self.index.legs.vectors.visible(self.opened, scope)
-        rank = stored_rank(visible, vector, chunk_id)
-        return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
-
-
-def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
-    """Yield the lines in order; one that no chunk holds is blank, as far as that makes sense."""
-    blanks, last = _MAX_BLANKS, 0
-    for line in sorted(line for line in lines if line > 0):
-        gap = line - last - 1
-        if gap <= blanks:
-            blanks -= gap
-            yield from repeat("", gap)
-        else:
-            yield f"… no chunk holds the lines {last + 1}–{line - 1} …"
-        yield lines[line]
-        last = line
+        # As memtui compares: the last digits are not sqlite-vec's.
+        hits = scan(vector, self.index.legs.vectors.visible(self.opened, scope)).hits
+        for position, (name, cosine) in enumerate(hits):
+            if name == chunk_id:
+                return LegPlace(LegRank(position, len(hits), cosine))
+        return LegPlace(None, Reason.NO_VECTOR)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,10 +15,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from memtui.engine.foreign.agent import AgentLegs, Search, read_facts
+from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
 from memtui.engine.foreign.query_vectors import GivenVectors
+from memtui.engine.ports import SearchRequest
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.disk import never
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.model import (
     CandidatePool,
@@ -252,14 +251,14 @@ def verify(
     env, now = os.environ if env is None else env, recording.moment or datetime.now(UTC)
     arrange = partial(_retokenized, tokenizer) if tokenizer is not None else None
 
-    def chunk_ids(opened: Opened) -> tuple[dict[str, str], bool]:
+    def read(opened: Opened) -> tuple[AgentFacts, dict[str, str], bool]:
         ids = [str(name) for (name,) in opened.select(f"SELECT id FROM {opened.layout.chunks}")]
-        return {name[:_SHOWN_DIGITS]: name for name in ids}, opened.vec_readable
+        shown = {name[:_SHOWN_DIGITS]: name for name in ids}
+        return read_facts(opened, target, profile), shown, opened.vec_readable
 
     verdicts = []
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
-        facts = database.read(lambda opened: read_facts(opened, target, profile))
-        ids, vec_readable = database.read(chunk_ids)
+        facts, ids, vec_readable = database.read(read)
         base, mode = settings.onto(facts.ranking), settings.mode(facts.mode)
         enabled = _given(settings.sources, facts.scope.sources)
         enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
@@ -273,15 +272,15 @@ def verify(
                     min_score=_given(options.min_score, base.min_score),
                     project_keys=_given(options.active_project_keys, base.project_keys),
                 )
-                ranking, sources = for_mode(ranking, mode), enabled
+                sources = enabled
                 if options.sources:
                     sources = tuple(s for s in options.sources if enabled is None or s in enabled)
                 # For no enabled source the program does not search, and asks for no vector.
                 searched = mode if sources != () else SearchMode.KEYWORD_ONLY
+                ranking = for_mode(ranking, searched)
                 model = settings.model or facts.identity.model
                 scope = SearchScope(None if searched is SearchMode.KEYWORD_ONLY else model, sources)
-                search = Search(record.query, record.query, ranking, searched, scope)
-                pool = legs.search(search, never)
+                pool = legs.search(SearchRequest(record.query, ranking), record.query, scope)
                 if pool.search_mode is searched:
                     recorded = database.read(partial(_recorded_pool, legs, ids, record, ranking))
                     from_legs = rank(recorded, ranking, now=now) if recorded is not None else None
@@ -356,22 +355,23 @@ def _recorded_pool(
     release = legs.release
     if record.legs is None or release.has_paths:
         return None
-    names = {hit.chunk for leg in record.legs for hit in leg.hits}
-    ids = {name: chunk_ids[name] for name in names & chunk_ids.keys()}
-    chunks = read_chunks(opened.connection, opened.layout, ids.values())
-    if ids.keys() != names or not chunks.keys() >= set(ids.values()):
-        return None
     keyword, vector = list[list[KeywordHit]](), list[tuple[str, float]]()
-    for leg in record.legs:
-        hits = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
-        if leg.leg == _VECTOR:
-            vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
-        elif leg.leg == _KEYWORD:
-            keyword.append([])
-            for c, hit in hits:
-                place, score = (c.id, c.path, c.source, c.start_line), hit.score
-                text_score = _given(hit.text_score, score)
-                keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
+    try:
+        names = {hit.chunk for leg in record.legs for hit in leg.hits}
+        ids = [chunk_ids[name] for name in names]
+        chunks = read_chunks(opened.connection, opened.layout, ids)
+        for leg in record.legs:
+            hits = [(chunks[chunk_ids[hit.chunk]], hit) for hit in leg.hits]
+            if leg.leg == _VECTOR:
+                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
+            elif leg.leg == _KEYWORD:
+                keyword.append([])
+                for c, hit in hits:
+                    place, score = (c.id, c.path, c.source, c.start_line), hit.score
+                    text_score = _given(hit.text_score, score)
+                    keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
+    except KeyError:
+        return None
     has_provider = ranking.search_mode is SearchMode.HYBRID
     return make_pool(
         record.query,
@@ -421,15 +421,11 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
 
 def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
     """Pair by place; chunks that share one by their order, and where some lack, by rank first."""
-    theirs_at: dict[Place, list[int]] = defaultdict(list)
-    ours_at: dict[Place, list[int]] = defaultdict(list)
-    for position, result in enumerate(record.results):
-        theirs_at[_place(result)].append(position)
-    for position, hit in enumerate(ranked.hits):
-        ours_at[_place(hit.chunk)].append(position)
+    results, hits = [_place(one) for one in record.results], [_place(h.chunk) for h in ranked.hits]
     pairs: Pairs = {}
-    for place, theirs in theirs_at.items():
-        ours = ours_at[place]
+    for place in set(results):
+        theirs = [position for position, other in enumerate(results) if other == place]
+        ours = [position for position, other in enumerate(hits) if other == place]
         same = set(ours) & set(theirs) if len(ours) != len(theirs) else set()
         pairs |= {position: position for position in same}
         left = ([n for n in theirs if n not in same], [n for n in ours if n not in same])

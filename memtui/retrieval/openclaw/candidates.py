@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from heapq import nsmallest
 from typing import TypeAlias
 
 import numpy as np
@@ -85,7 +83,7 @@ def nearest_chunks(
         return tuple((text_of(chunk_id) or "", 1 - (dist or 0.0)) for chunk_id, dist in rows)
 
     if vec is None or not vec_readable:
-        return _scan(vector, stored, limit)
+        return scan(vector, stored, limit)
     if not release.has_knn:
         hits = nearest(None)
         return VectorAnswer(hits, VEC0, len(hits))
@@ -101,25 +99,20 @@ def nearest_chunks(
         if matching > len(hits) and wider > depth:
             hits, depth = nearest(wider), wider
         if wider < every and len(hits) < min(limit, matching):
-            return _scan(vector, stored, limit)
+            return scan(vector, stored, limit)
     return VectorAnswer(hits, VEC0, depth)
 
 
-def _scan(vector: Vector, stored: VectorBatches, limit: int) -> VectorAnswer:
+def scan(vector: Vector, stored: VectorBatches, limit: int | None = None) -> VectorAnswer:
     """Compare every vector in double precision; equal cosines keep the order of rows."""
-    best: list[tuple[float, int, str]] = []
-    searched = 0
-    for ids, batch in stored:
-        cosines = cosine_similarities(vector, batch)
-        scored = [
-            (-cosine, searched + place, chunk_id)
-            for place, (chunk_id, cosine) in enumerate(zip(ids, cosines, strict=True))
-            if math.isfinite(cosine)
-        ]
-        best = nsmallest(limit, [*best, *scored])
-        searched += len(ids)
-    hits = tuple((chunk_id, -negative) for negative, _, chunk_id in best)
-    return VectorAnswer(hits, SCAN, searched)
+    ids, cosines = list[str](), list[float]()
+    for names, batch in stored:
+        ids += names
+        cosines += cosine_similarities(vector, batch)
+    every = np.array(cosines)
+    finite = np.flatnonzero(np.isfinite(every))
+    best = finite[np.argsort(-every[finite], kind="stable")][:limit].tolist()
+    return VectorAnswer(tuple((ids[place], cosines[place]) for place in best), SCAN, len(ids))
 
 
 def is_zero(vector: Vector) -> bool:
