@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -106,43 +105,43 @@ def _names(folder: Path) -> tuple[list[str], str]:
 def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
     """Describe one agent: opens its index, counts, and closes it again."""
     agent = ForeignAgent(config.name, state_dir, workspace=_workspace_of(state_dir, config))
+
+    def with_contents(opened: Opened) -> ForeignAgent:
+        stored, layout = rows.identity(opened), opened.layout
+        # The latest of the rows with the highest rowids: the time stands behind the vector, and
+        # the maximum over all rows would read the whole file.
+        newest = opened.select(
+            f"SELECT model, embedding, updated_at FROM {layout.chunks}"
+            f" ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
+        )
+        model, dims = None, None
+        if newest:
+            model = newest[0][0] if isinstance(newest[0][0], str) else None
+            with suppress(ValueError):
+                dims = parse_vector(newest[0][1]).size or None
+        latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
+        stamps = (opened.fingerprint.database, opened.fingerprint.log)
+        changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
+        return replace(
+            agent,
+            generation=layout.generation,
+            provider=stored.identity.provider,
+            model=stored.identity.model or model,
+            dimensions=stored.identity.vector_dims or layout.vec_dims or dims,
+            files=sum(rows.counts(opened, layout.files).values()),
+            chunks=sum(rows.counts(opened, layout.chunks).values()),
+            changed=moment(latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6),
+            problem=stored.problems[0] if stored.problems else "",
+        )
+
     try:
         database = databases_of(state_dir, config).read
         if database is None:
             return replace(agent, problem="has no memory index yet")
         agent = replace(agent, database=database)
-        return read_once(database, partial(_with_contents, agent))
+        return read_once(database, with_contents)
     except MemtuiError as error:
         return replace(agent, problem=error.message)
-
-
-def _with_contents(agent: ForeignAgent, opened: Opened) -> ForeignAgent:
-    stored = rows.identity(opened)
-    # The latest of the rows with the highest rowids: the time stands behind the vector, and the
-    # maximum over all rows would read the whole file.
-    newest = opened.select(
-        f"SELECT model, embedding, updated_at FROM {opened.layout.chunks}"
-        f" ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
-    )
-    model, dims = None, None
-    if newest:
-        model = newest[0][0] if isinstance(newest[0][0], str) else None
-        with suppress(ValueError):
-            dims = parse_vector(newest[0][1]).size or None
-    latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
-    stamps = (opened.fingerprint.database, opened.fingerprint.log)
-    changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
-    return replace(
-        agent,
-        generation=opened.layout.generation,
-        provider=stored.identity.provider,
-        model=stored.identity.model or model,
-        dimensions=stored.identity.vector_dims or opened.layout.vec_dims or dims,
-        files=sum(rows.counts(opened, opened.layout.files).values()),
-        chunks=sum(rows.counts(opened, opened.layout.chunks).values()),
-        changed=moment(latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6),
-        problem=stored.problems[0] if stored.problems else "",
-    )
 
 
 def _workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
@@ -237,11 +236,22 @@ def find_target(
 ) -> ForeignTarget:
     """Find what `--agent` or `--index` names; `workspace` wins over what is configured.
 
-    Raises `IndexMissing` when there is no such agent or it has no index.
+    Of several state folders with the agent the first counts. Raises `IndexMissing` when there is
+    no such agent, with a hint that names those that are there, or when it has no index.
     """
     name, state_dir = agent or "", None
     if index is None:
-        state_dir = _state_dir_of(name, env, home)
+        names_in = {folder: _agent_names(folder)[0] for folder in state_dirs(env, home)}
+        state_dir = next((folder for folder, names in names_in.items() if name in names), None)
+        if state_dir is None:
+            others = dict.fromkeys(other for names in names_in.values() for other in sorted(names))
+            shown = ", ".join(safe_line(other) for other in list(others)[:_SHOWN_AGENTS])
+            raise IndexMissing(
+                f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
+                hint=f"there are: {shown}"
+                if others
+                else "set OPENCLAW_STATE_DIR to its state folder",
+            )
     else:
         # The agent and the state folder are told by where the file lies, if it lies as it should.
         parents = index.absolute().parents
@@ -269,22 +279,4 @@ def find_target(
         search=None if config.broken else search,
         databases=databases,
         home=home,
-    )
-
-
-def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
-    """Return the first state folder that has an agent of that name.
-
-    Raises `IndexMissing` when there is none; the hint names those that are there.
-    """
-    others: list[str] = []
-    for state_dir in state_dirs(env, home):
-        names, _ = _agent_names(state_dir)
-        if name in names:
-            return state_dir
-        others += [other for other in sorted(names) if other not in others]
-    shown = ", ".join(safe_line(other) for other in others[:_SHOWN_AGENTS])
-    raise IndexMissing(
-        f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
-        hint=f"there are: {shown}" if others else "set OPENCLAW_STATE_DIR to its state folder",
     )

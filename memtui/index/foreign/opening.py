@@ -105,43 +105,33 @@ def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
     Whether the files changed meanwhile is for the caller to find out. Raises what SQLite and the
     system raise.
     """
-    if seen.log is not None and (seen.shared or seen.log.size > 0):
-        try:
-            return open_beside(real, Access.LIVE), Access.LIVE, None
-        except Exception as error:
-            wrong = fault(error)
-            if wrong is Fault.UNFINISHED:
-                return _connect_to_copy(real, seen, "-journal", "-wal")
-            # The attempt also told that no program holds the database for itself, which is the
-            # one way to have a log open without shared memory.
-            if wrong is not Fault.UNOPENABLE or seen.shared:
-                raise
-        return open_beside(real, Access.LOG), Access.LOG, None
-    journal = b""
+    has_log = seen.log is not None and (seen.shared or seen.log.size > 0)
+    journal, uses_log = b"", seen.header[_WRITE_VERSION] == _WAL_VERSION
     with suppress(FileNotFoundError), _beside(real, "-journal").open("rb") as file:
         journal = file.read(1)
     # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
     is_hot = journal not in (b"", b"\0")
-    # Where the journal was being exchanged for the log, only a writer can tell.
-    if is_hot and (seen.header[_WRITE_VERSION] == _WAL_VERSION or _is_cut_off(real)):
-        return _connect_to_copy(real, seen, "-journal")
-    is_locked = settled and seen.header[_WRITE_VERSION] != _WAL_VERSION
-    how = Access.LIVE if is_locked else Access.IMMUTABLE
+    if has_log or (is_hot and not uses_log):
+        try:
+            # Waits while a program writes into the file.
+            return open_beside(real, Access.LIVE), Access.LIVE, None
+        except Exception as error:
+            wrong = fault(error)
+            if wrong is Fault.UNFINISHED:
+                return _connect_to_copy(real, seen)
+            # The attempt also told that no program holds the database for itself, which is the
+            # one way to have a log open without shared memory.
+            if not has_log or wrong is not Fault.UNOPENABLE or seen.shared:
+                raise
+        return open_beside(real, Access.LOG), Access.LOG, None
+    if is_hot:
+        # Where the journal was being exchanged for the log, only a writer can tell.
+        return _connect_to_copy(real, seen)
+    how = Access.LIVE if settled and not uses_log else Access.IMMUTABLE
     return open_beside(real, how), how, None
 
 
-def _is_cut_off(real: Path) -> bool:
-    """Tell whether nobody is at work on the journal; waits while a program writes into the file."""
-    try:
-        open_beside(real, Access.LIVE).close()
-    except Exception as error:
-        if fault(error) is not Fault.UNFINISHED:
-            raise
-        return True
-    return False
-
-
-def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected:
+def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
     folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
     try:
         target = Path(folder.name) / "copy.sqlite"
@@ -149,7 +139,7 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
         with target.open("xb") as file:
             for offset in range(0, size, _COPY_STEP):
                 file.write(read_beside(real, min(_COPY_STEP, size - offset), offset=offset))
-        for suffix in suffixes:
+        for suffix in ("-journal", "-wal"):
             with suppress(FileNotFoundError):
                 shutil.copyfile(_beside(real, suffix), _beside(target, suffix))
         return open_beside(target, Access.COPY), Access.COPY, folder
@@ -185,7 +175,17 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
         if all(columns[role].keys() >= set(needed) for role, needed in form["needed"].items()):
             break
     else:
-        raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
+        reason, hint = "the database has no tables", "give another file, or --agent NAME"
+        if "embedded" in _columns(connection, "chunks"):
+            reason, hint = "it is an index of memtui", "open its notes with: memtui FOLDER"
+        elif _SCHEMA in tables or "transcript_events" in tables:
+            reason = "the agent's database has no memory tables"
+            hint = "openclaw memory index builds them"
+        elif tables:
+            shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
+            more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
+            reason = f"its tables are {shown}{more}"
+        raise NotRecognised(f"{name} is not an OpenClaw memory index: {reason}", hint=hint)
 
     def present(role: str) -> str | None:
         sql = tables.get(names.get(role, ""))
@@ -228,23 +228,6 @@ def tokenizer(sql: str) -> str:
     written = quoted.replace("''", "'") or double_quoted.replace('""', '"') or bare
     plain = " ".join(written.split()).lower()
     return "trigram" if plain == "trigram case_sensitive 0" else plain or "unicode61"
-
-
-def _not_recognised(
-    connection: Connection, tables: Mapping[str, str], message: str
-) -> NotRecognised:
-    if "embedded" in _columns(connection, "chunks"):
-        hint = "open its notes with: memtui FOLDER"
-        return NotRecognised(f"{message}: it is an index of memtui", hint=hint)
-    if _SCHEMA in tables or "transcript_events" in tables:
-        reason = "the agent's database has no memory tables"
-        return NotRecognised(f"{message}: {reason}", hint="openclaw memory index builds them")
-    reason = "the database has no tables"
-    if tables:
-        shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
-        more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
-        reason = f"its tables are {shown}{more}"
-    return NotRecognised(f"{message}: {reason}", hint="give another file, or --agent NAME")
 
 
 class Opened(Struct, frozen=True):
