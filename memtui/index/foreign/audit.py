@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,11 +52,10 @@ from memtui.settings.openclaw.releases import (
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
 
-_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _BLANK_READ: Final = 500
 _BUSY_S: Final = 120.0
 """Seconds since a write within which a rebuild may be under way."""
-_RECENT_S: Final = 86_400.0
+_RECENT: Final = timedelta(days=1)
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 _SIDES: Final = ("-wal", "-shm", "-journal")
 
@@ -86,8 +85,8 @@ def examine(
     another program changes the index meanwhile, `Cancelled`, and `SettingsError` for a release
     without a profile.
     """
-    written, findings = target.expected, Findings()
-    config = effective(written.search, release) if written is not None else None
+    findings = Findings()
+    config = effective(target.expected.search, release) if target.expected is not None else None
     tables = StoredTables(opened, findings, deep)
     audit = _Audit(opened, target, release_named(release).name, now, deep, config, findings, tables)
     return audit.truth(cancelled)
@@ -146,16 +145,15 @@ class _Audit(Struct):
         if seen is not None and (current is None or current.inode != seen.inode):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
+        order = list(Severity)
         databases, database_read = self.target.databases, f"{opened.path}: as it was asked for"
         if databases is not None and databases.read is not None:
             database_read = f"{databases.read}: {databases.reason}"
         return Truth(
             identity=identity,
             files=(notes or ()) + transcripts,
-            findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
-            models=tuple(
-                replace(share, dimensions=max(share.dimensions, 0)) for share in tables.models
-            ),
+            findings=tuple(sorted(findings.items, key=lambda one: -order.index(one.severity))),
+            models=tuple(replace(one, dimensions=max(one.dimensions, 0)) for one in tables.models),
             coverage=self._coverage(sources, notes),
             integrity=tables.integrity,
             vector_state=tables.vector_state,
@@ -335,20 +333,20 @@ class _Audit(Struct):
             deep=self.deep,
             enabled=enabled,
         )
-        paths = _by_state(files)
-        findings.add("files_stale", paths[FileState.STALE])
-        findings.add("files_orphaned", paths[FileState.ORPHAN])
-        findings.add("files_never_indexed", paths[FileState.NEVER_INDEXED])
+        findings.add("files_stale", _paths(files, FileState.STALE))
+        findings.add("files_orphaned", _paths(files, FileState.ORPHAN))
+        findings.add("files_never_indexed", _paths(files, FileState.NEVER_INDEXED))
         locked = [file.path for file in files if file.cause is Reason.UNREADABLE]
         findings.add("files_unreadable", locked)
         findings.items += listing.findings.items
-        by_why: dict[Why, list[str]] = defaultdict(list)
-        for path in sorted(listing.left_out):
-            by_why[listing.left_out[path].why].append(path)
+        why_of = {path: left.why for path, left in sorted(listing.left_out.items())}
+        links = [path for path, why in why_of.items() if why is Why.LINK]
         own = {"memory", "MEMORY.md", "USER.md"}
-        findings.add("memory_linked", [path for path in by_why[Why.LINK] if path in own])
-        findings.add("links_skipped", [path for path in by_why[Why.LINK] if path not in own])
-        findings.add("root_file_skipped", sorted(by_why[Why.LOWER_CASE] + by_why[Why.NOT_YET]))
+        findings.add("memory_linked", [path for path in links if path in own])
+        findings.add("links_skipped", [path for path in links if path not in own])
+        of_another_release = {Why.LOWER_CASE, Why.NOT_YET}
+        skipped = [path for path, why in why_of.items() if why in of_another_release]
+        findings.add("root_file_skipped", skipped)
         without_chunks = []
         suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
         for path in suspects[:_BLANK_READ]:
@@ -376,30 +374,33 @@ class _Audit(Struct):
         files = disk.compare_sessions(
             indexed.values(), sessions, self.tables.chunks, enabled=enabled
         )
-        waiting: dict[str, str] = {}
-        added = 0
+        waiting, added = dict[str, str](), 0
         for truth in files:
             file, row = sessions.files.get(truth.path.rpartition("/")[2]), indexed.get(truth.path)
             late = 0
             if file is not None and (file.absolute or row is None):
                 late = file.size - (row.size if row is not None else 0)
-            age = _RECENT_S
-            if truth.on_disk is not None:
-                age = self.now.timestamp() - truth.on_disk.timestamp()
+            is_recent = truth.on_disk is not None and self.now - truth.on_disk < _RECENT
             is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
-            if is_new and late < least and age < _RECENT_S:
+            if is_new and late < least and is_recent:
                 waiting[truth.path] = f"{truth.path} (+{late:,} bytes)"
             elif truth.state is FileState.STALE:
                 added += late
-        paths = _by_state(truth for truth in files if truth.path not in waiting)
+        others = [truth for truth in files if truth.path not in waiting]
+        gone = _paths(others, FileState.ORPHAN)
         if not enabled:
-            findings.add("sessions_disabled", paths[FileState.SKIPPED])
-            findings.add("sessions_orphaned", paths[FileState.ORPHAN], form="source_off")
+            findings.add("sessions_disabled", _paths(others, FileState.SKIPPED))
+            findings.add("sessions_orphaned", gone, form="source_off")
             return files
-        total, missing = counted(len(sessions.files), "transcript"), paths[FileState.NEVER_INDEXED]
-        findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
-        findings.add("sessions_stale", paths[FileState.STALE], added=added)
-        findings.add("sessions_orphaned", paths[FileState.ORPHAN])
+        total, missing = len(sessions.files), _paths(others, FileState.NEVER_INDEXED)
+        findings.add(
+            "sessions_never_indexed",
+            missing,
+            number=len(missing),
+            total=counted(total, "transcript"),
+        )
+        findings.add("sessions_stale", _paths(others, FileState.STALE), added=added)
+        findings.add("sessions_orphaned", gone)
         findings.add("sessions_pending", waiting.values())
         findings.add("sessions_unregistered", sessions.unregistered)
         return files
@@ -407,13 +408,13 @@ class _Audit(Struct):
     def _coverage(
         self, sources: Sequence[str], notes: Sequence[FileTruth] | None
     ) -> tuple[Coverage, ...]:
-        chunks: Counter[str] = Counter()
+        chunks = Counter[str]()
         for (_, source), (count, _) in self.tables.chunks.items():
             chunks[source] += count
         indexed = Counter(row.source for row in self.tables.files)
         on_disk: dict[str, int] = {}
         if notes is not None:
-            on_disk[MEMORY] = sum(1 for file in notes if file.state in _ON_DISK)
+            on_disk[MEMORY] = sum(file.state in _ON_DISK for file in notes)
         if self.transcripts is not None:
             on_disk[SESSIONS] = len(self.transcripts.files)
         every = {*sources, *indexed, *chunks, *(source for source, n in on_disk.items() if n)}
@@ -483,11 +484,8 @@ def _contents(path: Path) -> str:
     return f"{sum(counts.values()):,} chunks"
 
 
-def _by_state(files: Iterable[FileTruth]) -> Mapping[FileState, list[str]]:
-    paths: dict[FileState, list[str]] = defaultdict(list)
-    for file in files:
-        paths[file.state].append(file.path)
-    return paths
+def _paths(files: Iterable[FileTruth], state: FileState) -> list[str]:
+    return [file.path for file in files if file.state is state]
 
 
 def _written(value: Any) -> str | None:
