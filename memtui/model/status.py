@@ -64,6 +64,10 @@ class Identity(Struct, frozen=True):
     fts_tokenizer: str | None = None
     chunking_version: int | None = None
     provenance_version: int | None = None
+    present: bool = True
+    """True if the row is there; without it the program pauses its search."""
+    problems: tuple[str, ...] = ()
+    """The parts that cannot be read, each in one line."""
 
 
 class ForeignAgent(Struct, frozen=True):

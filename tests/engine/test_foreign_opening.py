@@ -416,7 +416,7 @@ def test_odd_metadata_is_a_problem_and_no_failure(
     opened = open_foreign(sidecar.database)
     found = rows.identity(opened)
     assert found.present
-    assert found.identity.model is None
+    assert found.model is None
     assert len(found.problems) == 1
     assert problem in found.problems[0]
     opened.close()

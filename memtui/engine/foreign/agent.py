@@ -130,7 +130,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
 
     Raises `SettingsError` for a profile that is no release of the agent's program.
     """
-    layout, identity = opened.layout, rows.identity(opened).identity
+    layout, identity = opened.layout, rows.identity(opened)
     _, app_version = rows.versions(opened)
     name, because = choose_profile(layout, identity, app_version, target.config)
     if named is not None:

@@ -125,9 +125,9 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
         return replace(
             agent,
             generation=layout.generation,
-            provider=stored.identity.provider,
-            model=stored.identity.model or model,
-            dimensions=stored.identity.vector_dims or layout.vec_dims or dims,
+            provider=stored.provider,
+            model=stored.model or model,
+            dimensions=stored.vector_dims or layout.vec_dims or dims,
             files=sum(rows.counts(opened, layout.files).values()),
             chunks=sum(rows.counts(opened, layout.chunks).values()),
             changed=moment(latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6),

@@ -133,7 +133,7 @@ class _Audit(Struct):
             if not tables.chunks:
                 findings.add("index_empty")
         # What should be indexed: by the configuration, else by the index itself.
-        sources = tables.identity.identity.sources
+        sources = tables.identity.sources
         if self.config is not None:
             sources = self.config.sources
         elif not sources:
@@ -197,7 +197,7 @@ class _Audit(Struct):
         fields, present, lengths = [], self.tables.identity.present, self.tables.lengths
         is_blob = self.opened.layout.generation is IndexGeneration.AGENT_BLOB
         for key, part in index_format()["identity"].items():
-            value = getattr(self.tables.identity.identity, part["field"])
+            value = getattr(self.tables.identity, part["field"])
             due, note = getattr(expected, part["field"]), ""
             if config is None:
                 note = "no configuration is known"
@@ -225,16 +225,16 @@ class _Audit(Struct):
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
         """Say what follows from the identity that is stored."""
-        add, identity, layout = self.findings.add, self.tables.identity, self.opened.layout
-        stored, config = identity.identity, self.config
+        add, stored, layout = self.findings.add, self.tables.identity, self.opened.layout
+        config = self.config
         consequence, severity = _REBUILT, Severity.WARNING
         if self.release in PAUSING_RELEASES:
             consequence, severity = _PAUSED, Severity.ERROR
         follows: Any = {"severity": severity, "consequence": consequence}
-        if not identity.present:
+        if not stored.present:
             add("identity_missing", [rows.IDENTITY_KEY], **follows)
             return
-        for problem in identity.problems:
+        for problem in stored.problems:
             add("identity_unreadable", problem=problem, consequence=consequence)
         differing = {field.name: field for field in fields if field.agrees is False}
         versions = {
@@ -303,7 +303,7 @@ class _Audit(Struct):
             return
         if not config.enabled:
             add("search_disabled")
-        has_vectors = self.tables.identity.identity.model != KEYWORD_ONLY_MODEL
+        has_vectors = self.tables.identity.model != KEYWORD_ONLY_MODEL
         if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
             return
         best, least = config.text_weight, config.min_score

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -18,8 +18,8 @@ from msgspec.structs import asdict
 from memtui.data import read_table
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, number
 from memtui.index.foreign import rows
-from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import FileRow, StoredIdentity, parse_vector
+from memtui.index.foreign.opening import Opened, index_format
+from memtui.index.foreign.rows import FileRow, parse_vector
 from memtui.model.status import (
     AgentGets,
     Finding,
@@ -36,21 +36,6 @@ from memtui.text.sanitize import counted, safe_line
 MAX_NAMES: Final = 200
 PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
 """Whose search returns nothing while the index does not fit the configuration."""
-
-_PAUSED_BY: Final = frozenset({"identity_missing", "identity_unreadable", "identity_mismatch"})
-_GETS: Final[Mapping[str, AgentGets | None]] = {
-    "configuration_unreadable": None,
-    "search_disabled": "nothing",
-    "qmd_backend": "other",
-    "other_database_read": "other",
-    "identity_missing": "nothing",
-    "identity_unreadable": "nothing",
-    "identity_mismatch": "nothing",
-    "identity_newer": None,
-    "keyword_only_served": "keywords",
-}
-"""The order of findings, the gravest first."""
-
 
 catalogue: Final = partial(read_table, "openclaw-findings.toml")
 """Read severity, words and query of every finding, by its code."""
@@ -103,9 +88,9 @@ def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
     """
     pausing = release_named(release).name in PAUSING_RELEASES
     codes = {finding.code for finding in truth.findings}
-    for code, gets in _GETS.items():
-        if code in codes and (pausing or code not in _PAUSED_BY):
-            return gets, code
+    for code, entry in catalogue().items():
+        if code in codes and "gets" in entry and (pausing or not entry.get("pauses")):
+            return entry["gets"] or None, code
     return "same", ""
 
 
@@ -116,8 +101,6 @@ def listed(names: Iterable[str], shown: int = 3) -> str:
     return safe_line(", ".join(every[:shown]) + more)
 
 
-DAMAGED: Final = -1
-"""The dimensions of a vector that is neither a JSON array nor a blob of float64."""
 MAX_BYTES: Final = 256 * 2**20
 """Larger databases are checked only when that is asked for; about 1 s."""
 MAX_NUMBERS: Final = 4_000_000
@@ -129,15 +112,6 @@ _BATCH: Final = 4096
 _SAMPLE: Final = 2000
 _COMPARED_AT_ONCE: Final = 500
 
-_DIMENSIONS: Final = f"""CASE typeof(embedding)
-    WHEN 'blob' THEN CASE WHEN length(embedding) % 8 THEN {DAMAGED} ELSE length(embedding) / 8 END
-    WHEN 'text' THEN CASE
-        WHEN embedding = '[]' THEN 0
-        WHEN NOT json_valid(embedding) THEN {DAMAGED}
-        WHEN json_type(embedding) <> 'array' THEN {DAMAGED}
-        ELSE json_array_length(embedding) END
-    ELSE {DAMAGED} END"""
-
 
 class StoredTables:
     """The tables of one index as they are read, each checked against the others."""
@@ -146,7 +120,7 @@ class StoredTables:
         self._opened, self._findings, self._deep = opened, findings, deep
         self.unread: set[str] = set()
         """The parts that cannot be read."""
-        self.identity = StoredIdentity(Identity(), True)
+        self.identity = Identity()
         self.files: tuple[FileRow, ...] = ()
         self.chunks: dict[tuple[str, str], tuple[int, int]] = {}
         self.models: tuple[ModelShare, ...] = ()
@@ -229,7 +203,7 @@ class StoredTables:
 
     def _check_rows(self, *codes: str) -> bool:
         """Add the findings whose queries select something; tell whether the last one did."""
-        names = asdict(self._opened.layout) | {"dimensions": _DIMENSIONS}
+        names = asdict(self._opened.layout) | {"dimensions": index_format()["dimensions"]}
         selected: list[Any] = []
         for code in codes:
             selected = self._opened.select(catalogue()[code]["query"].format_map(names))
@@ -240,11 +214,11 @@ class StoredTables:
     def _check_models(self) -> None:
         """Say which models and lengths are mixed, and which chunks have no usable vector.
 
-        Looks at every vector; dimensions `DAMAGED`: not a vector at all.
+        Looks at every vector; dimensions -1: not a vector at all.
         """
         counts = self._opened.select(
-            f"SELECT model, {_DIMENSIONS}, count(*) FROM {self._opened.layout.chunks}"
-            " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+            f"SELECT model, {index_format()['dimensions']}, count(*)"
+            f" FROM {self._opened.layout.chunks} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
         )
         shares = self.models = tuple(ModelShare(str(model), *rest) for model, *rest in counts)
         models = sorted({share.model for share in shares})

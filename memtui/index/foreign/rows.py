@@ -28,15 +28,6 @@ _SHOWN = 60
 _LONGEST_MS: Final = 1e15
 
 
-class StoredIdentity(Struct, frozen=True):
-    """The identity that an index states, and the parts of it that cannot be read."""
-
-    identity: Identity
-    present: bool
-    """True if the meta row is there; without it the program pauses its search."""
-    problems: tuple[str, ...] = ()
-
-
 class FileRow(Struct, frozen=True):
     """A file as it was indexed: `mtime` in ms since the epoch, `size` in bytes, SHA-256 hash."""
 
@@ -66,18 +57,17 @@ def moment(milliseconds: float) -> datetime | None:
         return None
 
 
-def identity(opened: Opened) -> StoredIdentity:
+def identity(opened: Opened) -> Identity:
     """Read the stored identity; what is missing or of a wrong type becomes `None` and a line."""
     text = meta_value(opened, IDENTITY_KEY)
     if text is None:
-        return StoredIdentity(Identity(), False, ("the index metadata is missing",))
+        return Identity(present=False, problems=("the index metadata is missing",))
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):
         stored = None
     if not isinstance(stored, dict):
-        line = f"the index metadata is not a JSON object: {_short(text)}"
-        return StoredIdentity(Identity(), True, (line,))
+        return Identity(problems=(f"the index metadata is not a JSON object: {_short(text)}",))
     problems: list[str] = []
     types, values = {field.name: field.type for field in fields(Identity)}, dict[str, Any]()
     for key, part in index_format()["identity"].items():
@@ -86,7 +76,7 @@ def identity(opened: Opened) -> StoredIdentity:
         except msgspec.ValidationError:
             odd = "odd sources" if key == "sources" else f"an odd {key}"
             problems.append(f"the index metadata has {odd}: {_short(json.dumps(stored[key]))}")
-    return StoredIdentity(Identity(**values), True, tuple(problems))
+    return Identity(**values, problems=tuple(problems))
 
 
 def meta_value(opened: Opened, key: str) -> str | None:
