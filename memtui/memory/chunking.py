@@ -10,90 +10,49 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from memtui.data import read_table
 from memtui.errors import Cancelled
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
+from memtui.text.ecmascript import utf16_head
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], Sequence[int]]:
-    """Return what matches a run of characters that do not weigh one, and a run of one weight.
+def weight_classes() -> tuple[re.Pattern[str], Sequence[int]]:
+    """Return what matches a run of characters of one weight that is not 1, and the weights.
 
-    The group that matched the latter is the place of its weight among the third. Compiled when a
-    text needs them.
+    The group that matched is the place of the weight. Compiled when a text needs it.
     """
     rows = read_table("chunking.toml")["weights"]
-    classes = ["".join(row["ranges"]) for row in rows]
-    of_one_weight = re.compile("|".join(f"([{characters}]+)" for characters in classes))
-    weights = [1, *(row["weight"] for row in rows)]
-    return re.compile(f"[{''.join(classes)}]+"), of_one_weight, weights
+    groups = (f"([{''.join(row['ranges'])}]+)" for row in rows)
+    return re.compile("|".join(groups)), [1, *(row["weight"] for row in rows)]
+
+
+def _weights(text: str) -> list[int]:
+    """Return the weight of each character."""
+    classes, weights = weight_classes()
+    each = [1] * len(text)
+    for run in classes.finditer(text):
+        each[run.start() : run.end()] = [weights[run.lastindex or 0]] * len(run[0])
+    return each
 
 
 def size_estimate(text: str) -> int:
     """Weigh text: the number of UTF-16 units, with East Asian characters weighted."""
-    if text.isascii():
-        return len(text)
-    heavy, classes, weights = _patterns()
-    return len(text) + sum(
-        (weights[run.lastindex or 0] - 1) * (run.end() - run.start())
-        for run in classes.finditer("".join(heavy.findall(text)))
-    )
-
-
-def _weighted_runs(text: str) -> Iterator[tuple[int, int, int]]:
-    """Cut text into runs of one weight: (start, end, weight of one character), without gaps."""
-    heavy, classes, weights = _patterns()
-    at = 0
-    for heavy_run in heavy.finditer(text):
-        if at < heavy_run.start():
-            yield at, heavy_run.start(), 1
-        for run in classes.finditer(text, *heavy_run.span()):
-            yield run.start(), run.end(), weights[run.lastindex or 0]
-        at = heavy_run.end()
-    if at < len(text):
-        yield at, len(text), 1
+    return len(text) if text.isascii() else sum(_weights(text))
 
 
 def _tail_within(text: str, budget: int) -> str:
     """Take as much of the end of text as weighs at most `budget`, whole characters only."""
-    if budget <= 0:
-        return ""
-    if text.isascii():
-        return text[-budget:]
-    start = len(text)
-    for first, last, weight in reversed(list(_weighted_runs(text))):
-        fitting = min(last - first, budget // weight)
-        start = last - fitting
-        budget -= fitting * weight
-        if fitting < last - first:
-            break
-    return text[start:]
-
-
-def _parts_within(text: str, budget: int) -> Iterator[tuple[str, int]]:
-    """Cut text into parts that weigh at most `budget` (at least 16), each with its weight."""
-    start = used = 0
-    for first, last, weight in _weighted_runs(text):
-        at = first
-        while at < last:
-            fitting = min(last - at, (budget - used) // weight)
-            at += fitting
-            used += fitting * weight
-            if at < last:
-                yield text[start:at], used
-                start, used = at, 0
-    yield text[start:], used
+    sizes = accumulate(reversed(_weights(text)))
+    return text[len(text) - sum(size <= budget for size in sizes) :]
 
 
 _CHARS_PER_TOKEN = 4
 _LEAST_CHARS = 32
-_UNIT_BYTES = 2
-_HIGH_SURROGATE = range(0xD8, 0xDC)
-
-NumberedLine = tuple[int, str]
 
 
 class _Segment(NamedTuple):
@@ -132,7 +91,7 @@ class Packer:
         """Take the next line, which holds no line feed; give the chunks that it completes."""
         return list(self.pack([(line_number, text)]))
 
-    def pack(self, lines: Iterable[NumberedLine]) -> Iterator[ChunkSpan]:
+    def pack(self, lines: Iterable[tuple[int, str]]) -> Iterator[ChunkSpan]:
         """Do what `feed` does for many lines, one chunk at a time."""
         budget = self._budget
         for number, line in lines:
@@ -180,20 +139,15 @@ def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:
     """Cut every `budget` units between characters, and by weight what weighs more."""
     at = 0
     while at < len(line):
-        piece = line[at : at + budget]
-        if not piece.isascii():
-            # The characters that lie whole within as many UTF-16 units.
-            whole = piece.encode("utf-16-le", "surrogatepass")
-            data = whole[: budget * _UNIT_BYTES]
-            if len(data) < len(whole) and data[-1] in _HIGH_SURROGATE:
-                data = data[:-_UNIT_BYTES]
-            piece = data.decode("utf-16-le", "surrogatepass")
+        piece = utf16_head(line[at : at + budget], budget)
         at += len(piece)
-        size = size_estimate(piece)
-        if size <= budget:
-            yield piece, size
-        else:
-            yield from _parts_within(piece, budget)
+        start = used = 0
+        for place, weight in enumerate(_weights(piece)):
+            if used + weight > budget:
+                yield piece[start:place], used
+                start, used = place, 0
+            used += weight
+        yield piece[start:], used
 
 
 _CURATED = frozenset({"MEMORY.md", "USER.md"})

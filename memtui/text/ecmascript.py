@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import accumulate
 from typing import Final
 
 SPACE: Final = (
@@ -20,6 +21,15 @@ def trim(text: str) -> str:
 def utf16_length(text: str) -> int:
     """Return the UTF-16 units of a text: its `length`."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def utf16_head(text: str, units: int) -> str:
+    """Return as many whole characters of the beginning as make at most so many UTF-16 units."""
+    head = text[:units]
+    if head.isascii():
+        return head
+    used = accumulate(1 + (character > "\uffff") for character in head)
+    return head[: sum(unit <= units for unit in used)]
 
 
 def simple_fold(text: str) -> str:

@@ -118,7 +118,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
     ),
     # Is given texts that end with the end of a tag, so that every beginning has one.
     "memtui.memory.transcripts.claude_code:_part_turn": ("sub", lambda: []),
-    "memtui.memory.chunking:_patterns": ("finditer", lambda: chunking._patterns()[:2]),
+    "memtui.memory.chunking:weight_classes": ("finditer", lambda: chunking.weight_classes()[:1]),
     "memtui.memory.care.rules:load_patterns": (
         "search",
         lambda: load_patterns("secrets").values(),

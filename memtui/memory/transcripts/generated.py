@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from itertools import accumulate
 from typing import Any, Final
 
 from memtui.data import read_table
-from memtui.text.ecmascript import SPACE, trim
+from memtui.text.ecmascript import SPACE, trim, utf16_head
 
 WRAP_UNITS: Final = 800
 """UTF-16 units of text in one line, without the role before it."""
@@ -31,7 +30,6 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
 # A space by itself is left out: of a long text each would be a piece to be put together again.
 _SPACES = re.compile(f"(?! (?![{SPACE}]))[{SPACE}]+")
 _PIECE = 1 << 16
-_LAST_SINGLE_UNIT = "\uffff"
 _CHANNEL_LINES: Final = 7
 
 
@@ -89,11 +87,7 @@ def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
     text = trim(text)
     start = 0
     while start < len(text):
-        head = text[start : start + units]
-        end = start + len(head)
-        if not head.isascii() and max(head) > _LAST_SINGLE_UNIT:
-            used = accumulate(1 + (character > _LAST_SINGLE_UNIT) for character in head)
-            end = start + sum(unit <= units for unit in used)
+        end = start + len(utf16_head(text[start : start + units], units))
         # A space right behind the last unit ends the piece as well.
         space = text.rfind(" ", start + 1, end + 1) if end < len(text) else -1
         cut = space if space >= 0 else end
