@@ -37,7 +37,6 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
-from memtui.tui.glyphs import glyphs
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ProviderSwitch
@@ -233,7 +232,7 @@ class MemtuiApp(App[int]):
         from memtui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(glyphs(self.options.glyphs)))
+            self.push_screen(HelpScreen())
 
     def action_save_svg(self) -> None:
         from memtui.report.export import save
@@ -291,7 +290,7 @@ class MemtuiApp(App[int]):
             return
         is_foreign = self.engine is not None and self.engine.index.status().foreign is not None
         kind = AgentIndexScreen if is_foreign else IndexScreen
-        self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
+        self.push_screen(kind(glyphs=self.options.glyphs))
 
     def action_interrupt(self) -> None:
         """Copy what is selected, else stop what runs, else quit."""

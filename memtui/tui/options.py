@@ -14,6 +14,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings
+from memtui.tui.glyphs import UNICODE, Glyphs, glyphs
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -32,7 +33,7 @@ class UiOptions(Struct, frozen=True):
     theme: str = "auto"
     preview: str = "auto"
     """`auto`, `right`, `below` or `off`."""
-    glyphs: str = "unicode"
+    glyphs: Glyphs = UNICODE
     history: bool = True
     editor: str | None = None
     """The configured command; `None` means `$VISUAL`, `$EDITOR` or the system's own."""
@@ -72,7 +73,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         root=root,
         theme=ui.theme,
         preview=ui.preview,
-        glyphs=ui.glyphs,
+        glyphs=glyphs(ui.glyphs),
         history=ui.history,
         editor=settings.editor,
         keymap_preset=settings.keymap.preset,

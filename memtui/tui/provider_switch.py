@@ -43,8 +43,7 @@ class ProviderSwitch:
         elif isinstance(app.screen, ProvidersScreen):
             app.screen.show_provider(name)
         elif not any(isinstance(screen, ProvidersScreen) for screen in app.screen_stack):
-            options = replace(app.options, embedding=app.configured.embedding)
-            screen = ProvidersScreen(engine, options, choose=name, is_first_run=is_first_run)
+            screen = ProvidersScreen(engine, app.configured, name, is_first_run=is_first_run)
             app.push_screen(screen, partial(self._chosen, engine))
 
     def _chosen(self, engine: Engine, chosen: Chosen | None) -> None:

@@ -19,7 +19,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.glyphs import UNICODE
+from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
@@ -119,6 +119,7 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
 class KeyApp(ReaderApp):
     """An application with a few keys of its own."""
 
+    options = UiOptions()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m,f2", "variety", "MMR", tooltip="Variety on or off", id="mmr.toggle"),
         Binding("left_square_bracket", "less", "λ −0.05", id="lambda.down"),
@@ -157,7 +158,7 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
 
 
 async def test_help_and_preview_use_no_glyph_outside_the_chosen_set(memory: SmallMemory) -> None:
-    options = UiOptions(theme="memtui-dark", glyphs="ascii")
+    options = UiOptions(theme="memtui-dark", glyphs=ASCII)
     async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "2", "f1")
         await until(run.pilot, lambda: "* changed  ! error  . not indexed" in run.text)
@@ -225,7 +226,7 @@ async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
         for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
             choices = {"rebuild": (ALL, "y"), "keep": ("keep it", "esc")}
-            dialog = Confirm(ALL, [], choices, UNICODE)
+            dialog = Confirm(ALL, [], choices)
             run.app.push_screen(dialog, answers.append)
             await run.press(*keys.split())
         assert not any(0x7F <= ord(character) < 0xA0 for character in run.text)

@@ -23,7 +23,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs, glyphs
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
@@ -52,7 +52,7 @@ class CareScreen(Screen[None]):
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__()
-        self.glyphs = glyphs(options.glyphs)
+        self.glyphs = options.glyphs
         self.report: CareReport | None = None
         """The newest report about the memory."""
         self._is_current = False

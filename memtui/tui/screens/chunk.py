@@ -28,7 +28,6 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import glyphs as glyphs_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
@@ -78,7 +77,7 @@ class ChunkScreen(Screen[None]):
 
     def __init__(self, options: UiOptions, chunk_id: str) -> None:
         super().__init__()
-        self.options, self.glyphs = options, glyphs_of(options.glyphs)
+        self.options, self.glyphs = options, options.glyphs
         self.chunk_id = chunk_id
         self.record: ChunkRecord | None = None
         """The newest that was read, also of a chunk that is gone."""
@@ -380,7 +379,7 @@ class ChunkScreen(Screen[None]):
 
     def action_difference(self) -> None:
         if self.chunk is not None and self.neighbour is not None:
-            self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk, self.glyphs))
+            self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk))
 
     def action_sort(self) -> None:
         orders = list(SORTS)

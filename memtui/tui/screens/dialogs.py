@@ -26,13 +26,15 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.common import act_on_part, close
+from memtui.tui.place_actions import app_of
+from memtui.tui.screens.common import close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
 
+WARN = "$state-warn bold"
 _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
 
@@ -47,9 +49,16 @@ class Dialog(ModalScreen[ScreenResultType]):
         """The widget with the frame."""
         return self.query_one(".dialog-box")
 
-    def frame(self, title: str | Content, keys: str | Content) -> None:
-        """Write the title of the box and, at its lower edge, its keys."""
-        self.box.border_title, self.box.border_subtitle = Content("") + title, Content("") + keys
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters of the interface."""
+        return app_of(self).options.glyphs
+
+    def frame(self, title: str | Content, keys: str, note: str = "", style: str = WARN) -> None:
+        """Write the title of the box and, at its lower edge, a note and its keys."""
+        self.box.border_title = Content("") + title
+        noted = (f"{safe_line(note)}   ", style) if note else ""
+        self.box.border_subtitle = Content.assemble(noted, keys)
 
     def fit_scroll(self, least: int = 1) -> int:
         """Limit the scrolled part to what the other parts leave; return that number of lines."""
@@ -83,21 +92,16 @@ class Confirm(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
 
     def __init__(
-        self,
-        title: str,
-        facts: Sequence[Fact],
-        answers: Mapping[str, tuple[str, str]],
-        glyphs: Glyphs,
+        self, title: str, facts: Sequence[Fact], answers: Mapping[str, tuple[str, str]]
     ) -> None:
         """`answers` are words and keys by id; Enter gives `keep`, the harmless one."""
         super().__init__()
         self._title, self._facts, self._answers = title, facts, answers
-        self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="confirm"):
             yield Facts(label_width=8, id="confirm-facts")
-            yield RowList(id="confirm-answers", marker=self._glyphs.marker)
+            yield RowList(id="confirm-answers", marker=self.glyphs.marker)
 
     def on_mount(self) -> None:
         self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
@@ -181,8 +185,7 @@ def ask_to_rebuild(
             *rebuild_facts(cost, glyphs),
         ]
         answers = {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")}
-        dialog = Confirm("Rebuild the index?", facts, answers, glyphs)
-        screen.app.push_screen(dialog, confirmed)
+        screen.app.push_screen(Confirm("Rebuild the index?", facts, answers), confirmed)
 
     in_background(screen, engine.providers.cost, ask, "price the rebuild", group="price")
 
@@ -241,9 +244,9 @@ class SideScreen(Dialog[None]):
     BINDING_GROUP_TITLE = "Side by side"
     BINDINGS: ClassVar[list[BindingType]] = bindings("side")
 
-    def __init__(self, first: Chunk, second: Chunk, glyphs: Glyphs) -> None:
+    def __init__(self, first: Chunk, second: Chunk) -> None:
         super().__init__()
-        self._chunks, self._glyphs = (first, second), glyphs
+        self._chunks = first, second
 
     def compose(self) -> ComposeResult:
         yield LineView(classes="dialog-box", id="side")
@@ -257,7 +260,7 @@ class SideScreen(Dialog[None]):
             for one in self._chunks
         )
         view = self.query_one(LineView)
-        view.lay_out(lambda width: two_texts(left, right, width, self._glyphs))
+        view.lay_out(lambda width: two_texts(left, right, width, self.glyphs))
         view.focus()
 
 
@@ -266,7 +269,6 @@ class DifferenceScreen(Dialog[None]):
 
     BINDING_GROUP_TITLE = "Difference"
     BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
-    action_part = act_on_part
 
     def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
         super().__init__()
@@ -346,8 +348,8 @@ class ConfigurationScreen(Dialog[None]):
     def _show(self, copied: str = "") -> None:
         made = fragment(self._ranking, self.release)
         self.text = safe(made.text)
-        keys = Content.assemble((copied, "$state-ok bold"), "y copy  ←/→ release  esc back")
-        self.frame(Content.assemble("For OpenClaw ", (self.release, "bold")), keys)
+        title = Content.assemble("For OpenClaw ", (self.release, "bold"))
+        self.frame(title, "y copy  ←/→ release  esc back", copied, "$state-ok bold")
         self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
         cannot = Content.styled("This release takes every parameter.", "$state-ok")
         if made.cannot:
@@ -357,7 +359,7 @@ class ConfigurationScreen(Dialog[None]):
         self.query_one("#configuration-cannot", Static).update(cannot)
 
     def action_copy(self) -> None:
-        self._show("copied   ")
+        self._show("copied")
         self.app.copy_to_clipboard(self.text)
 
     def action_release(self, step: int) -> None:

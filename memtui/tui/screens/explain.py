@@ -137,7 +137,7 @@ class ExplainScreen(Dialog[str | None]):
         The list of the search screen is followed: its changes are explained, too.
         """
         super().__init__()
-        self.search, self.glyphs = search, search.glyphs
+        self.search = search
         self.follows = ranked is search.state.ranked
         self.ranked = ranked
         self.ranking = search.state.ranking if self.follows else ranking or ranked.ranking

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, bindings, keyed_actions
-from memtui.tui.glyphs import UNICODE, Glyphs, in_glyphs
+from memtui.tui.glyphs import in_glyphs
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 
@@ -76,11 +76,6 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__()
-        self._glyphs = glyphs
-        self.groups: list[HelpGroup] = []
-
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="help"):
             yield SafeInput(placeholder="search the keys", id="help-filter", compact=True)
@@ -101,7 +96,7 @@ class HelpScreen(Dialog[None]):
         for title, hint, lines in self.groups:
             block = [Content.styled(title, "bold $accent")]
             if hint and not words:
-                block.append(Content.styled(in_glyphs(hint, self._glyphs), fmt.MUTED))
+                block.append(Content.styled(in_glyphs(hint, self.glyphs), fmt.MUTED))
             head = len(block)
             for line in lines:
                 binding = line.binding

@@ -24,11 +24,11 @@ from memtui.settings.write import plan_provider
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs, glyphs
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
-from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing, Written
+from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList, TextBlock
 
@@ -46,9 +46,6 @@ _ROOMY = 94
 """From so many cells of a row on there is room for dimensions and for any host."""
 _MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
 """Failures that are no fault: something is just not there."""
-
-Probe = ProbeResult | str | None
-"""The result of trying a provider, or what is said while it is tried."""
 
 
 class Chosen(Struct, frozen=True):
@@ -81,28 +78,26 @@ class ProvidersScreen(Dialog[Chosen | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("providers")
 
     def __init__(
-        self,
-        engine: Engine,
-        options: UiOptions,
-        *,
-        choose: str = "",
-        is_first_run: bool = False,
+        self, engine: Engine, options: UiOptions, choose: str = "", *, is_first_run: bool = False
     ) -> None:
         """`choose` is the name of a provider."""
         super().__init__()
-        self._engine, self._options, self._glyphs = engine, options, glyphs(options.glyphs)
+        self._engine, self._options = engine, options
         self._choose, self._is_first_run = choose, is_first_run
         self.listings: Sequence[ProviderListing] = ()
         """The rows."""
-        self._probes: dict[str, Probe] = {}
-        self._error = ""
+        self._message = Content("")
+        """Stands where there are none."""
+        self._probes: dict[str, ProbeResult] = {}
+        self._trying: set[str] = set()
+        """The providers that are asked for the vector of a word."""
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="providers"):
             yield TextBlock(id="providers-intro")
             yield TextBlock(id="providers-columns")
-            yield RowList(id="providers-list", marker=self._glyphs.marker)
+            yield RowList(id="providers-list", marker=self.glyphs.marker)
             with VerticalScroll(id="providers-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="providers-facts")
 
@@ -110,12 +105,19 @@ class ProvidersScreen(Dialog[Chosen | None]):
         heads = [(name, fmt.MUTED) for name in _HEADS]
         # Above the rows, whose marker has two cells.
         self.query_one("#providers-columns", TextBlock).show(
-            lambda width: [table_line(heads, width - 2, self._glyphs).pad_left(2)]
+            lambda width: [table_line(heads, width - 2, self.glyphs).pad_left(2)]
         )
+        looking = f"looking at the providers{self.glyphs.ellipsis}"
+        self._message = Content.styled(looking, fmt.MUTED)
         self.query_one(RowList).focus()
         self._show()
-        available, failed = self._engine.providers.available, partial(self._take, ())
-        in_background(self, available, self._take, failed)
+
+        def failed(error: str) -> None:
+            text = f"{self.glyphs.error} {words.brief(error)}"
+            self._message = Content.styled(text, "$state-error")
+            self._show()
+
+        in_background(self, self._engine.providers.available, self._take, failed)
 
     @property
     def chosen(self) -> ProviderListing | None:
@@ -123,8 +125,8 @@ class ProvidersScreen(Dialog[Chosen | None]):
         name = self.query_one(RowList).chosen_id
         return next((each for each in self.listings if each.name == name), None)
 
-    def _take(self, listings: Sequence[ProviderListing], error: str = "") -> None:
-        self.listings, self._error = listings, error
+    def _take(self, listings: Sequence[ProviderListing]) -> None:
+        self.listings = listings
         first = EMBEDDED_DEFAULT if self._is_first_run else self._choose
         self._show_rows(first or next((each.name for each in listings if each.is_actual), None))
         if self._is_first_run:
@@ -145,7 +147,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
     def _show_rows(self, keep: str | None) -> None:
         rows = [
-            Row(each.name, partial(provider_line, each, self._probes.get(each.name), self._glyphs))
+            Row(each.name, partial(provider_line, each, self._probes.get(each.name), self.glyphs))
             for each in self.listings
         ]
         self.query_one(RowList).set_rows(rows, keep)
@@ -153,27 +155,22 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
     def _show(self, note: str = "") -> None:
         """Show what there is to know of the chosen provider, and the keys."""
-        listing = self.chosen
+        listing, facts = self.chosen, [("", self._message)]
         if listing is not None:
             # Why the provider that was asked for does not answer.
             state = self._engine.index.status().provider
             fails = listing.is_requested and not listing.is_actual and state.failure is not None
             cause = words.brief(state.cause) if fails else ""
-            facts = provider_facts(listing, self._probes.get(listing.name), self._glyphs, cause)
-        elif self._error:
-            error = f"{self._glyphs.error} {words.brief(self._error)}"
-            facts = [("", Content.styled(error, "$state-error"))]
-        else:
-            looking = f"looking at the providers{self._glyphs.ellipsis}"
-            facts = [("", Content.styled(looking, fmt.MUTED))]
+            facts = provider_facts(listing, self._probes.get(listing.name), self.glyphs, cause)
+            if listing.name in self._trying:
+                note = f"asking {listing.address or listing.name}{self.glyphs.ellipsis}"
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)
         title, keys = TITLE, _KEYS
         if self._is_first_run:
             keeps = listing is None or listing.name == EMBEDDED_DEFAULT
             title, keys = FIRST_TITLE, _KEEP_KEYS if keeps else _FIRST_KEYS
-        warning = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
-        self.frame(title, Content.assemble(warning, keys))
+        self.frame(title, keys, words.brief(note))
         self.on_resize()
 
     @on(RowList.Chosen)
@@ -187,21 +184,22 @@ class ProvidersScreen(Dialog[Chosen | None]):
     def action_try(self) -> None:
         """Ask the chosen provider for the vector of one word: the only way that it is asked."""
         listing = self.chosen
-        if listing is None or isinstance(self._probes.get(listing.name), str):
+        if listing is None or listing.name in self._trying:
             return
-        name = listing.name
-        self._probes[name] = f"asking {listing.address or name}{self._glyphs.ellipsis}"
+        choice = choice_for(self._options.embedding, listing.name)
+        self._trying.add(listing.name)
         self._show()
 
         def tried(result: ProbeResult) -> None:
-            self._probes[name] = result
+            self._trying.remove(listing.name)
+            self._probes[listing.name] = result
             self._show_rows(self.query_one(RowList).chosen_id)
 
         in_background(
             self,
-            lambda: self._engine.providers.probe(choice_for(self._options.embedding, name)),
+            partial(self._engine.providers.probe, choice),
             tried,
-            lambda error: tried(ProbeResult(name, False, error)),
+            lambda error: tried(ProbeResult(listing.name, False, error)),
         )
 
     # --- going over -----------------------------------------------------------------------------
@@ -220,8 +218,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._show(f"{listing.name} cannot be used yet: see what is missing")
         else:
             self._is_busy = True
-            self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
-
+            self._show(f"what {listing.name} would cost{self.glyphs.ellipsis}")
             choice = choice_for(self._options.embedding, listing.name)
 
             def priced(cost: RebuildCost | None, error: str = "") -> None:
@@ -248,7 +245,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         model = words.model_words(cost.model or listing.model, listing.dimensions)
         facts = [
             ("model", Content(model or "the provider's own")),
-            *rebuild_facts(cost, self._glyphs),
+            *rebuild_facts(cost, self.glyphs),
         ]
 
         def answered(answer: str | None) -> None:
@@ -256,18 +253,15 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 close(self, Chosen(choice))
             elif answer == "write" and files is not None:
                 is_other = requested_name(configured) != listing.name
-                writing = Writing(
+                plan = partial(plan_provider, files, choice.provider, is_other=is_other)
+                dialog = WriteDialog(
                     "Write the provider",
                     files,
-                    {
-                        Where.USER: lambda name: plan_provider(
-                            files, choice.provider, is_other=is_other
-                        )
-                    },
+                    {Where.USER: lambda name: plan()},
                     "The settings ask for this provider already.",
                     note="No key is ever written.",
                 )
-                self.app.push_screen(WriteDialog(writing, self._glyphs), written)
+                self.app.push_screen(dialog, written)
 
         def written(result: Written | None) -> None:
             if result is not None:
@@ -276,15 +270,15 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 close(self, Chosen(saved if saved.provider == choice.provider else choice, result))
 
         title = f"Switch to {words.brief(listing.name)}?"
-        self.app.push_screen(Confirm(title, facts, answers, self._glyphs), answered)
+        self.app.push_screen(Confirm(title, facts, answers), answered)
 
 
 def listing_state(
-    listing: ProviderListing, glyphs: Glyphs, probe: Probe = None
+    listing: ProviderListing, glyphs: Glyphs, probe: ProbeResult | None = None
 ) -> tuple[str, str, str]:
     """Return glyph, words and style of how a provider stands; `probe` is the result of a try."""
     state = words.listing_words(listing)
-    if isinstance(probe, ProbeResult) and not listing.is_actual:
+    if probe is not None and not listing.is_actual:
         if probe.works:
             return glyphs.passed, "answers", "$state-ok"
         failed = FAILURE_WORDS[probe.failure] if probe.failure is not None else "failed"
@@ -322,7 +316,9 @@ def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> 
     return fmt.fit(line.rstrip(), width)
 
 
-def provider_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs, width: int) -> Content:
+def provider_line(
+    listing: ProviderListing, probe: ProbeResult | None, glyphs: Glyphs, width: int
+) -> Content:
     """Draw one line: state, name, model, where text goes."""
     glyph, state, style = listing_state(listing, glyphs, probe)
     is_there = listing.works or listing.is_actual or listing.is_requested
@@ -342,7 +338,7 @@ def provider_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs, width:
 
 
 def provider_facts(
-    listing: ProviderListing, probe: Probe, glyphs: Glyphs, failed: str = ""
+    listing: ProviderListing, probe: ProbeResult | None, glyphs: Glyphs, failed: str = ""
 ) -> list[Fact]:
     """Return what there is to know of a provider; `failed` is why another answers instead."""
     model = words.model_words(listing.model, listing.dimensions)
@@ -364,18 +360,11 @@ def provider_facts(
         facts.append(("failed", Content.styled(f"{glyphs.error} {failed}", "$state-error")))
     if listing.hint and not listing.works:
         facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
-    facts.append(("try" if probe is None else "tried", _probe_line(listing, probe, glyphs)))
-    return facts
-
-
-def _probe_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs) -> Content:
-    if isinstance(probe, str):
-        return Content.styled(words.brief(probe), fmt.MUTED)
     if probe is None:
         asks = words.place_words(listing.address, remote=listing.remote)
         does = "loads the model" if asks == words.HERE else f"asks {asks} for the vector of a word"
-        return Content.assemble(("t", "$primary bold"), (f" {does}", fmt.MUTED))
-    if probe.works:
+        facts.append(("try", Content.assemble(("t", "$primary bold"), (f" {does}", fmt.MUTED))))
+    elif probe.works:
         parts = [words.model_words(probe.model, probe.dimensions)]
         if probe.milliseconds is not None:
             # A word is looked up in less than the shortest time that is written as a number.
@@ -383,8 +372,11 @@ def _probe_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs) -> Conte
             time = "under 1 ms" if is_short else fmt.duration(probe.milliseconds / 1e3)
             parts.insert(0, f"answers in {time}")
         answer = "  ".join(filter(None, parts)) or words.brief(probe.detail)
-        return Content.styled(f"{glyphs.passed} {answer}", "$state-ok")
-    detail, hint = words.brief(probe.detail), words.brief(probe.hint)
-    # The hint may end the detail already.
-    aside = f"  {hint}" if hint and hint not in detail else ""
-    return Content.assemble((f"{glyphs.error} {detail}", "$state-error"), aside)
+        facts.append(("tried", Content.styled(f"{glyphs.passed} {answer}", "$state-ok")))
+    else:
+        detail, hint = words.brief(probe.detail), words.brief(probe.hint)
+        # The hint may end the detail already.
+        aside = f"  {hint}" if hint and hint not in detail else ""
+        error = (f"{glyphs.error} {detail}", "$state-error")
+        facts.append(("tried", Content.assemble(error, aside)))
+    return facts

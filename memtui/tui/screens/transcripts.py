@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from memtui.engine import Engine
 from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import source_words
+from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import ASCII, Glyphs, glyphs
-from memtui.tui.options import UiOptions
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import after_refresh, close
-from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
+from memtui.tui.screens.dialogs import Dialog
+from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
 TITLE = "Conversations in the index"
@@ -42,110 +43,91 @@ _NAME = 24
 _FOUND = 18
 
 
-class TranscriptsScreen(ModalScreen[bool]):
+class TranscriptsScreen(Dialog[bool]):
     """Every place of transcripts. Returns whether another choice of them is indexed now."""
 
-    CSS_PATH = "transcripts.tcss"
     BINDING_GROUP_TITLE = TITLE
     BINDINGS: ClassVar[list[BindingType]] = bindings("transcripts")
 
     rows = query_one("#transcripts-list", RowList)
-    scroll = query_one("#transcripts-scroll", VerticalScroll)
-    box = query_one("#transcripts-box", Vertical)
 
-    def __init__(self, engine: Engine, options: UiOptions) -> None:
+    def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
+        """`files` are the settings that the choice can be written to."""
         super().__init__()
-        self._engine = engine
-        self._options = options
-        self._glyphs = glyphs(options.glyphs)
+        self._engine, self._files = engine, files
         self.sources: dict[str, TranscriptSource] = {}
         """The sources that are shown, by name."""
         self.selected: set[str] = set()
         """The names that are chosen."""
         self._is_busy = False
-        self._error = self._note = ""
-        self._nothing = f"looking for transcripts{self._glyphs.ellipsis}"
-        """A message in place of facts."""
+        self._message = Content("")
+        """Stands above what there is to know of the chosen place."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="transcripts-box", classes="transcripts-box") as box:
-            box.border_title = Content(TITLE)
+        with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", marker=self._glyphs.marker)
+            yield RowList(id="transcripts-list", marker=self.glyphs.marker)
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 
     def on_mount(self) -> None:
+        self._message = Content(f"looking for transcripts{self.glyphs.ellipsis}")
         self.rows.focus()
         self._draw()
 
         def take(sources: Sequence[TranscriptSource], error: str = "") -> None:
-            self._nothing, self._error = "no transcripts on this machine", error
             self.sources = {source.name: source for source in sources}
             self.selected = {source.name for source in sources if source.is_indexed}
-            self._show_rows()
+            self._message = Content("" if sources else "no transcripts on this machine")
+            self._show_rows(error)
 
-        in_background(
-            self,
-            self._engine.conversations.sources,
-            take,
-            lambda error: take((), error),
-            group="look",
-        )
+        in_background(self, self._engine.conversations.sources, take, partial(take, ()))
 
     @property
     def chosen(self) -> TranscriptSource | None:
         """The place of the chosen row."""
         return self.sources.get(self.rows.chosen_id or "")
 
-    def _show_rows(self) -> None:
+    def _show_rows(self, error: str = "") -> None:
+        if error:
+            text = f"{self.glyphs.error} {safe_line(error)}"
+            self._message = Content.styled(text, "$state-error")
         rows = [
-            source_row(source, name in self.selected, self._glyphs)
+            source_row(source, name in self.selected, self.glyphs)
             for name, source in self.sources.items()
         ]
         self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()
 
     @on(RowList.Chosen)
-    def _draw(self) -> None:
-        facts: list[Fact] = []
-        if self._error:
-            error = f"{self._glyphs.error} {safe_line(self._error)}"
-            facts.append(("", Content.styled(error, "$state-error")))
+    def _row_chosen(self) -> None:
+        self._draw()
+
+    def _draw(self, note: str = "") -> None:
+        facts = [("", self._message)] if self._message else []
         if self.chosen is not None:
             facts += source_facts(self.chosen)
-        elif not self._error:
-            facts.append(("", Content(self._nothing)))
-        self.query_one("#transcripts-facts", Facts).show_facts(facts)
-        self.scroll.scroll_home(animate=False)
-        note = (f"{safe_line(self._note)}   ", "$state-warn bold") if self._note else ""
-        self.box.border_subtitle = Content.assemble(note, _KEYS)
-        after_refresh(self, self._fit)
+        self.query_one(Facts).show_facts(facts)
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+        self.frame(TITLE, _KEYS, note)
+        self.on_resize()
 
-    def on_resize(self, event: events.Resize) -> None:
-        after_refresh(self, self._fit)
-
-    def _fit(self) -> None:
+    def on_resize(self) -> None:
         """Give what there is to know of a place the room that there is."""
-        others = [child for child in self.box.children if child.display and child != self.scroll]
-        # Two lines for the border.
-        room = self.size.height - 2 - sum(child.outer_size.height for child in others)
-        self.scroll.styles.max_height = max(2, room)
+        after_refresh(self, self.fit_scroll, 2)
 
     # --- choosing -------------------------------------------------------------------------------
 
     def action_toggle_source(self) -> None:
         if (source := self.chosen) is not None and not self._is_busy:
             self.selected ^= {source.name}
-            self._note = self._error = ""
+            self._message = Content("")
             self._show_rows()
 
     @on(RowList.Opened)
-    def row_opened(self, message: RowList.Opened) -> None:
-        message.stop()
+    def row_opened(self) -> None:
         if self.selected == {name for name, source in self.sources.items() if source.is_indexed}:
-            self._note = "nothing changed: space chooses"
-            self._draw()
+            self._draw("nothing changed: space chooses")
         else:
             self._use()
 
@@ -156,24 +138,19 @@ class TranscriptsScreen(ModalScreen[bool]):
         names = tuple(name for name in self.sources if name in self.selected)
 
         def refused(error: str) -> None:
-            self._is_busy, self._error = False, error
-            self._draw()
+            self._is_busy = False
+            self._show_rows(error)
 
         in_background(
             self,
             lambda: self._engine.index.transcripts.use_sources(names),
             lambda nothing: close(self, True),
             refused,
-            group="use",
         )
 
-    def action_scroll(self, lines: int) -> None:
-        self.scroll.scroll_relative(y=lines, animate=False)
-
     def action_write(self) -> None:
-        if (files := self._options.files) is None:
-            self._note = "there are no settings to write here"
-            self._draw()
+        if (files := self._files) is None:
+            self._draw("there are no settings to write here")
         elif self.sources and not self._is_busy:
             chosen = [name for name in self.sources if name in self.selected]
             folders = [source.name for source in self.sources.values() if source.folder]
@@ -184,8 +161,7 @@ class TranscriptsScreen(ModalScreen[bool]):
                 return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
 
             already = "The settings name these sources already."
-            writing = Writing("Write the sources", files, {Where.USER: plan}, already)
-            dialog = WriteDialog(writing, self._glyphs)
+            dialog = WriteDialog("Write the sources", files, {Where.USER: plan}, already)
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
 
@@ -197,7 +173,7 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
     state, style = " not indexed", fmt.MUTED
     if is_chosen != source.is_indexed:
         words = "will be indexed" if is_chosen else "will be taken out of the index"
-        state, style = f" {'>' if glyphs is ASCII else '→'} {words}", "$state-warn"
+        state, style = f" {glyphs.arrow} {words}", "$state-warn"
     elif source.is_indexed:
         state, style = f" {fmt.count(source.indexed)} indexed", "$state-ok"
 

@@ -27,7 +27,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
@@ -50,24 +49,6 @@ class Where(StrEnum):
     PROFILE = "a profile"
 
 
-class Writing(Struct, frozen=True):
-    """The subject of a dialog."""
-
-    title: str
-    files: SettingsFiles
-    plans: Mapping[Where, Callable[[str], Plan]]
-    """For each place what returns the change of it; the text is the name of a profile. Runs on a
-    thread and raises `MemtuiError`."""
-    already: str
-    """Said where nothing would change."""
-    note: str = ""
-    """Said below every difference."""
-    warning: str = ""
-    """Said above the first one."""
-    name: str = ""
-    """Offered for a profile."""
-
-
 class Written(Struct, frozen=True):
     """A change that was made, where, and the settings as the files now have them."""
 
@@ -82,10 +63,26 @@ class WriteDialog(Dialog[Written]):
     BINDING_GROUP_TITLE = "Write the settings"
     BINDINGS: ClassVar[list[BindingType]] = bindings("write")
 
-    def __init__(self, writing: Writing, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        title: str,
+        files: SettingsFiles,
+        plans: Mapping[Where, Callable[[str], Plan]],
+        already: str,
+        *,
+        note: str = "",
+        warning: str = "",
+        name: str = "",
+    ) -> None:
+        """`plans` return the change of each place, given the name of a profile, which `name` is.
+
+        They run on a thread and raise `MemtuiError`. `already` is said where nothing would change,
+        `note` below every difference, `warning` above the first one.
+        """
         super().__init__()
-        self._writing, self._glyphs = writing, glyphs
-        self._places = list(writing.plans)
+        self._title, self._files, self._plans = title, files, plans
+        self._already, self._note, self._first_warning, self._name = already, note, warning, name
+        self._places = list(plans)
         self.where = self._places[0]
         """The place that is chosen."""
         self.plan: Plan | None = None
@@ -98,7 +95,7 @@ class WriteDialog(Dialog[Written]):
         with Vertical(classes="dialog-box", id="write"):
             yield TextBlock(id="write-places")
             yield SafeInput(
-                self._writing.name,
+                self._name,
                 placeholder="a name, such as recent-heavy",
                 max_length=NAME_WIDTH,
                 id="write-name",
@@ -122,7 +119,7 @@ class WriteDialog(Dialog[Written]):
         """Choose another place to write to; what is being written is waited for."""
         if self._is_writing:
             return
-        self.where, self._warning = where, self._writing.warning
+        self.where, self._warning = where, self._first_warning
         is_profile = where is Where.PROFILE
         self.query_one(Input).display = is_profile
         self.query_one("#write-name" if is_profile else "#write-scroll").focus()
@@ -135,7 +132,7 @@ class WriteDialog(Dialog[Written]):
 
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
-        files, where, name = self._writing.files, self.where, self.query_one(Input).value.strip()
+        files, where, name = self._files, self.where, self.query_one(Input).value.strip()
         self.workers.cancel_group(self, "plan")
         if where is Where.PROFILE and (wrong := name_problem(name)):
             self._show(error=f"{name}: {wrong}" if name else f"type a name: {NAME_RULE}")
@@ -146,7 +143,7 @@ class WriteDialog(Dialog[Written]):
             for place in self._places:
                 source = Source.PROJECT if place is Where.PROJECT else Source.USER
                 self._paths[place] = loaded.file(source).path
-            return self._writing.plans[where](name)
+            return self._plans[where](name)
 
         in_background(self, make_plan, self._show, partial(self._show, None), group="plan")
         self._show()
@@ -155,7 +152,7 @@ class WriteDialog(Dialog[Written]):
 
     def _show(self, plan: Plan | None = None, error: str = "") -> None:
         """Show the places, the difference, and what else there is to know."""
-        writing, glyphs = self._writing, self._glyphs
+        glyphs = self.glyphs
         self.plan = plan
         if error:
             difference = [Content.styled(f"{glyphs.error} {safe_line(error)}", "$state-error")]
@@ -163,7 +160,7 @@ class WriteDialog(Dialog[Written]):
             difference = [Content.styled(f"reading the settings{glyphs.ellipsis}", fmt.MUTED)]
         elif not plan.changes:
             is_profile = self.where is Where.PROFILE
-            already = "The profile is exactly this already." if is_profile else writing.already
+            already = "The profile is exactly this already." if is_profile else self._already
             difference = [Content.styled(f"{glyphs.ready} {already}", "$state-ok")]
         else:
             # Without what may be secret.
@@ -172,8 +169,8 @@ class WriteDialog(Dialog[Written]):
         mark = (f"{glyphs.degraded} ", "$state-warn bold")
         warnings = [Content.assemble(mark, self._warning)] if self._warning else []
         notes = [Content.assemble(mark, safe_line(note)) for note in plan.notes] if plan else []
-        if writing.note:
-            notes.append(Content.styled(writing.note, fmt.MUTED))
+        if self._note:
+            notes.append(Content.styled(self._note, fmt.MUTED))
         for name, lines in (("told", warnings), ("difference", difference), ("notes", notes)):
             block = self.query_one(f"#write-{name}", Static)
             block.display = bool(lines)
@@ -196,12 +193,12 @@ class WriteDialog(Dialog[Written]):
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
         if path := self._paths.get(place):
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
-            file = ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis)
+            file = ending(fmt.home_relative(str(path)), room, self.glyphs.ellipsis)
             shown = before + file + after
         if not several:
             return Content.styled(shown, "bold")
         line = Content.assemble(
-            (f"{self._glyphs.marker if is_chosen else ' '} ", "bold $primary"),
+            (f"{self.glyphs.marker if is_chosen else ' '} ", "bold $primary"),
             (f"{place.value:<{LABEL}}", "bold $primary" if is_chosen else fmt.MUTED),
             (shown, "" if is_chosen else fmt.MUTED),
         )
@@ -214,7 +211,7 @@ class WriteDialog(Dialog[Written]):
             scrolls = self.query_one(VerticalScroll).virtual_size.height > self.fit_scroll()
             where = "tab where  " if len(self._places) > 1 else ""
             scroll = "j/k scroll  " if scrolls else ""
-            self.frame(self._writing.title, f"enter write  {where}{scroll}esc leave")
+            self.frame(self._title, f"enter write  {where}{scroll}esc leave")
 
         after_refresh(self, fit)
 
@@ -230,7 +227,7 @@ class WriteDialog(Dialog[Written]):
 
     def open_chosen(self) -> None:
         """Write what is shown; Enter in the name does so as well."""
-        plan, where, files = self.plan, self.where, self._writing.files
+        plan, where, files = self.plan, self.where, self._files
         if plan is None or self._is_writing:
             return
         self._is_writing = True

@@ -20,7 +20,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line
@@ -53,7 +52,7 @@ class BrowseScreen(Screen[None]):
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__(id="browse")
-        self.glyphs = glyphs(options.glyphs)
+        self.glyphs = options.glyphs
         self.file_list = FileList(self)
         self.reader = Reader(self)
         self.came_to_read = False

@@ -201,7 +201,7 @@ class RankingController:
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
         from memtui.settings.write import plan_profile, plan_ranking
-        from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
+        from memtui.tui.screens.write_dialog import Where, WriteDialog
 
         view, files = self.view, self.view.options.files
         if files is None:
@@ -236,7 +236,7 @@ class RankingController:
         }
         if target.root is None:
             del plans[Where.PROJECT]
-        writing = Writing(
+        dialog = WriteDialog(
             "Write the parameters",
             target,
             plans,
@@ -244,7 +244,7 @@ class RankingController:
             warning=NOT_THE_AGENTS if view.is_foreign else "",
             name="" if ranking.profile in PROFILES else ranking.profile,
         )
-        view.app.push_screen(WriteDialog(writing, view.glyphs), go_on)
+        view.app.push_screen(dialog, go_on)
 
     def copy_configuration(self) -> None:
         from memtui.settings.schema import base_of

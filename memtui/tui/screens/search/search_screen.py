@@ -23,7 +23,6 @@ from memtui.settings.storage import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import (
@@ -93,7 +92,7 @@ class SearchScreen(Screen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__(id="search")
         self.options = options
-        self.glyphs = glyphs(options.glyphs)
+        self.glyphs = options.glyphs
         self.engine: Engine | None = None
         self.engine_error = ""
         self.state = SearchState(options.ranking)

@@ -17,7 +17,6 @@ from textual.widgets import Input, Static
 
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
@@ -57,7 +56,7 @@ class SessionsScreen(Screen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__()
         self.options = options
-        self.glyphs = glyphs(options.glyphs)
+        self.glyphs = options.glyphs
         self.conversations = ListPane(self.glyphs)
         self.reader = ReaderPane(self.glyphs)
         self.asked = AskedPane(self.glyphs)
@@ -228,7 +227,7 @@ class SessionsScreen(Screen[None]):
 
         if (engine := self.reader.engine) is not None:
             self.app.push_screen(
-                TranscriptsScreen(engine, self.options),
+                TranscriptsScreen(engine, self.options.files),
                 lambda changed: self.conversations.load() if changed else None,
             )
 
