@@ -39,7 +39,6 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.common import act_on_part
 from memtui.tui.screens.search.search_screen import SearchScreen
 
@@ -116,7 +115,6 @@ class MemtuiApp(App[int]):
         self._screens: dict[str, Any] = {}
         """The lasting screens that were shown already, by name."""
         self.memories = Memories(self, open_engine, agents)
-        self.providers = ProviderSwitch(self)
         self.search_screen = SearchScreen(self.options)
         self.listen(self.bus)
 

@@ -96,7 +96,7 @@ class MemtuiCommands(Provider):
         about = "what it would cost, and where text would go"
         for name in provider_names():
             if name not in (AUTO, NONE):
-                choose = partial(app.providers.choose, name)
+                choose = partial(app.memories.choose_provider, name)
                 yield Command(f"provider: {name}", about, choose, discover=False)
         about = "every search in a conversation, then and now"
         yield Command("what the agent asked its memory", about, app.action_show_asked)

@@ -1,4 +1,4 @@
-"""The memories that the interface can open, notes and agents' indexes, and which one is open."""
+"""The memories that the interface can open, which one is open, and who makes its vectors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from msgspec.structs import replace
 from memtui.bus import Bus
 from memtui.memory.workspace import home_folder
 from memtui.model.status import ForeignAgent
+from memtui.report import status as words
+from memtui.settings.storage import StateFolder
+from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import start_thread
+from memtui.tui.background import in_background, start_thread, tell
 from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
 
 CLOSE_SECONDS = 0.25
+TYPING_SECONDS = 0.7
+"""Seconds after a key during which no question interrupts."""
+ASKED = "provider.json"
+FOREIGN = "another program's index: its own provider is used there"
 NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 
 EngineFactory = Callable[[Bus], "Engine"]
@@ -61,7 +68,7 @@ class MachineAgents(Struct, frozen=True):
 
 
 class Memories:
-    """Opens a memory, goes from one to another, and closes what is left."""
+    """Opens a memory, goes from one to another, or to another provider; closes what is left."""
 
     def __init__(
         self, app: MemtuiApp, open_notes: EngineFactory | None, agents: MachineAgents | None
@@ -82,15 +89,7 @@ class Memories:
             self.open_again()
             return
 
-        def find() -> None:
-            try:
-                agents, problem = source.find(), ""
-            except Exception as error:
-                # Whatever lies in the home folder, the notes can be opened.
-                agents, problem = (), str(error) or type(error).__name__
-            self._app.call_later(offer, agents, problem)
-
-        def offer(agents: Sequence[ForeignAgent], problem: str) -> None:
+        def offer(agents: Sequence[ForeignAgent], problem: str = "") -> None:
             """Offer what there is; open the only thing there is."""
             usable = [agent for agent in agents if agent.database is not None]
             is_only_one = self._open_notes is None and len(usable) == len(agents) == 1
@@ -103,7 +102,8 @@ class Memories:
             else:
                 self._failed(problem or NO_NOTES)
 
-        start_thread(find, "memtui-agents")
+        # Whatever lies in the home folder, the notes can be opened.
+        in_background(self._app, source.find, offer, partial(offer, ()))
 
     def open_again(self) -> None:
         """Open the memory that was opened last, or could not be: at first the notes."""
@@ -156,7 +156,8 @@ class Memories:
         app.search_screen.engine_opened(engine, app.options)
         if before is not None:
             start_thread(before.close, "memtui-close")
-        app.providers.memory_opened(opened)
+        if opened.is_new:
+            self._offer_providers(engine)
 
     def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
         """Choose among the agents of this machine; those that are known are shown at once."""
@@ -179,7 +180,91 @@ class Memories:
                 self.open_again()
 
         notes = fmt.home_relative(str(app.configured.root)) if self._open_notes else ""
-        app.push_screen(AgentsScreen(source.find, open_memory, found=agents, notes=notes), chosen)
+        app.push_screen(AgentsScreen(source.find, open_memory, agents, notes), chosen)
+
+    # --- who makes the vectors ------------------------------------------------------------------
+
+    def choose_provider(self, name: str = "", *, is_first_run: bool = False) -> None:
+        """Show the embedding providers, with one of them chosen."""
+        from memtui.tui.screens.providers import Chosen, ProvidersScreen
+
+        app, engine = self._app, self._app.engine
+        if engine is None:
+            app.notify("Still opening.", markup=False)
+            return
+        if engine.index.status().foreign is not None:
+            app.notify(FOREIGN, markup=False)
+            return
+        for screen in app.screen_stack:
+            if isinstance(screen, ProvidersScreen):
+                screen.show_provider(name)
+                return
+
+        def chosen(result: Chosen | None) -> None:
+            if result is None:
+                return
+            choice, written = result
+            provider, saved = words.brief(choice.provider), "for this session"
+            app.search_screen.is_switched = True
+            if written is not None:
+                saved = f"saved in {fmt.home_relative(str(written.plan.file.path))}"
+                embedding = written.settings.embedding
+                app.configured = replace(
+                    app.configured, embedding=embedding, is_provider_given=True
+                )
+
+            def switched(_: None) -> None:
+                now = "indexing anew; the present index answers until then"
+                text = safe_line(f"provider {provider}, {saved}: {now}")
+                app.notify(text, markup=False, timeout=8)
+                if app.search_screen.is_built:
+                    app.search_screen.refresh_status()
+                    app.search_screen.search.refresh()
+
+            def failed(error: str) -> None:
+                tell(app, f"{provider} cannot take over: {error}", error=True)
+
+            switch = partial(engine.providers.switch, choice)
+            in_background(app.search_screen, switch, switched, failed)
+
+        screen = ProvidersScreen(engine, app.configured, name, is_first_run=is_first_run)
+        app.push_screen(screen, chosen)
+
+    def _offer_providers(self, engine: Engine) -> None:
+        """Over a memory that was never indexed, offer the providers that were found, once."""
+        app, options = self._app, self._app.configured
+        if options.is_provider_given or options.demo or options.state_dir is None:
+            return
+        folder, search, text_before = StateFolder(options.state_dir), app.search_screen, ""
+
+        def is_worth_asking() -> bool:
+            from memtui.tui.screens.providers import worth_asking
+
+            if folder.read_json(ASKED) is not None:
+                return False
+            if not worth_asking(engine.providers.available()):
+                return False
+            # A state folder that cannot be written would ask for ever: no question then.
+            folder.write_json(ASKED, {"asked": True})
+            return True
+
+        def ask_when_free(is_wanted: bool) -> None:
+            """Ask as soon as nothing else is in front, and nobody has typed for a moment."""
+
+            def ask() -> None:
+                nonlocal text_before
+                if app.screen is search and search.state.text == text_before:
+                    timer.stop()
+                    if engine is app.engine:
+                        self.choose_provider(is_first_run=True)
+                text_before = search.state.text
+
+            if is_wanted:
+                timer = app.set_interval(TYPING_SECONDS, ask)
+
+        # Nobody asked for this question: what keeps it from being asked is told to nobody. The
+        # list itself, when it is opened, says what is wrong.
+        in_background(search, is_worth_asking, ask_when_free, lambda error: None)
 
     # --- at the end -----------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from memtui.settings.storage import StateFolder
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
+from memtui.tui.memories import ASKED
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.provider_switch import ASKED
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint
 from memtui.tui.screens.providers import ProvidersScreen, worth_asking
 from memtui.tui.screens.search import search_controller
@@ -199,7 +199,7 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
     embedding = EmbeddingSettings(provider="spare", fallback="none")
     options = UiOptions(theme="memtui-dark", files=files, embedding=embedding)
     async with running(opened(scene, provider="spare", fallback="none"), options=options) as run:
-        run.app.providers.choose("first")
+        run.app.memories.choose_provider("first")
         screen = cast("ProvidersScreen", run.app.screen)
         await until(run.pilot, lambda: bool(screen.listings))
         await run.press("enter")

@@ -37,6 +37,12 @@ _GENERATIONS: Mapping[IndexGeneration, str] = {
 _NAME, _AGE = 18, 11
 
 
+def narrowed(rows: Sequence[Row], text: str) -> list[Row]:
+    """Return the rows whose id holds every word of a text."""
+    typed = text.lower().split()
+    return [row for row in rows if all(word in row.id.lower() for word in typed)]
+
+
 class Chooser(Dialog[str]):
     """Rows with one of them chosen; the result is the id of the row that was opened.
 
@@ -68,8 +74,7 @@ class Chooser(Dialog[str]):
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        typed = event.value.lower().split()
-        rows = [row for row in self._rows if all(word in row.id.lower() for word in typed)]
+        rows = narrowed(self._rows, event.value)
         self.query_one(RowList).set_rows(rows, empty="none holds these words")
 
     @on(RowList.Opened)
@@ -186,18 +191,17 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         self,
         find: Callable[[], Sequence[ForeignAgent]],
         open_memory: Callable[[ForeignAgent | None], EngineOpened],
-        *,
-        found: Sequence[ForeignAgent] | None = None,
-        notes: str = "",
+        agents: Sequence[ForeignAgent] | None,
+        notes: str,
     ) -> None:
         """`find` and `open_memory` run on a thread; `notes` names the notes folder."""
         super().__init__()
         self._find, self._open_memory = find, open_memory
-        self._agents, self._notes = found, notes
-        self._choices: list[ForeignAgent | None] = []
-        """The indexes that can be opened; `None` stands for the notes folder."""
-        self._is_opening = False
-        self._is_left = False
+        self._agents, self._notes = agents, notes
+        self._choices: dict[str, ForeignAgent | None] = {}
+        """The indexes that can be opened, by the words that they are found by."""
+        self._rows: list[Row] = []
+        self._is_opening = self._is_left = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="agents-box"):
@@ -218,30 +222,27 @@ class AgentsScreen(Dialog[EngineOpened | None]):
     def _take(self, agents: Sequence[ForeignAgent]) -> None:
         """List these agents, after the notes folder where there is one."""
         self._note("" if agents else "no agents on this machine: no ~/.openclaw")
-        self._choices = [*([None] if self._notes else []), *agents]
-        self._show(str(len(self._choices) - len(agents)) if agents else None)
+        if self._notes:
+            self._choices[f"notes {self._notes}"] = None
+            line = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
+            self._rows.append(Row(f"notes {self._notes}", partial(fmt.fit, line)))
+        now = datetime.now(UTC)
+        for agent in agents:
+            text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
+            self._choices[safe_line(text)] = agent
+            self._rows.append(Row(safe_line(text), partial(agent_row, agent, now=now), 2))
+        self._show(self._rows[1 if self._notes else 0].id if agents else None)
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
         self._show(self.query_one(RowList).chosen_id)
 
     def _show(self, keep: str | None) -> None:
-        """Show the choices that hold every typed word."""
-        typed, now = self.query_one(Input).value.lower().split(), datetime.now(UTC)
-        rows = []
-        for number, agent in enumerate(self._choices):
-            if agent is None:
-                text = f"notes {self._notes}"
-                notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
-                row = Row(str(number), partial(fmt.fit, notes))
-            else:
-                text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
-                row = Row(str(number), partial(agent_row, agent, now=now), 2)
-            if all(word in safe_line(text).lower() for word in typed):
-                rows.append(row)
-        widget = self.query_one(RowList)
+        typed, widget = self.query_one(Input).value, self.query_one(RowList)
+        rows = narrowed(self._rows, typed)
         widget.set_rows(rows, keep, first=True)
-        widget.border_subtitle = f"{len(rows)} of {len(self._choices)}" if typed else ""
+        is_narrowed = bool(typed.strip())
+        widget.border_subtitle = f"{len(rows)} of {len(self._rows)}" if is_narrowed else ""
 
     def _note(self, text: str, style: str = fmt.MUTED) -> None:
         line = self.query_one("#agents-note", Static)
@@ -260,7 +261,7 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         if self._is_opening:
             return
         self._is_opening = True
-        agent = self._choices[int(message.row_id)]
+        agent = self._choices[message.row_id]
         self._note(f"opening {agent.name if agent else self._notes}…")
 
         def open_index() -> EngineOpened:

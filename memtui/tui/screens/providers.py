@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -48,12 +47,8 @@ _MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
 """Failures that are no fault: something is just not there."""
 
 
-class Chosen(Struct, frozen=True):
-    """A provider that was chosen, and for how long."""
-
-    choice: EmbeddingSettings
-    written: Written | None = None
-    """The change that was written to the settings; `None`: it is for this session."""
+Chosen = tuple[EmbeddingSettings, Written | None]
+"""A provider that was chosen, and where it was written; `None`: it is for this session."""
 
 
 def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, ...]:
@@ -250,7 +245,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
         def answered(answer: str | None) -> None:
             if answer == "session":
-                close(self, Chosen(choice))
+                close(self, (choice, None))
             elif answer == "write" and files is not None:
                 is_other = requested_name(configured) != listing.name
                 plan = partial(plan_provider, files, choice.provider, is_other=is_other)
@@ -267,7 +262,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             if result is not None:
                 # The settings may say more about the provider: that counts from now on, too.
                 saved = result.settings.embedding
-                close(self, Chosen(saved if saved.provider == choice.provider else choice, result))
+                close(self, (saved if saved.provider == choice.provider else choice, result))
 
         title = f"Switch to {words.brief(listing.name)}?"
         self.app.push_screen(Confirm(title, facts, answers), answered)
