@@ -55,10 +55,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         engine = session.engine.index
         engine.require_writer()
         _announce(output, session)
-        if force:
-            engine.rebuild(wait=True)
-        else:
-            engine.sync(wait=True)
+        engine.sync(rebuild=force, wait=True)
         output.progress("")
         # What ended last decides: a damaged index is a failure first and then built again.
         if not ends:

@@ -195,7 +195,9 @@ class OwnIndex(Index):
         self._subscription = self._bus.subscribe(events, self._index_changed)
         if self._bus.on_error is None:
             # A handler that fails must not end the thread that published.
-            self._bus.on_error = self._handler_failed
+            self._bus.on_error = lambda event, error: indexer.record(
+                "bus", f"{type(event).__name__}: {type(error).__name__}: {error}"
+            )
         indexer.start()
         if watch and not self.settings.index.watch:
             indexer.sync()
@@ -289,21 +291,21 @@ class OwnIndex(Index):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def sync(self, wait: bool = False) -> None:
-        if self.indexer is not None:
-            self._forget_failures(self.indexer)
-            self.indexer.sync()
-            if wait:
-                self.indexer.wait_idle(threading.TIMEOUT_MAX)
-
-    def rebuild(self, wait: bool = False) -> None:
-        self._forget_failures(indexer := self._writer())
-        indexer.sync(rebuild=True)
+    def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:
+        if self.indexer is None:
+            return super().sync(rebuild=rebuild)
+        # The user has asked for work: what failed before is asked again.
+        self.providers.retry()
+        self._look = {}
+        self.indexer.job.refused.clear()
+        self.indexer.sync(rebuild=rebuild)
         if wait:
-            indexer.wait_idle(threading.TIMEOUT_MAX)
+            self.indexer.wait_idle(threading.TIMEOUT_MAX)
 
     def require_writer(self) -> None:
-        self._writer().require_writer()
+        if self.indexer is None:
+            raise self.read_only()
+        self.indexer.require_writer()
 
     def cancel(self) -> None:
         if self.indexer is not None:
@@ -312,30 +314,19 @@ class OwnIndex(Index):
     def hold(self) -> None:
         self._pause.typed()
 
-    def _writer(self) -> Indexer:
-        if self.indexer is None:
-            raise self.read_only()
-        return self.indexer
-
-    def _forget_failures(self, indexer: Indexer) -> None:
-        """Ask again what failed before: the user has asked for work."""
-        self.providers.retry()
-        self._look = {}
-        indexer.job.refused.clear()
-
     def _recipe(self) -> Recipe:
         chunking = self.settings.chunking
         return Recipe(self.providers.identity, chunking.tokens, chunking.overlap)
 
     def _provider_changed(self) -> None:
         """Another provider answers, or the chosen one does again; from any thread."""
-        indexer = self._writer()
+        assert self.indexer is not None
         with self._changing:
             # Of two changes at once the later one is what counts.
-            indexer.use(self._recipe())
+            self.indexer.use(self._recipe())
         # Who only searches must not be made to index.
-        if indexer.has_run and self.providers.state().state is not Reason.PROVIDER_FAILED:
-            indexer.sync()
+        if self.indexer.has_run and self.providers.state().state is not Reason.PROVIDER_FAILED:
+            self.indexer.sync()
         self._bus.publish(StatusChanged())
 
     def _index_changed(self, event: Event) -> None:
@@ -343,21 +334,17 @@ class OwnIndex(Index):
 
         On the index thread. Where another program writes, it is heard from that one.
         """
-        indexer = self._writer()
+        assert self.indexer is not None
         self._look = {}
         if isinstance(event, SyncStarted):
             return
-        if not indexer.is_writer:
+        if not self.indexer.is_writer:
             self.recorded = read_marker(self.folder.folder)
         elif not self.providers.is_untried:
             try:
                 write_marker(self.folder.folder, self.providers.state(lasting=True))
             except OSError as error:
-                indexer.record("provider", f"cannot be noted: {error.strerror}")
-
-    def _handler_failed(self, event: Event, error: Exception) -> None:
-        text = f"{type(event).__name__}: {type(error).__name__}: {error}"
-        self._writer().record("bus", text)
+                self.indexer.record("provider", f"cannot be noted: {error.strerror}")
 
     # --- explaining -----------------------------------------------------------------------------
 

@@ -381,15 +381,14 @@ class Index(ABC):
 
     # --- keeping it up to date ---
 
-    def sync(self, wait: bool = False) -> None:
+    def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:
         """Bring the index up to date; with `wait`, return when that is done.
 
-        An index that others write is compared with the files in the background instead.
+        With `rebuild` a new generation is built from the files, and searches use the old one until
+        it is live. An index that others write is compared with the files in the background instead.
         """
-
-    def rebuild(self, wait: bool = False) -> None:
-        """Build a new generation from the files; searches use the old one until it is live."""
-        raise self.read_only()
+        if rebuild:
+            raise self.read_only()
 
     def require_writer(self) -> None:
         """Raise `WriterLocked` when another process writes this index."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -302,7 +303,7 @@ def test_what_is_only_read_refuses_to_be_written(memory: Memory) -> None:
         return
     assert engine.providers.available() == ()
     assert engine.providers.cost().files == 0
-    for refused in (engine.index.rebuild, engine.index.require_writer):
+    for refused in (partial(engine.index.sync, rebuild=True), engine.index.require_writer):
         with pytest.raises(IndexUnusable, match="only reads"):
             refused()
 

@@ -173,7 +173,7 @@ def test_a_search_keeps_to_the_generation_it_began_with(memory: SmallMemory) -> 
     class Swapping(HashedProvider):
         def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
             if waiting:
-                waiting.pop().index.rebuild(wait=True)
+                waiting.pop().index.sync(rebuild=True, wait=True)
             return super().embed_query(text)
 
     with registered_hashed(Swapping()), memory.open() as engine:
@@ -188,7 +188,7 @@ def test_vectors_are_those_of_the_rows_of_a_new_generation(engine: Engine) -> No
     query, provider = "Likes lotus tea", HashedProvider()
     engine.search.ask(query)
     (engine.root / "MEMORY.md").unlink()
-    engine.index.rebuild(wait=True)
+    engine.index.sync(rebuild=True, wait=True)
     pool = engine.search.ask(query).pool
     assert len(pool.hits[Leg.VECTOR]) == engine.index.status().chunks
     for hit in pool.hits[Leg.VECTOR]:

@@ -347,7 +347,7 @@ def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
         (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
         engine.index.sync(wait=True)
         assert "a rebuild makes all of them anew" in engine.index.status().errors[0].message
-        engine.index.rebuild(wait=True)
+        engine.index.sync(rebuild=True, wait=True)
         assert vector_leg(engine).status is LegStatus.OK
         status = engine.index.status()
         assert (status.state, status.vectors) == (IndexState.READY, len(NOTES) + 1)

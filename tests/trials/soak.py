@@ -203,7 +203,7 @@ def _engine(options: Options, events: int) -> _Lived:
                 done += 2
             engine.index.sync(wait=True)
             if _is_time(number, events, _REBUILDS):
-                engine.index.rebuild(wait=True)
+                engine.index.sync(rebuild=True, wait=True)
             if _is_time(number, events, _SAMPLES):
                 engine.wait_idle()
                 samples.take(done)

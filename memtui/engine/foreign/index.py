@@ -266,7 +266,8 @@ class OpenClawIndex(Index):
             foreign=foreign,
         )
 
-    def sync(self, wait: bool = False) -> None:
+    def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:
+        super().sync(rebuild=rebuild)
         if self._examining.is_set() or self._closed.is_set():
             return
         self._examining.set()

@@ -172,7 +172,7 @@ def ask_to_rebuild(
 
     def confirmed(answer: str | None) -> None:
         if answer == "rebuild":
-            engine.index.rebuild()
+            engine.index.sync(rebuild=True)
             begun()
 
     def ask(cost: RebuildCost) -> None:
