@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -65,18 +65,12 @@ class IndexChanged(Event, frozen=True):
     """Another process committed to the live index."""
 
 
-class LegDegraded(Event, frozen=True):
-    """A leg stopped answering, with the reason code."""
+class LegChanged(Event, frozen=True):
+    """A leg stopped answering, with the reason code; or answers again, where that is `OK`."""
 
     leg: Leg
-    reason: Reason
+    reason: Reason = Reason.OK
     detail: str = ""
-
-
-class LegRecovered(Event, frozen=True):
-    """A leg answers again."""
-
-    leg: Leg
 
 
 class SearchReady(Event, frozen=True):
@@ -107,17 +101,7 @@ def changes_content(event: Event) -> bool:
     return isinstance(event, FileIndexed | IndexChanged | IndexSwapped)
 
 
-class Subscription(Struct, frozen=True, eq=False):
-    """A handler's registration; `close` ends it and may be called twice."""
-
-    bus: Bus
-    types: type[Event] | tuple[type[Event], ...]
-    handler: Callable[[Any], None]
-
-    def close(self) -> None:
-        """End the registration; a handler that is running now still finishes."""
-        with self.bus.lock:
-            self.bus.subscriptions = tuple(s for s in self.bus.subscriptions if s is not self)
+EventTypes: TypeAlias = type[Event] | tuple[type[Event], ...]
 
 
 class Bus:
@@ -129,17 +113,17 @@ class Bus:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.subscriptions: tuple[Subscription, ...] = ()
         self.on_error: Callable[[Event, Exception], None] | None = None
+        self._lock = threading.Lock()
+        self._handlers: tuple[tuple[EventTypes, Callable[[Any], None]], ...] = ()
 
     def publish(self, event: Event) -> None:
         """Hand `event` to every subscriber of its type."""
         failures: list[Exception] = []
-        for subscription in self.subscriptions:
-            if isinstance(event, subscription.types):
+        for types, handler in self._handlers:
+            if isinstance(event, types):
                 try:
-                    subscription.handler(event)
+                    handler(event)
                 except Exception as error:
                     failures.append(error)
         for failure in failures:
@@ -147,11 +131,17 @@ class Bus:
                 raise failure
             self.on_error(event, failure)
 
-    def subscribe(
-        self, types: type[Event] | tuple[type[Event], ...], handler: Callable[[Any], None]
-    ) -> Subscription:
-        """Call `handler` with every event of these types, on the publisher's thread."""
-        subscription = Subscription(self, types, handler)
-        with self.lock:
-            self.subscriptions = (*self.subscriptions, subscription)
-        return subscription
+    def subscribe(self, types: EventTypes, handler: Callable[[Any], None]) -> Callable[[], None]:
+        """Call `handler` with every event of these types, on the publisher's thread.
+
+        Returns what ends that: a handler that is running then still finishes.
+        """
+        registered = types, handler
+        with self._lock:
+            self._handlers = (*self._handlers, registered)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._handlers = tuple(one for one in self._handlers if one is not registered)
+
+        return unsubscribe

@@ -192,7 +192,7 @@ class OwnIndex(Index):
         )
         self.providers.changed = self._provider_changed
         events = (SyncStarted, IndexSwapped, IndexChanged, SyncFinished)
-        self._subscription = self._bus.subscribe(events, self._index_changed)
+        self._unsubscribe = self._bus.subscribe(events, self._index_changed)
         if self._bus.on_error is None:
             # A handler that fails must not end the thread that published.
             self._bus.on_error = lambda event, error: indexer.record(
@@ -437,7 +437,7 @@ class OwnIndex(Index):
         if self.watcher is not None:
             self.watcher.stop()
         if self.indexer is not None:
-            self._subscription.close()
+            self._unsubscribe()
             self.indexer.cancel()
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memtui.bus import (
     IndexChanged,
     IndexSwapped,
-    LegRecovered,
+    LegChanged,
     StatusChanged,
     SyncFailed,
     SyncFinished,
@@ -275,7 +275,7 @@ class Indexer:
         if job.problem is not None:
             self.record("embedding", job.problem.detail)
         elif before.problem is not None:
-            self._bus.publish(LegRecovered(Leg.VECTOR))
+            self._bus.publish(LegChanged(Leg.VECTOR))
         self._reporter.pending = {}
         self._update(
             last_sync=job.stats,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.bus import FileIndexed, IndexSwapped, LegDegraded
+from memtui.bus import FileIndexed, IndexSwapped, LegChanged
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
@@ -168,7 +168,7 @@ def sync(job: Job) -> Job:
 
 def _ended(job: Job, began: float) -> Job:
     if (problem := job.problem) is not None:
-        job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
+        job.bus.publish(LegChanged(Leg.VECTOR, problem.reason, problem.detail))
     job.stats.finished_at, job.stats.seconds = job.now(), time.monotonic() - began
     job.stats.files_skipped = len(job.skipped)
     return job

@@ -22,8 +22,7 @@ from memtui.bus import (
     Bus,
     Event,
     ForeignExamined,
-    LegDegraded,
-    LegRecovered,
+    LegChanged,
     SearchFailed,
     SearchReady,
     SyncFailed,
@@ -59,8 +58,7 @@ HANDLED = (
     SyncFinished,
     SyncFailed,
     ForeignExamined,
-    LegDegraded,
-    LegRecovered,
+    LegChanged,
 )
 """The events that the search screen shows one by one."""
 MOST_WARNINGS = 10
@@ -172,7 +170,7 @@ class MemtuiApp(App[int]):
                 self.call_later(self._handle, event, bus)
 
         self.bus = bus
-        self.subscription = bus.subscribe(Event, published)
+        self.unsubscribe = bus.subscribe(Event, published)
 
     def _handle(self, event: Event, bus: Bus) -> None:
         """Handle an event of the memory that is open: each bus counts its own requests."""
@@ -192,7 +190,7 @@ class MemtuiApp(App[int]):
                 screen.examined(event)
                 if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
                     refresh()
-            case LegDegraded() | LegRecovered():
+            case LegChanged():
                 screen.leg_changed(event)
 
     def _index_changed(self) -> None:

@@ -147,7 +147,7 @@ class Memories:
         if before is not None:
             app.forget_screens()
         if engine.bus is not app.bus:
-            app.subscription.close()
+            app.unsubscribe()
             app.listen(engine.bus)
         app.engine = engine
         app.options = app.configured
@@ -273,7 +273,7 @@ class Memories:
 
         Threads of workers are waited for when the loop ends: one that tries a provider, say.
         """
-        self._app.subscription.close()
+        self._app.unsubscribe()
         engine = self._app.engine
         if engine is not None and self._closer is None:
             self._closer = start_thread(engine.close, "memtui-close")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from memtui.bus import Event, Subscription, changes_content
+from memtui.bus import Event, changes_content
 from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -35,8 +35,11 @@ def query_address(engine: Engine | None) -> str:
     return safe_line(provider.address) or "another machine"
 
 
-def follow_index(screen: Screen[Any], changed: Callable[[], None]) -> Subscription:
-    """Call `changed` on the event loop whenever the index may hold something else."""
+def follow_index(screen: Screen[Any], changed: Callable[[], None]) -> Callable[[], None]:
+    """Call `changed` on the event loop whenever the index may hold something else.
+
+    Returns what ends that.
+    """
 
     def handle(event: Event) -> None:
         if changes_content(event):

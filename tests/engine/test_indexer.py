@@ -16,7 +16,7 @@ from memtui.bus import (
     Bus,
     Event,
     FileIndexed,
-    LegRecovered,
+    LegChanged,
     StatusChanged,
     SyncFailed,
     SyncFinished,
@@ -343,7 +343,8 @@ def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
         assert (snapshot.chunks, snapshot.vectors) == (20, 0)
         sync(indexer)
         assert indexer.snapshot().problem is None
-        assert len(workspace.of_type(LegRecovered)) == 1
+        reasons = [one.reason for one in workspace.of_type(LegChanged)]
+        assert reasons == [Reason.PROVIDER_FAILED, Reason.OK]
     finally:
         indexer.close()
 

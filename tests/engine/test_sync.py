@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.bus import IndexSwapped, LegDegraded, SyncProgressed
+from memtui.bus import IndexSwapped, LegChanged, SyncProgressed
 from memtui.embedding.provider import ProviderIdentity, Vector, byte_size
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled, IndexUnusable
@@ -344,7 +344,7 @@ def test_a_provider_that_fails_leaves_the_keyword_index_and_what_it_made(
     assert result.problem is not None
     assert result.problem.reason is Reason.PROVIDER_FAILED
     assert "told to fail" in result.problem.detail
-    degraded = workspace.of_type(LegDegraded)
+    degraded = workspace.of_type(LegChanged)
     assert [(one.leg, one.reason) for one in degraded] == [(Leg.VECTOR, Reason.PROVIDER_FAILED)]
     assert matches(live, "word7") >= 1
     assert result.stats.chunks_embedded == made

@@ -10,13 +10,13 @@ from memtui.bus import Bus, Event, FileIndexed, IndexChanged, IndexSwapped
 def test_a_handler_gets_only_the_types_it_asked_for() -> None:
     bus = Bus()
     seen: list[Event] = []
-    subscription = bus.subscribe((IndexChanged, IndexSwapped), seen.append)
+    unsubscribe = bus.subscribe((IndexChanged, IndexSwapped), seen.append)
     bus.publish(IndexChanged())
     bus.publish(FileIndexed("a.md", 1))
     bus.publish(IndexSwapped(2))
     assert seen == [IndexChanged(), IndexSwapped(2)]
-    subscription.close()
-    subscription.close()
+    unsubscribe()
+    unsubscribe()
     bus.publish(IndexChanged())
     assert len(seen) == 2
 

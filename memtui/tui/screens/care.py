@@ -74,11 +74,11 @@ class CareScreen(Screen[None]):
     def on_mount(self) -> None:
         self.findings.border_title = Content("Care")
         self.findings.focus()
-        self._subscription = follow_index(self, self._index_changed)
+        self._unfollow = follow_index(self, self._index_changed)
 
     def on_unmount(self) -> None:
         self._looking.stop()
-        self._subscription.close()
+        self._unfollow()
 
     def on_screen_resume(self) -> None:
         """Look again where something changed; to learn what is reached, first words are asked."""

@@ -134,12 +134,12 @@ class ChunkScreen(Screen[None]):
         self.text.border_title = Content("Text")
         self.parts.show("text")
         self.text.focus()
-        self._subscription = follow_index(self, self.content_changed)
+        self._unfollow = follow_index(self, self.content_changed)
         self.load()
 
     def on_unmount(self) -> None:
         self._asking.stop()
-        self._subscription.close()
+        self._unfollow()
 
     # --- reading the index ----------------------------------------------------------------------
 

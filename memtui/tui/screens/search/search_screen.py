@@ -16,8 +16,8 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
-from memtui.model import IndexState, IndexStatus
+from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
+from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
 from memtui.settings.storage import StateFolder, narrow
 from memtui.text.sanitize import safe_line
@@ -293,8 +293,8 @@ class SearchScreen(Screen[None]):
             tell(self, f"examined: {counted_findings(foreign) or 'nothing wrong'}")
         self._is_sync_requested = False
 
-    def leg_changed(self, event: LegDegraded | LegRecovered) -> None:
-        if isinstance(event, LegDegraded):
+    def leg_changed(self, event: LegChanged) -> None:
+        if event.reason is not Reason.OK:
             why = event.detail or event.reason.value.replace("_", " ")
             tell(self, safe_line(f"{event.leg} leg: {why}"), warning=True)
         else:
