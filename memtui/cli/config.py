@@ -33,9 +33,8 @@ from memtui.settings.load import (
     values_in,
 )
 from memtui.settings.load import trust as record_trust
-from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
-from memtui.settings.openclaw.releases import release_of
+from memtui.settings.openclaw.releases import release_of, to_settings
 from memtui.settings.schema import (
     RANKING,
     known_keys,

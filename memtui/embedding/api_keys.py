@@ -25,13 +25,14 @@ from urllib.parse import urlsplit
 from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
 from memtui.embedding.services import Address, Service, address_of, sendable
 from memtui.errors import Cancelled
-from memtui.settings.openclaw.read import read_config, state_dir_of
-from memtui.settings.openclaw.secrets import (
+from memtui.settings.openclaw.read import (
     AUTH_PROFILES,
     Secret,
     own_variables,
     profile_keys,
+    read_config,
     read_remote,
+    state_dir_of,
 )
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable

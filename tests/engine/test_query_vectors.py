@@ -28,9 +28,8 @@ from memtui.engine.foreign.query_vectors import (
 from memtui.errors import Cancelled, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity
-from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.read import RemoteAccess, read_config, read_remote
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.settings.openclaw.secrets import RemoteAccess, read_remote
 from tests.support.embedding_services import (
     Answer,
     LoopbackServer,

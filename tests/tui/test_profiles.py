@@ -10,7 +10,7 @@ import pytest
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
-from memtui.settings.openclaw.convert import fragment
+from memtui.settings.openclaw.releases import fragment
 from memtui.settings.schema import sample_config
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions, options_from

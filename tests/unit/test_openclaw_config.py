@@ -19,17 +19,18 @@ from msgspec.structs import asdict, replace
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.openclaw.convert import fragment, to_settings
-from memtui.settings.openclaw.read import agent_id, read_config
+from memtui.settings.openclaw.read import agent_id, own_variables, profile_keys, read_config
 from memtui.settings.openclaw.releases import (
     RELEASE_NAMES,
     effective,
     expected_identity,
+    fragment,
     ignored_keys,
     json_digest,
     release_named,
     release_of,
     release_of_version,
+    to_settings,
 )
 from memtui.settings.openclaw.schema import (
     AgentConfig,
@@ -38,7 +39,6 @@ from memtui.settings.openclaw.schema import (
     candidate_count,
     normalised_weights,
 )
-from memtui.settings.openclaw.secrets import own_variables, profile_keys
 from memtui.settings.schema import Settings, nested
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases, load

@@ -53,17 +53,18 @@ from memtui.retrieval.openclaw.tables import (
     text_of,
 )
 from memtui.retrieval.query import NO_FILTERS, Filters, split_filters
-from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
+from memtui.settings.openclaw.read import read_remote
 from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,
     PREFIX,
+    RANKING_FIELDS,
     effective,
     release_named,
     release_of_version,
+    with_fields,
 )
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
-from memtui.settings.openclaw.secrets import read_remote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS

@@ -34,9 +34,9 @@ from memtui.index.foreign.disk import never
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.files import in_words, read_json
+from memtui.settings.openclaw.read import RemoteAccess
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.settings.openclaw.secrets import RemoteAccess
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 

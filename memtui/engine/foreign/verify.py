@@ -41,7 +41,7 @@ from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_fi
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
-from memtui.settings.openclaw.convert import with_fields
+from memtui.settings.openclaw.releases import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 
 T = TypeVar("T")

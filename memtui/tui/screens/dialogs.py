@@ -19,8 +19,7 @@ from textual.widgets import Input, Static
 from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking, citation
 from memtui.report import status as words
-from memtui.settings.openclaw.convert import fragment
-from memtui.settings.openclaw.releases import RELEASE_NAMES
+from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
