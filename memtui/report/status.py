@@ -28,29 +28,17 @@ from memtui.text.sanitize import safe_line
 
 HERE: Final = "this program"
 """The destination of text that is sent nowhere."""
-NOT_KNOWN: Final = "a host not known yet"
-LONGEST: Final = 400
-"""So many characters of a text from outside are shown at most."""
-_SMALLEST_PRICE: Final = 0.0001
 
 
 def brief(text: str) -> str:
     """Return a text from outside as one line of at most 400 characters."""
-    line = safe_line(text[: 2 * LONGEST])
-    return line if len(line) <= LONGEST else line[:LONGEST] + "…"
+    line = safe_line(text[:800])
+    return line if len(line) <= 400 else line[:400] + "…"
 
 
 def place_words(address: str, *, remote: bool = False) -> str:
     """Return where text goes: `this program`, or a host."""
-    return brief(address) or (NOT_KNOWN if remote else HERE)
-
-
-def text_words(address: str, *, remote: bool) -> str:
-    """Return where embedded text goes: `stays in this program`, `goes to api.openai.com`."""
-    if not address and not remote:
-        return f"stays in {HERE}"
-    here = "" if remote else ", on this machine"
-    return f"goes to {place_words(address, remote=remote)}{here}"
+    return brief(address) or ("a host not known yet" if remote else HERE)
 
 
 def sent_words(cost: RebuildCost) -> str:
@@ -125,9 +113,8 @@ def provider_change(status: IndexStatus) -> str:
     if not status.made_by or not requested or status.made_by == requested:
         return ""
     made_by, _, model = status.made_by.partition("/")
-    if made_by != provider.actual:
-        return f"index is for {brief(made_by)}, settings say {brief(provider.actual or '')}"
-    return f"index is for {brief(model)}, settings say {brief(provider.model or '')}"
+    pair = (made_by, provider.actual) if made_by != provider.actual else (model, provider.model)
+    return "index is for {}, settings say {}".format(*(brief(name or "") for name in pair))
 
 
 def listing_words(listing: ProviderListing) -> str:
@@ -206,27 +193,23 @@ def price_words(price: float | None, currency: str = "", as_of: str = "") -> str
         return "price not known"
     if not price:
         return "nothing is charged"
-    if price < _SMALLEST_PRICE:
-        about = f"less than {_SMALLEST_PRICE}"
-    else:
-        about = f"about {price:,.2f}" if price >= 0.01 else f"about {price:.4f}"
+    about = f"about {price:,.2f}" if price >= 0.01 else f"about {price:.4f}"
+    if price < 0.0001:
+        about = "less than 0.0001"
     listed = f" (list price of {as_of})" if as_of else ""
     return f"{about} {currency}".rstrip() + listed
 
 
-SHOWN_FILES = 20
-"""So many changed files are named to people; `--json` has all."""
-TONES: Mapping[str, Tone] = {
-    **dict.fromkeys(("ready", "current", "ok", "complete"), Tone.OK),
-    **dict.fromkeys(("error", "orphan", "absent", "empty"), Tone.ERROR),
-    **dict.fromkeys(("info", "skipped"), Tone.MUTED),
-}
-"""Tones of the states of an index, of its files and vectors, and of severities; others warn."""
-
-
 def tone_of(state: str) -> Tone:
-    """Return the tone of a state or severity."""
-    return TONES.get(state, Tone.WARN)
+    """Return the tone of the state of an index, its files or vectors, or of a severity."""
+    match str(state):
+        case "ready" | "current" | "ok" | "complete":
+            return Tone.OK
+        case "error" | "orphan" | "absent" | "empty":
+            return Tone.ERROR
+        case "info" | "skipped":
+            return Tone.MUTED
+    return Tone.WARN
 
 
 def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterator[Section]:
@@ -264,10 +247,11 @@ def _section(name: str, rows: Iterable[Row]) -> Section:
 
 def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     state, provider, watcher = state_words(status.state), status.provider, status.watcher
-    if status.pending_count and status.state is IndexState.NO_INDEX:
-        state += f" ({words.count(status.pending_count, 'file', ' to index')})"
-    elif status.pending_count:
-        state += f" ({words.count(status.pending_count, 'changed file')})"
+    if status.pending_count:
+        waits = words.count(status.pending_count, "changed file")
+        if status.state is IndexState.NO_INDEX:
+            waits = words.count(status.pending_count, "file", after=" to index")
+        state += f" ({waits})"
     yield Row(("state", state), tone=tone_of(status.state))
     yield Row(("memory", status.root))
     yield Row(("index", f"{status.index_dir} (generation {status.generation})"))
@@ -285,7 +269,12 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if provider.hint:
         yield Row(("next step", provider.hint))
     if provider.actual is not None:
-        yield Row(("text", text_words(provider.address, remote=provider.remote)))
+        place = place_words(provider.address, remote=provider.remote)
+        here = "" if provider.remote else ", on this machine"
+        goes = (
+            f"goes to {place}{here}" if provider.address or provider.remote else f"stays in {HERE}"
+        )
+        yield Row(("text", goes))
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""
@@ -328,10 +317,9 @@ def state_detail(status: IndexStatus) -> str:
         case IndexState.INDEXING if progress is not None:
             left = f", {words.clock(progress.eta)} left" if progress.eta is not None else ""
             return f"{progress.phase} {words.percent(progress.done, progress.total)}{left}"
-        case IndexState.STALE if foreign is not None:
-            return f"{words.count(status.pending_count, 'file')} drifted"
-        case IndexState.STALE if status.pending_count:
-            return f"{words.count(status.pending_count, 'file')} waiting"
+        case IndexState.STALE if foreign is not None or status.pending_count:
+            files = words.count(status.pending_count, "file")
+            return f"{files} {'waiting' if foreign is None else 'drifted'}"
         case IndexState.STALE:
             return f"{words.count(status.chunks - status.vectors, 'chunk')} without a vector"
         case IndexState.DEGRADED if foreign is not None:
@@ -423,11 +411,10 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     for field in truth.identity:
         text = "not stored" if field.stored is None else field.stored
         expected = "" if field.expected is None else f", expected {field.expected}"
-        text = {
-            True: f"{text}, as expected",
-            False: f"DIFFERS: {text}, expected {field.expected}",
-            None: f"{text}{expected}, not compared",
-        }[field.agrees]
+        if field.agrees is None:
+            text += f"{expected}, not compared"
+        else:
+            text = f"{text}, as expected" if field.agrees else f"DIFFERS: {text}{expected}"
         note = f" ({field.note})" if field.note else ""
         label = words.padded(field.name, width)
         identity.append(Row(("identity", f"{label}  {text}{note}"), tone=tones[field.agrees]))
@@ -437,11 +424,11 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     listed = [f"{counts[state]:,} {state_words(state)}" for state in FileState if counts[state]]
     yield _section("files", [Row(("files", ", ".join(listed) or "not compared"))])
     drifted = []
-    for file in truth.drifted[:SHOWN_FILES]:
+    for file in truth.drifted[:20]:
         reason = f": {file.reason}" if file.reason else ""
         cells = (f"  {state_words(file.state)}", f"{file.path}{reason}")
         drifted.append(Row(cells, tone=tone_of(file.state)))
-    left = len(truth.drifted) - SHOWN_FILES
+    left = len(truth.drifted) - 20
     more = (f"  … and {left:,} more: --json names all",) if left > 0 else ()
     columns = (Column("state", width=16), Column("file"))
     yield Section("drifted", "drifted", columns, tuple(drifted), more)
@@ -462,7 +449,7 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     yield _section("coverage", coverage)
 
     yield _section("leftovers", [Row(("leftover", text)) for text in truth.leftovers])
-    findings = [
+    findings = (
         Row(
             (finding.severity.value, f"{finding.code}: {finding.message}"),
             tone=tone_of(finding.severity),
@@ -470,5 +457,5 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
             count=max(finding.count, len(finding.names)),
         )
         for finding in truth.findings
-    ]
+    )
     yield _section("findings", findings)
