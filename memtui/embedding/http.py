@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import math
 import random
@@ -33,6 +32,7 @@ from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Request
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
+from memtui.settings.files import read_bytes
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -321,8 +321,12 @@ class ServiceClient:
         try:
             self._check(None)
             if self._client is None:
+                verify = trust(self._ca_file) if self._ca_file else True
+                if self.address.is_loopback and self.address.url.startswith("http:"):
+                    # Loading the certificates of the machine takes longer than a local answer.
+                    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 self._client = httpx.AsyncClient(
-                    verify=_trusted(self.address, self._ca_file),
+                    verify=verify,
                     trust_env=not self.address.is_loopback,
                     follow_redirects=False,
                 )
@@ -355,26 +359,25 @@ class ServiceClient:
         return Reply(answer.status_code, headers, bytes(data))
 
 
-def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:
+def trust(ca_file: str) -> ssl.SSLContext:
+    """Return a context that trusts the certificates of a file besides the usual ones.
+
+    Raises `ServiceError` where it cannot be read or holds none.
+    """
     import httpx
 
-    if address.is_loopback and address.url.startswith("http:"):
-        # Loading the certificates of the machine takes longer than a local answer.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not ca_file:
-        return True
     context = httpx.create_ssl_context()
     try:
-        path = Path(ca_file).expanduser()
-        if path.exists() and not path.is_file():
-            # Reading a pipe or a device might never end.
-            raise OSError(errno.EINVAL, "not a regular file")
-        context.load_verify_locations(cafile=path)
-    except (OSError, ssl.SSLError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        words = f"cannot read the certificates in {safe_line(ca_file)}: {reason}"
-        raise ServiceError(words, Failure.BAD_SETTING, hint="check embedding.ca_file") from None
-    return context
+        # Those of all authorities are a fraction of this.
+        pem = read_bytes(Path(ca_file).expanduser(), 16 * 2**20).decode("ascii", "ignore")
+        context.load_verify_locations(cadata=pem)
+        return context
+    except ssl.SSLError:
+        reason = "it holds no certificate in PEM form"
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    words = f"cannot read the certificates in {safe_line(ca_file)}: {reason}"
+    raise ServiceError(words, Failure.BAD_SETTING, hint="check embedding.ca_file")
 
 
 WINDOW: Final = 60.0

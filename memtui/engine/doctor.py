@@ -42,7 +42,7 @@ from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watch
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
-from memtui.settings.files import ProblemCode, read_bytes, state_dir
+from memtui.settings.files import ProblemCode, state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
@@ -349,33 +349,27 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
 
 def database_checks(folder: IndexFolder) -> Iterator[Check]:
     """Yield how the database file is, the full-text index, and whether sqlite-vec can be loaded."""
-    try:
+
+    def parts() -> Iterator[Check]:
         generation = folder.current()
         if generation is None:
             yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
             return
-        connection = open_database(folder.path(generation), readonly=True)
-    except MemtuiError as error:
-        yield problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
-        return
+        with closing(open_database(folder.path(generation), readonly=True)) as connection:
+            wrong = damage(connection)
+            well = fine("database", "quick_check found nothing wrong")
+            yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
+            rows = number(connection, "SELECT count(*) FROM chunks_fts")
+            matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+            number(connection, matching, '"memory"')
+            yield fine("full-text", f"{counted(rows, 'row')} can be asked")
+            yield extension_check(connection)
 
-    def parts() -> Iterator[Check]:
-        wrong = damage(connection)
-        well = fine("database", "quick_check found nothing wrong")
-        yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
-        rows = number(connection, "SELECT count(*) FROM chunks_fts")
-        matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
-        number(connection, matching, '"memory"')
-        yield fine("full-text", f"{counted(rows, 'row')} can be asked")
-
-    with closing(connection):
-        yield from attempted("database", parts(), EXIT_INDEX)
-        yield extension_check(connection)
+    yield from attempted("database", parts(), EXIT_INDEX)
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:
     """Yield every problem of the settings, or that there is none."""
-    certificates = loaded.settings.embedding.ca_file
     for one in loaded.problems:
         name = one.key or "settings"
         detail = f"{one.place}: {one.message}" if one.place else one.message
@@ -386,19 +380,14 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
     if not loaded.problems:
         is_there = loaded.user is not None
         yield fine("settings", str(loaded.user_file) if is_there else "no file, defaults")
-    if certificates:
-        key, hint = "embedding.ca_file", "it must be PEM"
+    if certificates := loaded.settings.embedding.ca_file:
+        from memtui.embedding.http import trust
+
         try:
-            # Those of all authorities are a fraction of a megabyte.
-            text = read_bytes(Path(certificates).expanduser(), 16 * 2**20)
-            detail = f"{certificates} holds no certificate"
-        except (OSError, RuntimeError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            text, hint, detail = b"", "name a file", f"{certificates} cannot be read: {why}"
-        if b"-----BEGIN CERTIFICATE-----" in text:
-            yield fine(key, certificates)
-        else:
-            yield problem(key, detail, hint, EXIT_SETTINGS)
+            trust(certificates)
+            yield fine("embedding.ca_file", certificates)
+        except MemtuiError as error:
+            yield problem("embedding.ca_file", error.message, error.hint, EXIT_SETTINGS)
 
 
 def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:

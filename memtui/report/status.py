@@ -271,10 +271,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if provider.actual is not None:
         place = place_words(provider.address, remote=provider.remote)
         here = "" if provider.remote else ", on this machine"
-        goes = (
-            f"goes to {place}{here}" if provider.address or provider.remote else f"stays in {HERE}"
-        )
-        yield Row(("text", goes))
+        yield Row(("text", f"stays in {HERE}" if place == HERE else f"goes to {place}{here}"))
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""
