@@ -49,14 +49,9 @@ class FoundKey:
     value: str = field(default="", repr=False)
     """Empty when there is none, and of a place that a look does not open."""
     origin: str = ""
-    """Its origin, for people; empty when there is none."""
+    """Its origin, for people, or a configured place that is only opened for use; empty: no key."""
     problem: str = ""
     """One line when a place cannot be read, holds what is no key, or one for another address."""
-
-    @property
-    def is_there(self) -> bool:
-        """Return whether there is a key, or a configured place that is only opened for use."""
-        return bool(self.origin)
 
 
 def find_key(
@@ -94,7 +89,7 @@ def find_key(
     places = _usual_places(service, address, choice, env, cancelled, only_look)
     problem = ""
     for key in map(_checked, places):
-        if key.is_there:
+        if key.origin:
             return key
         problem = problem or key.problem
     return FoundKey(problem=problem)

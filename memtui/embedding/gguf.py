@@ -19,7 +19,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -60,9 +59,7 @@ DEFAULT_MODELS: Final = (
 _URI = re.compile(r"(?:hf|huggingface):(?://)?|(?:hf|huggingface)\.co/")
 
 
-def find_model(
-    choice: EmbeddingSettings, env: Mapping[str, str] | None = None, home: Path | None = None
-) -> tuple[Path | None, str]:
+def find_model(choice: EmbeddingSettings) -> tuple[Path | None, str]:
     """Find the model file: the configured one, else OpenClaw's configured or own one.
 
     Returns the path and who named it, for people. The path is `None` where none was found; a file
@@ -70,17 +67,14 @@ def find_model(
     home folder, or an address as OpenClaw's configuration has it (`hf:USER/MODEL/FILE.gguf`);
     that is looked for among the files which node-llama-cpp has fetched, and never fetched here.
     """
-    env = os.environ if env is None else env
-    home = Path(os.path.expanduser("~")) if home is None else home
 
     def expanded(name: str) -> Path:
-        name = name.strip().replace("\0", "")
-        is_at_home = name == "~" or name.startswith(("~/", "~\\"))
-        return home / name[2:] if is_at_home else Path(name)
+        return Path(os.path.expanduser(name.strip().replace("\0", "")))
 
     if choice.model_path and expanded(choice.model_path).is_absolute():
         return expanded(choice.model_path), "embedding.model_path"
-    search = read_config(env, home).default_agent.search
+    home = expanded("~")
+    search = read_config(os.environ, home).default_agent.search
     # There node-llama-cpp, which OpenClaw loads models with, keeps them.
     folders = [home / ".node-llama-cpp" / "models"]
     if search.local_model_cache_dir:
@@ -151,8 +145,10 @@ class ModelFile(Struct, frozen=True):
     """llama.cpp's number: 1 mean, 2 first, 3 last, 4 `RERANKER`."""
 
 
-class _Broken(Exception):
-    """A damaged file; the message ends a sentence about it."""
+def _broken(path: str, why: str) -> ProviderError:
+    message = f"the model {safe_line(path)} {why}"
+    hint = "download the model again, or set embedding.model_path to another file"
+    return ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
 
 
 def describe_file(path: Path) -> ModelFile:
@@ -161,7 +157,6 @@ def describe_file(path: Path) -> ModelFile:
     Raises `ProviderError`: `NO_FILE` where it cannot be read, `BROKEN_FILE` where it is no GGUF
     file of version 2 or 3, is cut off, or does not say what an embedding model must.
     """
-    shown = safe_line(str(path))
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, say, could block for ever
             raise OSError(None, "it is not a regular file")
@@ -173,31 +168,25 @@ def describe_file(path: Path) -> ModelFile:
             for at, length in ((0, 2**16), *samples, (max(0, size - 2**16), 2**16)):
                 file.seek(at)
                 digest.update(file.read(length))
-        architecture = str(values.get("general.architecture", ""))
-        if not architecture:
-            raise _Broken("does not say of which architecture it is")
-        pairs = {
-            name.removeprefix(f"{architecture}."): value
-            for name, value in values.items()
-            if isinstance(value, int)
-        }
-        dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
-        context = pairs.get("context_length", 0)
-        if not 1 <= dimensions <= 2**16 or not 1 <= context <= 2**26:
-            raise _Broken("does not say how long its vectors and its context are")
-    except _Broken as error:
-        raise ProviderError(
-            f"the model {shown} {error}",
-            hint="download the model again, or set embedding.model_path to another file",
-            failure=Failure.BROKEN_FILE,
-        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "the path cannot be used"
         raise ProviderError(
-            f"cannot read the model {shown}: {reason or type(error).__name__}",
+            f"cannot read the model {safe_line(str(path))}: {reason or type(error).__name__}",
             hint="set embedding.model_path to a GGUF model file",
             failure=Failure.NO_FILE,
         ) from error
+    architecture = str(values.get("general.architecture", ""))
+    if not architecture:
+        raise _broken(str(path), "does not say of which architecture it is")
+    pairs = {
+        name.removeprefix(f"{architecture}."): value
+        for name, value in values.items()
+        if isinstance(value, int)
+    }
+    dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
+    context = pairs.get("context_length", 0)
+    if not 1 <= dimensions <= 2**16 or not 1 <= context <= 2**26:
+        raise _broken(str(path), "does not say how long its vectors and its context are")
     # Where a token sees only those before it, the last one has seen them all: else the mean.
     looks_back = pairs.get("attention.causal") is not False
     pooling = pairs.get("pooling_type") or (3 if looks_back else 1)
@@ -218,7 +207,7 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
 
     def require(is_sound: bool) -> None:
         if not is_sound:
-            raise _Broken("is cut off or damaged: the download may not have ended")
+            raise _broken(file.name, "is cut off or damaged: the download may not have ended")
 
     def number(form: str) -> Any:
         size = struct.calcsize(f"<{form}")
@@ -255,10 +244,10 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         return None
 
     if file.read(4) != b"GGUF":
-        raise _Broken("is not a GGUF file")
+        raise _broken(file.name, "is not a GGUF file")
     version = number("I")
     if version not in (2, 3):
-        raise _Broken(f"has GGUF version {version}; 2 and 3 can be read")
+        raise _broken(file.name, f"has GGUF version {version}; 2 and 3 can be read")
     number("Q")  # how many tensors there are
     pairs = number("Q")
     require(pairs <= 4096)

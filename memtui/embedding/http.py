@@ -377,7 +377,7 @@ def trust(ca_file: str) -> ssl.SSLContext:
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
     words = f"cannot read the certificates in {safe_line(ca_file)}: {reason}"
-    raise ServiceError(words, Failure.BAD_SETTING, hint="check embedding.ca_file")
+    raise ServiceError(words, Failure.BAD_SETTING, hint="embedding.ca_file names a PEM file")
 
 
 WINDOW: Final = 60.0

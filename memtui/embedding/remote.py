@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.http import (
@@ -95,7 +96,7 @@ class Plan:
         a place for the key, one is meant to be there.
         """
         is_named = bool(self.choice.key_env or self.choice.key_command)
-        if not key.is_there and (is_named or (self.service.needs_key and self.address.is_own)):
+        if not key.origin and (is_named or (self.service.needs_key and self.address.is_own)):
             why = key.problem or f"no key for {self.service.name} was found"
             raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
         return key
@@ -136,6 +137,8 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
     input_bytes = max(1, longest - longest_prefix)
     is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
+    parts = urlsplit(address.url)
+    place = f"{parts.scheme}://{address.shown}{parts.path.rstrip('/')}"
     fingerprint = settings_fingerprint(
         {
             "provider": name,
@@ -145,7 +148,7 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
             "document_prefix": templates.document,
             "query_type": "RETRIEVAL_QUERY" if is_typed else service.input_type,
             "document_type": "RETRIEVAL_DOCUMENT" if is_typed else service.document_type,
-            "address": None if is_at_home else address.place,
+            "address": None if is_at_home else place,
         }
     )
     dimensions = choice.dimensions or facts.dimensions

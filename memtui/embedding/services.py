@@ -162,12 +162,6 @@ class Address:
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
-    def place(self) -> str:
-        """Scheme, host, port and path: what makes two addresses the same service."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{self.shown}{parts.path.rstrip('/')}"
-
-    @property
     def is_loopback(self) -> bool:
         """Return whether it is this machine, so that no text leaves it."""
         if self.host == "localhost" or self.host.endswith(".localhost"):

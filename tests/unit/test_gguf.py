@@ -15,6 +15,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -411,7 +412,8 @@ def test_names_of_fetched_files(address: str, names: list[str]) -> None:
 
 
 def found(home: Path, model_path: str = "") -> tuple[Path | None, str]:
-    return find_model(EmbeddingSettings(provider="gguf", model_path=model_path), {}, home)
+    with mock.patch.dict(os.environ, {"HOME": str(home)}, clear=True):
+        return find_model(EmbeddingSettings(provider="gguf", model_path=model_path))
 
 
 def test_the_default_model_is_found_where_openclaw_keeps_it(tmp_path: Path) -> None:

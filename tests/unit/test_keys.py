@@ -110,7 +110,7 @@ def test_where_a_place_is_named_no_other_is_looked_at(home: Path) -> None:
     found = find(home, {"key_env": "TEAM_KEY"}, OPENAI_API_KEY=KEY)
     assert found == FoundKey(problem="the variable TEAM_KEY (embedding.key_env) is not set")
     failing = {"key_command": python("raise SystemExit(3)")}
-    assert not find(home, failing, OPENAI_API_KEY=KEY).is_there
+    assert not find(home, failing, OPENAI_API_KEY=KEY).origin
 
 
 def test_a_command_prints_the_key(home: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_keyring(home: Path) -> None:
     assert find(home, service="gemini").value == KEY
     assert find(home, service="voyage", VOYAGE_API_KEY=KEY).origin == "VOYAGE_API_KEY"
     backend.asked.clear()
-    assert not find(home, {"keyring": False}).is_there
+    assert not find(home, {"keyring": False}).origin
     assert not backend.asked
 
 
@@ -235,19 +235,19 @@ def test_a_look_runs_nothing(home: Path) -> None:
     keyring.set_keyring(backend)
     witness = home / "ran"
     named = look(home, {"key_command": f"touch {witness}"})
-    assert (named.is_there, named.value) == (True, "")
+    assert (bool(named.origin), named.value) == (True, "")
     assert named.origin == "embedding.key_command"
     asked_for = look(home)
-    assert (asked_for.is_there, asked_for.origin) == (True, "the keyring, if it holds one")
-    assert not look(home, provider="auto").is_there
+    assert asked_for.origin == "the keyring, if it holds one"
+    assert not look(home, provider="auto").origin
     choice = EmbeddingSettings(provider="openai")
     address, env = address_of(OPENAI), {"HOME": str(home)}
-    assert not find_key(OPENAI, address, choice, env, only_look=True).is_there
+    assert not find_key(OPENAI, address, choice, env, only_look=True).origin
     chosen = home / ".config" / "python_keyring" / "keyringrc.cfg"
     chosen.parent.mkdir(parents=True)
     chosen.write_text("[backend]\n")
-    assert find_key(OPENAI, address, choice, env, only_look=True).is_there
-    assert not look(home, {"keyring": False}).is_there
-    assert not look(home, {"key_env": "TEAM_KEY"}).is_there
+    assert find_key(OPENAI, address, choice, env, only_look=True).origin
+    assert not look(home, {"keyring": False}).origin
+    assert not look(home, {"key_env": "TEAM_KEY"}).origin
     assert not witness.exists()
     assert not backend.asked
