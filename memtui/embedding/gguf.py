@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from msgspec import Struct
 
@@ -44,9 +44,6 @@ from memtui.model import Failure
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NAME: Final = "gguf"
 PACKAGE: Final = "xllamacpp"
@@ -303,7 +300,7 @@ class ModelProcess:
             raise
         self._is_ready = True
 
-    def embed(self, text: str) -> tuple[NDArray[Any], int]:
+    def embed(self, text: str) -> tuple[Vector, int]:
         """Return the vector of a text, not yet of length 1, and how many tokens of it were taken.
 
         Raises `ProviderError`.

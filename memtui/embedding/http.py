@@ -388,6 +388,8 @@ PASSING: Final = (3, 0.5, 8.0)
 pause, which doubles each time, and the longest."""
 LIMITED: Final = (5, 5.0, 60.0)
 """For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
+ONCE_MORE: Final = (2, 0.5, 2.0)
+"""For a query about another program's index."""
 
 
 class Pacer:
@@ -405,10 +407,12 @@ class Pacer:
         requests_per_minute: int = 0,
         tokens_per_minute: int = 0,
         *,
+        tries: tuple[tuple[int, float, float], tuple[int, float, float]] = (PASSING, LIMITED),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        self._tries = tries
         self._clock = clock
         self._sleep = sleep
         self._chance = chance
@@ -506,7 +510,7 @@ class Pacer:
             assert isinstance(error, ServiceError)
             asked, tries = error.retry_after, state.attempt_number
             is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
-            attempts, first, longest = LIMITED if is_limited else PASSING
+            attempts, first, longest = self._tries[is_limited]
             if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
                 return math.inf
             pause = first * 2 ** (tries - 1) if asked is None else asked

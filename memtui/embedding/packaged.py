@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -39,10 +39,6 @@ from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import dominant_script
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class ModelFile(Struct, frozen=True):
@@ -336,7 +332,7 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
         ids = tokenizer.encode(clean, add_special_tokens=False).ids if clean else []
         if not ids:
             return np.zeros(dimensions, dtype=np.float32), 0
-        summed: NDArray[np.float32] = table.take(ids, axis=0, mode="clip").sum(axis=0)
+        summed: Vector = table.take(ids, axis=0, mode="clip").sum(axis=0)
         return clean_vectors(summed / np.float32(len(ids))), len(ids)
 
     return embed

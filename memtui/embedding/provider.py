@@ -33,6 +33,9 @@ Vector: TypeAlias = "NDArray[np.float32]"
 Vectors: TypeAlias = "NDArray[np.float32]"
 """Embeddings: shape (n, dimensions), float32, every row of length 1 or all zero."""
 
+Values: TypeAlias = "NDArray[np.float64]"
+"""Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
+
 _counting = threading.Lock()
 
 
@@ -284,21 +287,19 @@ def bisect_rejected(
         raise error from None
     made: dict[int, Vector] = {}
     refused: dict[int, ProviderError] = {}
-
-    def halve(places: range, why: ProviderError) -> None:
+    failed = [(range(len(texts)), error)]
+    for places, why in failed:
+        middle = (len(places) + 1) // 2
         if len(places) == 1:
             refused[places[0]] = why
-            return
-        middle = (len(places) + 1) // 2
+            continue
         for half in (places[:middle], places[middle:]):
             try:
                 made.update(zip(half, embed([texts[place] for place in half]), strict=True))
             except ProviderError as again:
                 if again.failure not in REFUSALS:
                     raise
-                halve(half, again)
-
-    halve(range(len(texts)), error)
+                failed.append((half, again))
     return TextsRefused(made, refused)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 
 from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.http import (
-    LONG_PAUSE,
+    ONCE_MORE,
     Pacer,
     RequestContext,
     ServiceClient,
@@ -29,6 +28,7 @@ from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,
     Role,
+    Values,
     Vector,
     Vectors,
     batches,
@@ -65,7 +65,6 @@ from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
-    from memtui.embedding.services import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,23 +383,17 @@ def ask_once(
     `ProviderError` of one line that holds neither keys nor text of the answer. Not to be called
     from a thread that runs an event loop.
     """
-    client = ServiceClient(context.address)
-    end = time.monotonic() + timeout
+    client, pacer = ServiceClient(context.address), Pacer(tries=(ONCE_MORE, ONCE_MORE))
 
-    async def ask(*, again: bool) -> object:
-        reply = await client.exchange(request, max(0.001, end - time.monotonic()))
+    async def attempt(seconds: float) -> object:
         try:
-            return json_in(reply, context)
+            return json_in(await client.exchange(request, seconds), context)
         except ServiceError as error:
-            wait = 0.5 if error.retry_after is None else error.retry_after
-            is_down = error.failure in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
-            if not (again and is_down) or wait > LONG_PAUSE:
-                raise
-        await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
-        return await ask(again=False)
+            error.is_passing = error.is_passing and error.status > 0
+            raise
 
     try:
-        return client.run(ask(again=True), stopped)
+        return client.run(pacer.send(attempt, timeout, is_awaited=True), stopped)
     except ServiceError as error:
         # The hints name settings of memtui, and the index that is asked for is an agent's.
         if error.failure is Failure.TIMEOUT:

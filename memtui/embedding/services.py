@@ -16,25 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.embedding.provider import BATCH_BYTES, Role
+from memtui.embedding.provider import BATCH_BYTES, Role, Values
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-Values: TypeAlias = "NDArray[np.float64]"
-"""Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
 
 _PLAIN: Final = frozenset({"mistral", "lmstudio"})
 """Services of OpenAI's shape that OpenClaw sends neither an input type nor dimensions."""
