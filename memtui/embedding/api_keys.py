@@ -23,7 +23,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
-from memtui.embedding.services import Address, Service, address_of, sendable
+from memtui.embedding.services import Address, Service, sendable
 from memtui.errors import Cancelled
 from memtui.settings.openclaw.read import (
     AUTH_PROFILES,
@@ -125,7 +125,7 @@ def _usual_places(
         # Its own host is asked by an encrypted connection alone.
         is_meant = address.is_loopback and not base_url
         with suppress(ValueError):
-            is_meant = is_meant or _origin(address_of(service, base_url)) == _origin(address)
+            is_meant = is_meant or _origin(service.address(base_url)) == _origin(address)
         if is_meant:
             return FoundKey(value, origin)
         host = urlsplit(base_url or service.base_url).hostname or "its own address"

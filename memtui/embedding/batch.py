@@ -46,9 +46,7 @@ from memtui.embedding.services import (
     BatchForm,
     Request,
     as_json,
-    embedding_body,
     value_in,
-    vectors_in,
 )
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
@@ -223,8 +221,8 @@ class BatchInterface:
         """Return the body of an inline request for the texts, and its parts, by name in braces."""
         plan = self.provider.plan
         prefixed = [plan.templates.document + whole(text) for text in texts]
-        body = embedding_body(
-            plan.service, plan.identity.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
+        body = plan.service.body(
+            plan.identity.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
         )
         values: dict[str, Any] = {"{body}": body, "{input}": body.get("input")}
         for left_out in ("model", "input"):
@@ -602,7 +600,7 @@ class BatchRun:
                 with contextlib.suppress(ValueError, RecursionError):
                     name, answer = self.interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
-                        answers[name] = vectors_in(self._plan.service, answer, 1, self._dimensions)
+                        answers[name] = self._plan.service.vectors_in(answer, 1, self._dimensions)
                 if len(answers) >= 128:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:

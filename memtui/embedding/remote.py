@@ -50,12 +50,7 @@ from memtui.embedding.services import (
     Shape,
     Templates,
     WrongAnswer,
-    address_of,
-    embed_request,
-    request_headers,
     templates_of,
-    vectors_in,
-    wire_model,
 )
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
@@ -108,10 +103,10 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     """
     service = SERVICES[name]
     try:
-        address = address_of(service, choice.base_url or "")
+        address = service.address(choice.base_url or "")
     except ValueError as error:
         raise SettingsError(f"{name}: {error}", hint="check embedding.base_url") from None
-    model = wire_model(service, choice.model or service.default_model, address)
+    model = service.wire_model(choice.model or service.default_model, address)
     if not model:
         raise SettingsError(f"{name}: no model is named", hint="check embedding.model")
     if masked_text(model) != model:
@@ -306,7 +301,7 @@ class RemoteProvider(Provider):
             return self._key
 
     def _keyed(self, request: Request, key: FoundKey) -> Request:
-        headers = {**request.headers, **request_headers(self.plan.service, key.value)}
+        headers = {**request.headers, **self.plan.service.headers(key.value)}
         return replace(request, headers=headers)
 
     # --- requests for vectors -------------------------------------------------------------------
@@ -338,15 +333,15 @@ class RemoteProvider(Provider):
     async def _embed(self, texts: Sequence[str], role: Role, made: dict[str, Values]) -> None:
         """Put the vectors of texts in `made` by one request, or halves where it is too large."""
         plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
-        request = embed_request(
-            plan.service, plan.address, plan.identity.model, texts, role, plan.asked_dimensions
+        request = plan.service.request(
+            plan.address, plan.identity.model, texts, role, plan.asked_dimensions
         )
 
         async def attempt(timeout: float) -> Answered:
             self.count(Usage(requests=1))
             answer = await self.ask(request, timeout)
             try:
-                return vectors_in(plan.service, answer, len(texts), self.dimensions)
+                return plan.service.vectors_in(answer, len(texts), self.dimensions)
             except WrongAnswer as error:
                 words = f"{plan.address.shown}: {error}"
                 raise ServiceError(words, error.failure) from None
@@ -420,7 +415,7 @@ def _registration(service: Service) -> Registration:
 
     def destination(choice: EmbeddingSettings) -> tuple[str, bool]:
         try:
-            address = address_of(service, choice.base_url or "")
+            address = service.address(choice.base_url or "")
         except ValueError:
             # `check` says what is wrong with the address.
             return "", service.shape is not Shape.OLLAMA

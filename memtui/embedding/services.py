@@ -115,6 +115,204 @@ class Service(Struct, frozen=True):
     default_model: str = ""
     models: Mapping[str, Model] = {}
 
+    def address(self, configured: str = "") -> Address:
+        """Work out the base address: the configured one tidied up as OpenClaw does, else its own.
+
+        Raises `ValueError`, which never repeats the address, when it is none of http or https.
+        """
+        text = configured.strip() or self.base_url
+        if not text:
+            raise ValueError("no base URL is configured for it")
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("its base URL is not an address") from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise ValueError("its base URL is not an http or https address")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("its base URL holds a user name, which OpenClaw refuses as well")
+        is_own = urlsplit(self.base_url).hostname == host
+        path = parts.path.rstrip("/")
+        if self.shape is Shape.GEMINI:
+            path = path.partition("/openai")[0].rstrip("/") or ("/v1beta" if is_own else "")
+        else:
+            ending = next(filter(path.endswith, self.cut), "")
+            path = path.removesuffix(ending).rstrip("/") + self.ending
+        url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+        return Address(url, host, port, is_own)
+
+    def wire_model(self, model: str, address: Address) -> str:
+        """Return the model as the service knows it, without a prefix that only OpenClaw knows.
+
+        At another host than OpenAI's a name like `openai/x` is that host's own, and stays.
+        """
+        name = model.strip()
+        if self.name == "openai" and not address.is_own:
+            return name
+        for prefix in self.prefixes:
+            name = name.removeprefix(prefix)
+        return name
+
+    def request(
+        self,
+        address: Address,
+        model: str,
+        texts: Sequence[str],
+        role: Role,
+        dimensions: int | None = None,
+    ) -> Request:
+        """Make the request for the vectors of texts that have their prefixes; without a key.
+
+        `dimensions` only where fewer than the model's own are wanted. A query is one text.
+        """
+        path, body = self._path(model), self.body(model, texts, role, dimensions)
+        if self.shape is Shape.GEMINI and role is Role.QUERY:
+            del body["model"]
+        elif self.shape is Shape.GEMINI:
+            path = self._path(model, "batchEmbedContents")
+            bodies = [self.body(model, [text], role, dimensions) for text in texts]
+            body = {"requests": bodies}
+        return Request("POST", address.joined(path), JSON_HEADERS, as_json(body))
+
+    def body(
+        self, model: str, texts: Sequence[str], role: Role, dimensions: int | None = None
+    ) -> dict[str, Any]:
+        """Return the body that asks for texts; for Gemini of the first of them."""
+        if self.shape is Shape.GEMINI:
+            content = {"parts": [{"text": texts[0] if texts else ""}]}
+            body: dict[str, Any] = {"model": f"models/{model}", "content": content}
+            if self.models.get(model, Model()).templates == Templates():
+                body["taskType"] = f"RETRIEVAL_{role.value.upper()}"
+        else:
+            body = {"model": model, "input": list(texts)}
+            if self.says_format:
+                body["encoding_format"] = "float"
+            if kind := self.input_type if role is Role.QUERY else self.document_type:
+                body["input_type"] = kind
+        if dimensions is not None:
+            body[self.dimensions_field] = dimensions
+        return body
+
+    def query_request(
+        self,
+        address: Address,
+        model: str,
+        query: str,
+        *,
+        headers: Mapping[str, str],
+        dimensions: int | None = None,
+        input_type: str = "",
+    ) -> Request:
+        """Make OpenClaw's own request for a query; `dimensions` only where they are asked for."""
+        name = self.wire_model(model, address)
+        body: dict[str, Any]
+        if self.shape is Shape.GEMINI:
+            text = self.models.get(name, Model()).templates.query + query
+            shorter = dimensions if name.startswith("gemini-embedding") else None
+            body = self.body(name, [text], Role.QUERY, shorter)
+            del body["model"]
+        elif self.shape is Shape.OLLAMA:
+            body = {"model": name, "input": self.query_prefix(name) + query}
+        else:
+            body = {"model": name, "input": [query]}
+            if dimensions is not None and self.name not in _PLAIN | {"voyage"}:
+                body["dimensions"] = dimensions
+            if kind := self.input_type or (input_type if self.name not in _PLAIN else ""):
+                body["input_type"] = kind
+        url = address.joined(self._path(name))
+        return Request("POST", url, JSON_HEADERS | dict(headers), as_json(body))
+
+    def _path(self, model: str, call: str = "embedContent") -> str:
+        if self.shape is Shape.GEMINI:
+            # Quoted whole: the name may come from an index and must not lead to another path.
+            return f"/models/{quote(model, safe='')}:{call}"
+        return "/api/embed" if self.shape is Shape.OLLAMA else "/embeddings"
+
+    def query_prefix(self, model: str) -> str:
+        """Return what OpenClaw puts before a query: of Ollama alone, and for three families."""
+        if self.shape is not Shape.OLLAMA:
+            return ""
+        name = model.strip().lower().rpartition("/")[2]
+        families = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
+        return templates_of(name).query if name.startswith(families) else ""
+
+    def embeds_alike(self, model: str, query_type: str, document_type: str) -> bool:
+        """Return whether a query and a note of the same text get the same vector from OpenClaw."""
+        if self.input_type or self.shape is Shape.GEMINI:
+            return False
+        return not self.query_prefix(model) and query_type == document_type
+
+    def headers(self, key: str, configured: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the key and what is configured as headers, names in lower case; that goes first.
+
+        Raises `ValueError`, which never repeats a value, for what cannot be sent.
+        """
+        headers: dict[str, str] = {}
+        if key:
+            if not sendable(key):
+                raise ValueError("its key holds characters that cannot be sent")
+            is_gemini = self.shape is Shape.GEMINI
+            headers = {"x-goog-api-key": key} if is_gemini else {"authorization": f"Bearer {key}"}
+        for name, value in (configured or {}).items():
+            lower = name.strip().lower()
+            if lower in ("", "host", "content-length", "transfer-encoding", "connection"):
+                continue
+            if not (lower.isascii() and lower.replace("-", "").replace("_", "").isalnum()):
+                raise ValueError("one of its configured headers has a name that cannot be sent")
+            if not sendable(value):
+                raise ValueError(f"its configured header {lower} holds what cannot be sent")
+            headers[lower] = value.strip()
+        return headers
+
+    def vectors_in(
+        self, answer: object, count: int, dimensions: int | None = None, *, finite: bool = True
+    ) -> Answered:
+        """Take the vectors of so many texts out of a parsed answer, in the order of the texts.
+
+        All-zero vectors are vectors. Raises `WrongAnswer`: `dimensions_differ` for a vector of
+        another length than the others or than `dimensions`, else `bad_answer`, which a number that
+        is not finite is, too, where they are to be `finite`.
+        """
+        import numpy as np
+
+        single = value_in(answer, "embedding") if self.shape is Shape.GEMINI else None
+        entries = value_in(answer, "data" if self.shape is Shape.OPENAI else "embeddings")
+        listed = [single] if single is not None else entries if isinstance(entries, list) else []
+        if self.shape is Shape.OPENAI and len(listed) == count > 1:
+            # Each entry says by its `index` which text it belongs to, and each text must have one.
+            pairs = [(value_in(entry, "index"), entry) for entry in listed]
+            by_index = {index: entry for index, entry in pairs if type(index) is int}
+            if set(by_index) != set(range(count)):
+                raise WrongAnswer("the answer does not say which vector belongs to which text")
+            listed = [by_index[index] for index in range(count)]
+        if self.shape is not Shape.OLLAMA:
+            name = "embedding" if self.shape is Shape.OPENAI else "values"
+            listed = [value_in(entry, name) for entry in listed]
+        if len(listed) != count:
+            texts = "one text" if count == 1 else f"{count} texts"
+            raise WrongAnswer(f"the answer holds {len(listed)} vectors for {texts}")
+        try:
+            rows = msgspec.convert(listed, list[_Numbers])
+        except msgspec.ValidationError:
+            words = "the answer holds what is no vector of numbers, or a number that is too large"
+            raise WrongAnswer(words) from None
+        lengths = sorted(set(map(len, rows)))
+        if lengths != [dimensions or lengths[0]]:
+            *first, last = map(str, lengths)
+            words = f"{', '.join(first)} and {last}" if first else last
+            expected = f", not of {dimensions}" if dimensions is not None else ""
+            words = f"the answer holds vectors of {words} dimensions{expected}"
+            raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
+        vectors = np.array(rows, dtype=np.float64)
+        if finite and not np.isfinite(vectors).all():
+            raise WrongAnswer("a vector in the answer holds a number that is not finite")
+        paths = ("usage.total_tokens", "usage.prompt_tokens", "usageMetadata.promptTokenCount")
+        counts = (value_in(answer, path) for path in (*paths, "prompt_eval_count"))
+        # More tokens than any request takes could not be priced.
+        tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
+        return Answered(vectors, tokens)
+
 
 SERVICES: Final[Mapping[str, Service]] = {
     name: msgspec.convert({"name": name, **row}, Service)
@@ -177,47 +375,6 @@ class Address:
         return urlunsplit((parts.scheme, parts.netloc, base + path, parameters, ""))
 
 
-def address_of(service: Service, configured: str = "") -> Address:
-    """Work out the base address: the configured one tidied up as OpenClaw does, else its own.
-
-    Raises `ValueError`, which never repeats the address, when it is none of http or https.
-    """
-    text = configured.strip() or service.base_url
-    if not text:
-        raise ValueError("no base URL is configured for it")
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError("its base URL is not an address") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("its base URL is not an http or https address")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("its base URL holds a user name, which OpenClaw refuses as well")
-    is_own = urlsplit(service.base_url).hostname == host
-    path = parts.path.rstrip("/")
-    if service.shape is Shape.GEMINI:
-        path = path.partition("/openai")[0].rstrip("/") or ("/v1beta" if is_own else "")
-    else:
-        ending = next(filter(path.endswith, service.cut), "")
-        path = path.removesuffix(ending).rstrip("/") + service.ending
-    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    return Address(url, host, port, is_own)
-
-
-def wire_model(service: Service, model: str, address: Address) -> str:
-    """Return the model as the service knows it, without a prefix that only OpenClaw knows.
-
-    At another host than OpenAI's a name like `openai/x` is that host's own, and stays.
-    """
-    name = model.strip()
-    if service.name == "openai" and not address.is_own:
-        return name
-    for prefix in service.prefixes:
-        name = name.removeprefix(prefix)
-    return name
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request; what follows a `?` and the headers may be secret, so no `repr` shows them."""
@@ -231,126 +388,6 @@ class Request:
 def as_json(value: Any) -> bytes:
     """Write JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-def embed_request(
-    service: Service,
-    address: Address,
-    model: str,
-    texts: Sequence[str],
-    role: Role,
-    dimensions: int | None = None,
-) -> Request:
-    """Make the request for the vectors of texts, which have their prefixes already; without a key.
-
-    `dimensions` only where fewer than the model's own are wanted. A query is one text.
-    """
-    path, body = _path(service, model), embedding_body(service, model, texts, role, dimensions)
-    if service.shape is Shape.GEMINI and role is Role.QUERY:
-        del body["model"]
-    elif service.shape is Shape.GEMINI:
-        path = _path(service, model, "batchEmbedContents")
-        bodies = [embedding_body(service, model, [text], role, dimensions) for text in texts]
-        body = {"requests": bodies}
-    return Request("POST", address.joined(path), JSON_HEADERS, as_json(body))
-
-
-def embedding_body(
-    service: Service, model: str, texts: Sequence[str], role: Role, dimensions: int | None = None
-) -> dict[str, Any]:
-    """Return the body that asks for texts; for Gemini of the first of them."""
-    if service.shape is Shape.GEMINI:
-        content = {"parts": [{"text": texts[0] if texts else ""}]}
-        body: dict[str, Any] = {"model": f"models/{model}", "content": content}
-        if service.models.get(model, Model()).templates == Templates():
-            body["taskType"] = f"RETRIEVAL_{role.value.upper()}"
-    else:
-        body = {"model": model, "input": list(texts)}
-        if service.says_format:
-            body["encoding_format"] = "float"
-        if kind := service.input_type if role is Role.QUERY else service.document_type:
-            body["input_type"] = kind
-    if dimensions is not None:
-        body[service.dimensions_field] = dimensions
-    return body
-
-
-def query_request(
-    service: Service,
-    address: Address,
-    model: str,
-    query: str,
-    *,
-    headers: Mapping[str, str],
-    dimensions: int | None = None,
-    input_type: str = "",
-) -> Request:
-    """Make OpenClaw's own request for a query; `dimensions` only where they are asked for."""
-    name = wire_model(service, model, address)
-    body: dict[str, Any]
-    if service.shape is Shape.GEMINI:
-        text = service.models.get(name, Model()).templates.query + query
-        shorter = dimensions if name.startswith("gemini-embedding") else None
-        body = embedding_body(service, name, [text], Role.QUERY, shorter)
-        del body["model"]
-    elif service.shape is Shape.OLLAMA:
-        body = {"model": name, "input": query_prefix(service, name) + query}
-    else:
-        body = {"model": name, "input": [query]}
-        if dimensions is not None and service.name not in _PLAIN | {"voyage"}:
-            body["dimensions"] = dimensions
-        if kind := service.input_type or (input_type if service.name not in _PLAIN else ""):
-            body["input_type"] = kind
-    url = address.joined(_path(service, name))
-    return Request("POST", url, JSON_HEADERS | dict(headers), as_json(body))
-
-
-def _path(service: Service, model: str, call: str = "embedContent") -> str:
-    if service.shape is Shape.GEMINI:
-        # Quoted whole: the model's name may come from an index and must not lead to another path.
-        return f"/models/{quote(model, safe='')}:{call}"
-    return "/api/embed" if service.shape is Shape.OLLAMA else "/embeddings"
-
-
-def query_prefix(service: Service, model: str) -> str:
-    """Return what OpenClaw puts before a query: of Ollama alone, and for three families."""
-    if service.shape is not Shape.OLLAMA:
-        return ""
-    name = model.strip().lower().rpartition("/")[2]
-    families = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
-    return templates_of(name).query if name.startswith(families) else ""
-
-
-def embeds_alike(service: Service, model: str, query_type: str, document_type: str) -> bool:
-    """Return whether a query and a note of the same text get the same vector from OpenClaw."""
-    if service.input_type or service.shape is Shape.GEMINI:
-        return False
-    return not query_prefix(service, model) and query_type == document_type
-
-
-def request_headers(
-    service: Service, key: str, configured: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the key and what is configured as headers, names in lower case; that goes first.
-
-    Raises `ValueError`, which never repeats a value, for what cannot be sent.
-    """
-    headers: dict[str, str] = {}
-    if key:
-        if not sendable(key):
-            raise ValueError("its key holds characters that cannot be sent")
-        is_gemini = service.shape is Shape.GEMINI
-        headers = {"x-goog-api-key": key} if is_gemini else {"authorization": f"Bearer {key}"}
-    for name, value in (configured or {}).items():
-        lower = name.strip().lower()
-        if lower in ("", "host", "content-length", "transfer-encoding", "connection"):
-            continue
-        if not (lower.isascii() and lower.replace("-", "").replace("_", "").isalnum()):
-            raise ValueError("one of its configured headers has a name that cannot be sent")
-        if not sendable(value):
-            raise ValueError(f"its configured header {lower} holds what cannot be sent")
-        headers[lower] = value.strip()
-    return headers
 
 
 def sendable(value: str) -> bool:
@@ -383,60 +420,6 @@ def value_in(answer: object, path: str) -> Any:
 
 
 _Numbers: TypeAlias = Annotated[list[float], msgspec.Meta(min_length=1)]
-
-
-def vectors_in(
-    service: Service,
-    answer: object,
-    count: int,
-    dimensions: int | None = None,
-    *,
-    finite: bool = True,
-) -> Answered:
-    """Take the vectors of so many texts out of a parsed answer, in the order of the texts.
-
-    All-zero vectors are vectors. Raises `WrongAnswer`: `dimensions_differ` for a vector of
-    another length than the others or than `dimensions`, else `bad_answer`, which a number that
-    is not finite is, too, where they are to be `finite`.
-    """
-    import numpy as np
-
-    single = value_in(answer, "embedding") if service.shape is Shape.GEMINI else None
-    entries = value_in(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
-    listed = [single] if single is not None else entries if isinstance(entries, list) else []
-    if service.shape is Shape.OPENAI and len(listed) == count > 1:
-        # Each entry says by its `index` which text it belongs to, and each text must have one.
-        pairs = [(value_in(entry, "index"), entry) for entry in listed]
-        by_index = {index: entry for index, entry in pairs if type(index) is int}
-        if set(by_index) != set(range(count)):
-            raise WrongAnswer("the answer does not say which vector belongs to which text")
-        listed = [by_index[index] for index in range(count)]
-    if service.shape is not Shape.OLLAMA:
-        name = "embedding" if service.shape is Shape.OPENAI else "values"
-        listed = [value_in(entry, name) for entry in listed]
-    if len(listed) != count:
-        texts = "one text" if count == 1 else f"{count} texts"
-        raise WrongAnswer(f"the answer holds {len(listed)} vectors for {texts}")
-    try:
-        rows = msgspec.convert(listed, list[_Numbers])
-    except msgspec.ValidationError:
-        words = "the answer holds what is no vector of numbers, or a number that is too large"
-        raise WrongAnswer(words) from None
-    lengths = sorted(set(map(len, rows)))
-    if lengths != [dimensions or lengths[0]]:
-        *first, last = map(str, lengths)
-        words = f"{', '.join(first)} and {last}" if first else last
-        expected = f", not of {dimensions}" if dimensions is not None else ""
-        words = f"the answer holds vectors of {words} dimensions{expected}"
-        raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
-    vectors = np.array(rows, dtype=np.float64)
-    if finite and not np.isfinite(vectors).all():
-        raise WrongAnswer("a vector in the answer holds a number that is not finite")
-    paths = ("usage.total_tokens", "usage.prompt_tokens", "usageMetadata.promptTokenCount")
-    counts = (value_in(answer, path) for path in (*paths, "prompt_eval_count"))
-    # More tokens than any request takes could not be priced.
-    tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
-    return Answered(vectors, tokens)
 
 
 def normalised(vector: Values) -> Values:
@@ -474,7 +457,7 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[floa
     if service is None:
         return None
     try:
-        address = address_of(service, choice.base_url or "")
+        address = service.address(choice.base_url or "")
     except ValueError:
         return None
     if not address.is_own:

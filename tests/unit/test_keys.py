@@ -18,7 +18,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
 from memtui.embedding.api_keys import FoundKey, find_key, key_of_command, key_of_keyring
-from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.known import load
@@ -77,13 +77,13 @@ def find(
 ) -> FoundKey:
     chosen = SERVICES[service]
     choice = EmbeddingSettings(provider=service, base_url=base_url, **(places or {}))
-    return find_key(chosen, address_of(chosen, base_url), choice, {"HOME": str(home), **env})
+    return find_key(chosen, chosen.address(base_url), choice, {"HOME": str(home), **env})
 
 
 def look(home: Path, places: dict[str, Any] | None = None, provider: str = "openai") -> FoundKey:
     choice = EmbeddingSettings(provider=provider, **(places or {}))
     env = {"HOME": str(home), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}
-    return find_key(OPENAI, address_of(OPENAI), choice, env, only_look=True)
+    return find_key(OPENAI, OPENAI.address(), choice, env, only_look=True)
 
 
 def python(program: str) -> str:
@@ -177,7 +177,7 @@ def test_a_command_is_cancelled(home: Path) -> None:
 
     choice = EmbeddingSettings(provider="openai", key_command=python(program))
     with pytest.raises(Cancelled):
-        find_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}, cancelled=cancelled)
+        find_key(OPENAI, OPENAI.address(), choice, {"HOME": str(home)}, cancelled=cancelled)
     assert time.monotonic() - stopped[0] < 1.0
     assert time.monotonic() - asked < 9.0
 
@@ -241,7 +241,7 @@ def test_a_look_runs_nothing(home: Path) -> None:
     assert asked_for.origin == "the keyring, if it holds one"
     assert not look(home, provider="auto").origin
     choice = EmbeddingSettings(provider="openai")
-    address, env = address_of(OPENAI), {"HOME": str(home)}
+    address, env = OPENAI.address(), {"HOME": str(home)}
     assert not find_key(OPENAI, address, choice, env, only_look=True).origin
     chosen = home / ".config" / "python_keyring" / "keyringrc.cfg"
     chosen.parent.mkdir(parents=True)

@@ -17,7 +17,6 @@ from memtui.embedding.services import (
     SERVICES,
     Templates,
     price_of,
-    query_prefix,
     templates_of,
 )
 from memtui.engine.ports import RebuildCost
@@ -97,8 +96,8 @@ def test_families(model: str, query: str, document: str) -> None:
     ],
 )
 def test_openclaw_puts_less_before_a_query(model: str, prefix: str) -> None:
-    assert query_prefix(SERVICES["ollama"], model) == prefix
-    assert query_prefix(SERVICES["openai"], model) == ""
+    assert SERVICES["ollama"].query_prefix(model) == prefix
+    assert SERVICES["openai"].query_prefix(model) == ""
 
 
 PLAIN = EmbeddingSettings()

@@ -40,10 +40,6 @@ from memtui.embedding.provider import (
 from memtui.embedding.services import (
     SERVICES,
     WrongAnswer,
-    address_of,
-    embed_request,
-    vectors_in,
-    wire_model,
 )
 from memtui.model import Failure
 from tests.support.dice import examples
@@ -65,7 +61,7 @@ from tests.support.known import cases, load, text_of, utf16_length
 TEXTS = ["the router is in the hall", "the gate code changed"]
 KNOWN: dict[str, Any] = load("services")
 OPENAI, OLLAMA, GEMINI = SERVICES["openai"], SERVICES["ollama"], SERVICES["gemini"]
-ADDRESS = address_of(OPENAI)
+ADDRESS = OPENAI.address()
 LEAKED = "sk-SECRET-3f0a"
 ASKED = RequestContext(ADDRESS, "the key of OPENAI_API_KEY", "set OPENAI_API_KEY", "ollama pull x")
 
@@ -77,8 +73,8 @@ def test_requests(name: str, role: Role) -> None:
     if role is Role.QUERY:
         texts = TEXTS[:1]
     for dimensions in (256, None):
-        model = wire_model(service, known["model"], ADDRESS)
-        request = embed_request(service, ADDRESS, model, texts, role, dimensions)
+        model = service.wire_model(known["model"], ADDRESS)
+        request = service.request(ADDRESS, model, texts, role, dimensions)
         body = json.loads(request.body)
         assert request.url == f"{ADDRESS.url}{known['path']}"
         given = {"model": known["model"].rpartition("/")[2], **known["both"], **known[role]}
@@ -90,7 +86,7 @@ def test_requests(name: str, role: Role) -> None:
 @pytest.mark.parametrize(("words", "answer"), cases("services", "wrong_answers"))
 def test_wrong_answers(words: str, answer: Any) -> None:
     with pytest.raises(WrongAnswer, match=words) as caught:
-        vectors_in(OPENAI, answer, 2)
+        OPENAI.vectors_in(answer, 2)
     assert caught.value.failure is Failure.BAD_ANSWER
 
 
@@ -105,10 +101,10 @@ def test_answers() -> None:
         (GEMINI, two, 2, [[0, 0], [1, 2]], None),
         (GEMINI, {"embedding": {"values": [1, 2]}}, 1, [[1, 2]], None),
     ):
-        answered = vectors_in(service, answer, count)
+        answered = service.vectors_in(answer, count)
         assert (answered.vectors.tolist(), answered.tokens) == (rows, tokens)
     with pytest.raises(WrongAnswer, match="vectors of 1 and 2 dimensions") as caught:
-        vectors_in(OLLAMA, {"embeddings": [[1, 2], [1]]}, 2)
+        OLLAMA.vectors_in({"embeddings": [[1, 2], [1]]}, 2)
     assert caught.value.failure is Failure.DIMENSIONS_DIFFER
 
 

@@ -19,7 +19,7 @@ from memtui.embedding import http as client_module
 from memtui.embedding.api_keys import FoundKey
 from memtui.embedding.registry import registration_of, resolve
 from memtui.embedding.remote import REGISTRATIONS, plan_of
-from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -209,7 +209,7 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     assert KEY not in detail
     provider = created(choice)
     assert provider.remote
-    assert provider.address == address_of(SERVICES[name]).host
+    assert provider.address == SERVICES[name].address().host
     assert provider.reads("any script")
     provider.close()
 

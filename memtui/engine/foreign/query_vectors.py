@@ -22,12 +22,7 @@ from memtui.embedding.services import (
     Address,
     Service,
     Shape,
-    address_of,
-    embeds_alike,
     normalised,
-    query_request,
-    request_headers,
-    vectors_in,
 )
 from memtui.errors import Cancelled, ProviderError
 from memtui.index.foreign.disk import never
@@ -147,7 +142,7 @@ class QueryVectors:
         query_type = config.query_input_type or config.input_type
         document_type = config.document_input_type or config.input_type
         service = SERVICES.get(self._name, _COMPATIBLE)
-        if not embeds_alike(service, self._model, query_type, document_type):
+        if not service.embeds_alike(self._model, query_type, document_type):
             detail += ", made for a note: scores may differ from the agent's"
         cached = self._checked(QueryVector(values, "cache", detail))
         return cached if isinstance(cached, QueryVector) else answer
@@ -185,8 +180,7 @@ class QueryVectors:
             from memtui.embedding.remote import ask_once
 
             config = self._config
-            request = query_request(
-                service,
+            request = service.query_request(
                 address,
                 self._model,
                 query,
@@ -200,7 +194,7 @@ class QueryVectors:
                 stopped=lambda: self._closed.is_set() or cancelled(),
                 timeout=self._timeout,
             )
-            (values,) = vectors_in(service, answer, 1, finite=False).vectors
+            (values,) = service.vectors_in(answer, 1, finite=False).vectors
             if service.shape is Shape.OLLAMA:
                 values = values[:dimensions]
             if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
@@ -237,7 +231,7 @@ class QueryVectors:
             raise ProviderError(f"memtui cannot ask {name}")
         if service is None:
             service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
-        address = address_of(service, base)
+        address = service.address(base)
         headers = dict(access.provider_headers.value) if is_provider_address else {}
         key, key_name = "", "the key in the agent's configuration"
         if is_configured:
@@ -253,7 +247,7 @@ class QueryVectors:
             key_name = f"the key in {variable}"
         if not key and is_provider_address:
             _refuse(access.provider_api_key.problem, access.provider_headers.problem)
-        headers = request_headers(service, key, headers)
+        headers = service.headers(key, headers)
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
