@@ -250,7 +250,6 @@ class QueryAsker:
         self._search = search
         self._stamp = stamp
         self._now = now
-        self._lock = threading.Lock()
         self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
         """By the index, the day, the ranking, and the query."""
 
@@ -286,12 +285,9 @@ class QueryAsker:
             tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
             if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
                 continue
-            with self._lock:
-                answers = self._answers
-                if len(answers) >= MOST_REMEMBERED or next(iter(answers), key)[0] != stamp:
-                    # Of an index that is no more, or of very many queries.
-                    answers = self._answers = {}
-                answers[key] = tops[query]
+            if len(self._answers) >= MOST_REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = tops[query]
         progressed(len(distinct), len(distinct))
         return tops
 

@@ -306,7 +306,15 @@ class Watcher:
             is_news |= self._places != before
             if self._places != before or (self._events is None and now >= self._next_retry):
                 self._next_retry = now + times.retry
-                self._try_events()
+                self._close_events()
+                try:
+                    if self._places is None:
+                        raise OSError("the folder is not there")
+                    self._events = FileEvents([place[0] for place in self._places], self._arrived)
+                except OSError as error:
+                    self._fall_back(error.strerror or str(error))
+                else:
+                    self._set_state(EVENTS, "")
             elif self._events is not None and not self._events.alive():
                 self._fall_back("file events stopped")
         if now >= self._next_scan:
@@ -314,8 +322,9 @@ class Watcher:
             if self._places is not None:
                 files = discover(self._scope, cancelled=lambda: self._closing).files
                 stats = {(file.path, file.size, file.mtime_ns, file.inode) for file in files}
-                before_them = stats if self._stats is None else self._stats
-                changed |= {path for path, *_ in stats ^ before_them}
+                changed |= {
+                    path for path, *_ in stats ^ (stats if self._stats is None else self._stats)
+                }
                 self._stats = stats
             ended = time.monotonic()
             wait = times.poll if self._events is None else times.rescan
@@ -339,18 +348,6 @@ class Watcher:
             wait = max(self._follower.seconds, (ended - began) / _SCAN_SHARE)
             self._next_look = ended + wait
 
-    def _try_events(self) -> None:
-        self._close_events()
-        if self._places is None:
-            self._fall_back("the folder is not there")
-            return
-        try:
-            self._events = FileEvents([place[0] for place in self._places], self._arrived)
-        except OSError as error:
-            self._fall_back(error.strerror or str(error))
-            return
-        self._set_state(EVENTS, "")
-
     def _fall_back(self, detail: str) -> None:
         self._close_events()
         self._next_scan = min(self._next_scan, time.monotonic() + self._times.poll)
@@ -364,7 +361,7 @@ class Watcher:
     def _set_state(self, mode: str, detail: str) -> None:
         before = self._state
         self._state = replace(before, mode=mode, detail=detail)
-        if (before.mode, before.detail) != (mode, detail):
+        if self._state != before:
             self._bus.publish(StatusChanged())
 
 
@@ -389,7 +386,6 @@ class TranscriptFollower:
         self._indexed = indexed
         self._settings = settings
         self._failed = failed
-        self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
 
@@ -403,13 +399,10 @@ class TranscriptFollower:
             discovery = discover_transcripts(scope, cancelled=cancelled)
             files = {file.path: file for file in discovery.files}
             stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
-            if stamps == self._last:
-                return ()
             rows = self._indexed()
         except (OSError, MemtuiError) as error:
             self._failed(f"cannot look at the transcripts: {error}")
             return ()
-        self._last = dict(stamps)
         gone = (path for path in rows if path not in files)
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
         due = tuple(

@@ -28,13 +28,7 @@ class Connection(Protocol):
     def execute(self, statements: str, bindings: Any = None, /) -> Rows: ...
     def interrupt(self) -> None: ...
     def create_scalar_function(
-        self,
-        name: str,
-        function: Callable[..., Any] | None,
-        arguments: int = -1,
-        /,
-        *,
-        deterministic: bool = False,
+        self, name: str, function: Any, arguments: int = -1, /, *, deterministic: bool = False
     ) -> None: ...
     def register_fts5_function(self, name: str, function: Callable[..., Any]) -> None: ...
 

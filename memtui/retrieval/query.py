@@ -33,6 +33,10 @@ _PIECE = re.compile(
 )
 
 
+_FIELDS: Final = {"source": "sources", "path": "path_globs", "after": "after", "before": "before"}
+"""The fields of `Filters` by what is typed for them."""
+
+
 class Filters(Struct, frozen=True):
     """A choice of files. Values of one field are alternatives, the fields all have to fit."""
 
@@ -46,14 +50,10 @@ class Filters(Struct, frozen=True):
 
     def fields(self) -> Iterator[tuple[Filters, list[str]]]:
         """Yield the filter of each field that is set, with its values as they can be typed."""
-        if self.sources:
-            yield Filters(sources=self.sources), [f"source:{name}" for name in self.sources]
-        if self.path_globs:
-            yield Filters(path_globs=self.path_globs), [f"path:{glob}" for glob in self.path_globs]
-        if self.after:
-            yield Filters(after=self.after), [f"after:{self.after}"]
-        if self.before:
-            yield Filters(before=self.before), [f"before:{self.before}"]
+        for key, field in _FIELDS.items():
+            if value := getattr(self, field):
+                values = value if isinstance(value, tuple) else (value,)
+                yield Filters(**{field: value}), [f"{key}:{one}" for one in values]
 
     def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
         """Tell whether a file takes part.
@@ -66,8 +66,6 @@ class Filters(Struct, frozen=True):
         folded = path.casefold()
         if self.path_globs and not any(path_pattern(g).search(folded) for g in self.path_globs):
             return False
-        if self.after is None and self.before is None:
-            return True
         own = date.fromisoformat(day) if isinstance(day, str) and day else day
         if not isinstance(own, date):
             own = local_day(mtime_ns)
@@ -117,20 +115,18 @@ class Query(Struct, frozen=True):
 
 def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
     """Add a filter to others; one that makes no sense is not added, and the text says why."""
-    if key in ("path", "source"):
-        name = "path_globs" if key == "path" else "sources"
-        values = tuple(dict.fromkeys((*getattr(filters, name), value)))
-        return replace(filters, **{name: values}), ""
-    problem = "write YYYY-MM-DD"
+    before = getattr(filters, _FIELDS[key])
+    if isinstance(before, tuple):
+        values = tuple(dict.fromkeys((*before, value)))
+        return replace(filters, **{_FIELDS[key]: values}), ""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        return filters, f"{key}:{value} is no day: write YYYY-MM-DD"
     try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-            day = date.fromisoformat(value)
-            if key == "after":
-                return replace(filters, after=max(filters.after or day, day)), ""
-            return replace(filters, before=min(filters.before or day, day)), ""
+        day = date.fromisoformat(value)
     except ValueError as error:
-        problem = str(error)
-    return filters, f"{key}:{value} is no day: {problem}"
+        return filters, f"{key}:{value} is no day: {error}"
+    narrower = max if key == "after" else min
+    return replace(filters, **{key: narrower(before or day, day)}), ""
 
 
 def parse_query(text: str, *, typing: bool = False) -> Query:

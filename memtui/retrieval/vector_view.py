@@ -193,7 +193,15 @@ def nearest(
         if available > (rescored or enough):
             distances = _hamming(view.codes, sign_codes(query[None, :])[0])
             distances[~eligible] = np.iinfo(np.uint16).max
-            near = _nearest_codes(distances, max(rescored or enough, limit), view.dims)
+            # At least so many rows that differ from the query in the fewest signs.
+            least = max(rescored or enough, limit)
+            counts = np.bincount(distances[::_SAMPLE_STEP], minlength=view.dims + 1)
+            threshold = int(
+                np.searchsorted(np.cumsum(counts[: view.dims + 1]) * _SAMPLE_STEP, least)
+            )
+            while threshold < view.dims and np.count_nonzero(distances <= threshold) < least:
+                threshold += 1
+            near = np.flatnonzero(distances <= threshold)
         else:
             near = np.flatnonzero(eligible)
         scores = np.empty(len(near), dtype=np.float32)
@@ -210,15 +218,6 @@ def _leading(scores: Floats, limit: int) -> Positions:
     """Find the places of the `limit` largest scores, and of all that rounding may hide."""
     place = len(scores) - limit
     return np.flatnonzero(scores >= np.partition(scores, place)[place] - _SLACK)
-
-
-def _nearest_codes(distances: NDArray[np.uint16], limit: int, bound: int) -> Positions:
-    """Find the places of at least `limit` rows that differ from the query in the fewest signs."""
-    counts = np.bincount(distances[::_SAMPLE_STEP], minlength=bound + 1)[: bound + 1]
-    threshold = int(np.searchsorted(np.cumsum(counts) * _SAMPLE_STEP, limit))
-    while threshold < bound and np.count_nonzero(distances <= threshold) < limit:
-        threshold += 1
-    return np.flatnonzero(distances <= threshold)
 
 
 def _hamming(codes: Codes, query: Codes) -> NDArray[np.uint16]:

@@ -75,11 +75,6 @@ class QueryTerms(Struct, frozen=True):
     only_stop_words: bool = False
     """True if the terms are all stop words, which count for want of others."""
 
-    @property
-    def match(self) -> str | None:
-        """Everything joined by OR as an FTS5 expression; `None` when there is nothing to ask."""
-        return " OR ".join(term.fts for term in self.terms) or None
-
 
 def index_text(text: str) -> str:
     """Turn text into what the full-text column holds."""

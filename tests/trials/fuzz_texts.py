@@ -154,7 +154,8 @@ def check_match(given: Given) -> None:
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
         assert {hit.rowid for hit in hits} <= set(allowed.tolist())
-    _run(index, "own_words", query_terms(text, prefix_last=typing).match)
+    words = query_terms(text, prefix_last=typing).terms
+    _run(index, "own_words", " OR ".join(term.fts for term in words))
     for short in ShortTerms:
         plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)
         _run(index, "their_words", plan.match)
@@ -296,7 +297,7 @@ def check_reading(given: Given) -> None:
             kept = msgspec.json.encode(state)
             assert msgspec.json.decode(kept, type=ReadState) == state, "a state is not kept"
     spans += reading.tail()
-    facts = reading.facts("main")
+    facts = reading.reader.result("main")
     for span in spans:
         assert 1 <= span.start_line <= span.end_line <= len(lines), "a line that is not there"
         assert NAMED_SECRET not in span.text, "a key is indexed"

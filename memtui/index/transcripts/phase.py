@@ -32,7 +32,7 @@ from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, TranscriptReader, index_lines
 from memtui.memory.transcripts.openclaw_files import TranscriptRules
-from memtui.memory.transcripts.records import ReadState, TranscriptFacts, TranscriptFormat
+from memtui.memory.transcripts.records import ReadState, TranscriptFormat
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
@@ -59,12 +59,13 @@ class TranscriptChunks:
         self.state = state
         self._limit = recipe.identity.input_bytes if recipe.identity is not None else None
         self._lines = index_lines(form or FORMATS[0], name, rules, state)
-        self._reader = TranscriptReader(form, name, state, self._lines)
+        self.reader = TranscriptReader(form, name, state, self._lines)
+        """Knows what lists show of it."""
         self._packer = Packer(recipe.chunk_tokens, recipe.chunk_overlap, state.pending)
 
     def add(self, raw: RawLine) -> list[ChunkSpan]:
         """Take in the next line; give the chunks that it completes."""
-        record, turns = self._reader.add(raw)
+        record, turns = self.reader.add(raw)
         if record is None:
             return []
         lines, state = self._lines.add(record, raw.number, turns), self.state
@@ -81,10 +82,6 @@ class TranscriptChunks:
         """Return the chunk that what comes next may still change."""
         self.state.pending = self._packer.pending
         return [] if self.state.run is not None else self._limited(self._packer.finish())
-
-    def facts(self, agent: str) -> TranscriptFacts:
-        """Return what lists show of it; `agent` where no record names one."""
-        return self._reader.result(agent)
 
     def _limited(self, spans: list[ChunkSpan]) -> list[ChunkSpan]:
         return within_limit([s for s in spans if s.text.strip()], self._limit)
@@ -198,7 +195,9 @@ def _read(
                     with transaction(connection):
                         part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
                         file_id, _ = write(part, "", spans)
-                        write_row(connection, file_id, reading.facts(agent_of(file)), ReadState())
+                        write_row(
+                            connection, file_id, reading.reader.result(agent_of(file)), ReadState()
+                        )
                     spans, characters = [], 0
         except OSError as error:
             if file.session:
@@ -207,7 +206,7 @@ def _read(
             problem = said(error)
     if state.cutoff != cutoff:
         return ReadState(run, run, cutoff=state.cutoff, planned_cut=state.cutoff)
-    text_hash, facts = hashing.digest(), reading.facts(agent_of(file))
+    text_hash, facts = hashing.digest(), reading.reader.result(agent_of(file))
     if problem:
         facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
     with transaction(connection):
