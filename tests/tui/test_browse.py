@@ -119,10 +119,10 @@ def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
 def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
     lines = tree_lines(FILES)
     workspace = lines[0]
-    assert (workspace.name, workspace.count, workspace.chunks) == ("workspace", 9, 10)
+    assert (workspace.name, len(workspace.files)) == ("workspace", 9)
     assert workspace.state is FileState.ERROR
     projects = next(line for line in lines if line.name == "projects")
-    assert (projects.count, projects.size, projects.state) == (2, 1200, FileState.CURRENT)
+    assert (len(projects.files), projects.size, projects.state) == (2, 1200, FileState.CURRENT)
     router = next(at for at, line in enumerate(lines) if line.name == "router.md")
     around = folders_around(lines, router)
     assert around[0] == projects.id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from calendar import day_abbr
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -125,12 +125,14 @@ class HeatMap(Widget, can_focus=True):
         self._glyphs = glyphs
         self.day = self._today = date(2000, 1, 1)
         """The day under the cursor."""
+        self.days: Mapping[date, DayTotals] = {}
+        """The totals of each day."""
+        self.measure = Measure.BYTES
         self._end = 1
         """The ordinal after the last Sunday that is shown; weeks may lie before year 1."""
         self._weeks = WEEKS
         self._step = 1
         """Cells of a week."""
-        self._days: Mapping[date, DayTotals] = {}
         self._levels: Mapping[date, int] = {}
 
     @property
@@ -152,9 +154,9 @@ class HeatMap(Widget, can_focus=True):
 
     def show_days(self, days: Mapping[date, DayTotals], measure: Measure, today: date) -> None:
         """Show these days; the cursor stays on its day, at first it is on today."""
-        if not self._days and self._today != today:
+        if not self.days and self._today != today:
             self.day = today
-        self._today, self._days = today, days
+        self._today, self.days, self.measure = today, days, measure
         self._levels = levels(days.values(), measure)
         self._show_cursor()
 
@@ -163,13 +165,13 @@ class HeatMap(Widget, can_focus=True):
         monday = self.day.toordinal() - self.day.weekday()
         self._end = min(max(self._end, monday + 7), monday + 7 * self._weeks)
         self.refresh()
+        self.post_message(DayMoved())
 
     def go_to(self, day: date) -> None:
         """Put the cursor on a day and show it; where there are neither notes nor today it stops."""
-        first = min([*self._days, moved(self._today, -_YEAR - self._today.weekday())])
-        self.day = min(max(day, first), max([*self._days, self._today]))
+        first = min([*self.days, moved(self._today, -_YEAR - self._today.weekday())])
+        self.day = min(max(day, first), max([*self.days, self._today]))
         self._show_cursor()
-        self.post_message(DayMoved())
 
     def on_resize(self, event: events.Resize) -> None:
         """Show as many weeks as there is room for, at most 53; the last one stays."""
@@ -186,17 +188,17 @@ class HeatMap(Widget, can_focus=True):
     def action_year(self, direction: int) -> None:
         first = self.first + direction * _YEAR
         shown = range(first, first + 7 * self._weeks)
-        if any(day.toordinal() in shown for day in (*self._days, self._today)):
+        if any(day.toordinal() in shown for day in (*self.days, self._today)):
             self._end += direction * _YEAR
             self.action_move(direction * _YEAR)
 
     def action_noted(self, direction: int) -> None:
-        ahead = [day for day in self._days if (day - self.day).days * direction > 0]
+        ahead = [day for day in self.days if (day - self.day).days * direction > 0]
         self.go_to(min(ahead, key=lambda day: abs(day - self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
-        if self._days:
-            self.go_to(sorted(self._days)[place])
+        if self.days:
+            self.go_to(sorted(self.days)[place])
 
     def action_open(self) -> None:
         self.post_message(DayOpened(self.day))
@@ -218,7 +220,7 @@ class HeatMap(Widget, can_focus=True):
             if day is not None and day == self.day:
                 cursor = self.get_component_rich_style("heat-map--cursor")
                 return Segment(self._glyphs.chosen_day.ljust(step), cursor)
-            if day is None or (day > self._today and day not in self._days):
+            if day is None or (day > self._today and day not in self.days):
                 return Segment(" " * step, base)
             level = self._levels.get(day, 0)
             style = self.get_visual_style(f"heat-map--{level}").rich_style
@@ -244,25 +246,11 @@ class Timeline(Container):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="timeline")
         self._glyphs = glyphs
-        self.days: dict[date, DayTotals] = {}
-        """The totals of each day."""
-        self.measure = Measure.BYTES
         self._note = ""
 
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
         yield Static(id="day-words", markup=False)
-
-    def show_days(self, days: Sequence[DayTotals], today: date) -> None:
-        """Show these days."""
-        self.days = {totals.day: totals for totals in days}
-        self.show_measure(self.measure, today)
-
-    def show_measure(self, measure: Measure, today: date) -> None:
-        """Make days dark by something else."""
-        self.measure = measure
-        self.heat_map.show_days(self.days, measure, today)
-        self.describe()
 
     def show_note(self, note: str) -> None:
         """Show what goes on, in place of the legend; empty for nothing."""
@@ -273,9 +261,12 @@ class Timeline(Container):
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
         day = self.heat_map.day
-        totals = self.days.get(day)
+        totals = self.heat_map.days.get(day)
         words = [f"{day:%a} {day}", *day_words(totals)]
-        legend = safe_line(self._note) or f"less {self._glyphs.density} more {self.measure.value}"
+        legend = (
+            safe_line(self._note)
+            or f"less {self._glyphs.density} more {self.heat_map.measure.value}"
+        )
         self.border_title = Content(f"Timeline  {self.heat_map.years}")
         self.border_subtitle = Content("  ".join(words[:3]) if self.has_class("-slim") else legend)
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []

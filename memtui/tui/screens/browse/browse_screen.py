@@ -98,7 +98,7 @@ class BrowseScreen(Screen[None]):
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
         self.file_rows.set_rows((), empty=f"listing the files{self.glyphs.ellipsis}")
-        self.timeline.show_days((), self.today())
+        self.timeline.heat_map.show_days({}, Measure.BYTES, self.today())
         (self.file_rows if self.reader.target is None else self.view).focus()
         self.apply_layout()
 
@@ -155,18 +155,19 @@ class BrowseScreen(Screen[None]):
 
     def describe(self) -> None:
         """Write the line below: what is wrong with the filter, else what is chosen."""
-        files, line = self.file_list, self.file_list.chosen
+        listed, line = self.file_list, self.file_list.chosen
         file, content = self.reader.file, Content("")
         if self.file_rows.has_focus or file is None:
             file = line.file if line is not None else None
-        if files.problems:
-            content = Content.styled(safe_line("; ".join(files.problems)), "$state-warn")
+        if listed.problems:
+            content = Content.styled(safe_line("; ".join(listed.problems)), "$state-warn")
         elif file is not None:
-            recalled = files.recalled if files.sort is Sort.RECALLS else None
+            recalled = listed.recalled if listed.sort is Sort.RECALLS else None
             content = file_line(file, self.now(), self.glyphs, recalled)
         elif line is not None:
-            numbers = fmt.counted(line.count, "file"), fmt.counted(line.chunks, "chunk")
-            words = " · ".join((*numbers, fmt.size(line.size)))
+            files, chunks = line.files, sum(one.chunks for one in line.files)
+            counts = fmt.counted(len(files), "file"), fmt.counted(chunks, "chunk")
+            words = " · ".join((*counts, fmt.size(line.size)))
             content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
         content = fmt.fit(content, self.size.width - 2)
         self.query_one("#browse-detail", Static).update(content, layout=False)
@@ -176,14 +177,14 @@ class BrowseScreen(Screen[None]):
     @on(RowList.Chosen, "#file-tree")
     def file_chosen(self, message: RowList.Chosen) -> None:
         """Show the file under the cursor; a file that is being read stays, even when it is gone."""
-        file = self.file_list.chosen_file
+        line = self.file_list.chosen
         self.describe()
         if message.by_user:
             self.file_list.path_to_reveal = None
             self.came_to_read = False
         is_replaced = message.by_user or (self.reader.file is None and self._pane() != "file")
-        if file is not None and is_replaced:
-            self.reader.show_file(file.path)
+        if line is not None and line.file is not None and is_replaced:
+            self.reader.show_file(line.file.path)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
@@ -204,7 +205,7 @@ class BrowseScreen(Screen[None]):
     @on(DayOpened)
     def day_opened(self, message: DayOpened) -> None:
         """Open a day: its one note, or the tree with the notes of that day alone."""
-        totals = self.timeline.days.get(message.day)
+        totals = self.timeline.heat_map.days.get(message.day)
         if totals is None or not totals.paths:
             tell(self, f"No notes of {message.day}.")
         elif len(totals.paths) == 1:
@@ -248,12 +249,12 @@ class BrowseScreen(Screen[None]):
 
     def action_cycle_measure(self) -> None:
         """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
-        timeline, order = self.timeline, list(Measure)
-        measure = order[(order.index(timeline.measure) + 1) % len(order)]
+        timeline, heat_map, order = self.timeline, self.timeline.heat_map, list(Measure)
+        measure = order[(order.index(heat_map.measure) + 1) % len(order)]
         if not timeline.display and not self.has_class("-single"):
             self.timeline_wanted = True
             self.apply_layout()
-        timeline.show_measure(measure, self.today())
+        heat_map.show_days(heat_map.days, measure, self.today())
         self.file_list.count_recalls()
 
     def action_next_pane(self, step: int) -> None:

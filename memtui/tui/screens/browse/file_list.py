@@ -22,7 +22,7 @@ from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, in_background, tell
+from memtui.tui.background import LongTask, Timers, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.widgets.lists import Row
@@ -58,20 +58,27 @@ class Sort(StrEnum):
 
 
 class TreeLine(Struct, frozen=True):
-    """A line of the tree: a file, or a place or folder with the sums of all files in it."""
+    """A line of the tree: a file, or a place or folder with all files in it."""
 
     id: str
     depth: int
     name: str
-    state: FileState
-    """Of a folder the state of its files that wants most attention."""
+    files: Sequence[MemoryFile]
+    """The file alone, or those of the place or folder."""
     file: MemoryFile | None = None
     source: str = ""
     """Of a place: what its files are."""
-    count: int = 1
-    chunks: int = 0
-    size: int = 0
-    """Bytes."""
+
+    @property
+    def state(self) -> FileState:
+        """The state of the files that wants most attention."""
+        states = {file.state for file in self.files}
+        return next((state for state in _WORST if state in states), FileState.CURRENT)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size or 0 for file in self.files)
 
 
 _Parted = list[tuple[list[str], MemoryFile]]
@@ -116,26 +123,12 @@ def tree_lines(
             ((only, parted),) = inside.items()
             return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", "", depth)
         alone.sort(key=lambda one: (_sort_number(one[1], sort, recalled), natural(one[0])))
-        lines = [
-            TreeLine(
-                f"{file.source}\0{file.path}", depth + 1, part, file.state, file,
-                chunks=file.chunks, size=file.size or 0,
-            )
-            for part, file in alone
-        ]  # fmt: skip
+        lines = [TreeLine(id_, depth, name, [file for _, file in parted], source=source)]
+        for part, file in alone:
+            lines.append(TreeLine(f"{file.source}\0{file.path}", depth + 1, part, [file], file))
         for part in sorted(inside, key=natural):
             lines += lines_of(inside[part], f"{id_}/{part}", part, "", depth + 1)
-        leaves = [line for line in lines if line.file is not None]
-        states = {line.state for line in leaves}
-        folder = TreeLine(
-            id_, depth, name,
-            next((state for state in _WORST if state in states), FileState.CURRENT),
-            source=source,
-            count=len(leaves),
-            chunks=sum(line.chunks for line in leaves),
-            size=sum(line.size for line in leaves),
-        )  # fmt: skip
-        return [folder, *lines]
+        return lines
 
     return [
         line
@@ -259,8 +252,7 @@ class FileList:
         """The ids of closed folders."""
         self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
-        self._is_behind = False
-        """True if the files are listed again soon."""
+        self._timers = Timers(screen)
         self._counting = LongTask(screen)
         self._note = ""
         """The progress of the count of recalls."""
@@ -271,11 +263,6 @@ class FileList:
         cursor = self._screen.file_rows.cursor
         return self.lines[cursor] if cursor is not None else None
 
-    @property
-    def chosen_file(self) -> MemoryFile | None:
-        """The file under the cursor."""
-        return self.chosen.file if self.chosen is not None else None
-
     def load(self) -> None:
         """List the files and their days."""
         engine, screen = self._screen.engine, self._screen
@@ -284,7 +271,7 @@ class FileList:
 
         def take(files: Sequence[MemoryFile]) -> None:
             self.files = {file.path: file for file in files}
-            screen.timeline.show_days(days_of(files, self.recalled), screen.today())
+            self._show_days()
             self.arrange()
 
         def failed(error: str) -> None:
@@ -297,14 +284,17 @@ class FileList:
         """Follow files or an index that changed, but not at every change."""
 
         def follow() -> None:
-            self._is_behind = False
             # Behind another screen nothing is listed; it is when this one comes to the front.
             if self._screen.is_current:
                 self.load()
 
-        if self._screen.is_mounted and not self._is_behind:
-            self._is_behind = True
-            self._screen.set_timer(SOONEST, follow)
+        if self._screen.is_mounted and not self._timers.is_running("load"):
+            self._timers.start("load", SOONEST, follow)
+
+    def _show_days(self) -> None:
+        days = {one.day: one for one in days_of(self.files.values(), self.recalled)}
+        heat_map = self._screen.timeline.heat_map
+        heat_map.show_days(days, heat_map.measure, self._screen.today())
 
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
@@ -335,13 +325,13 @@ class FileList:
         self._show_lines()
         self._show_count()
         is_revealed = self._go_to_revealed()
-        if not is_revealed and (is_first or is_filtered) and self.chosen_file is None:
+        line = self.chosen
+        if not is_revealed and (is_first or is_filtered) and line is not None and not line.file:
             # From the place that stands first to a file, so that there is something to read.
-            first = next((line for line in self.lines if line.file is not None), None)
-            if first is not None:
-                rows.choose(first.id)
-        if is_filtered and self.chosen_file is not None:
-            screen.reader.show_file(self.chosen_file.path)
+            line = next((one for one in self.lines if one.file is not None), line)
+            rows.choose(line.id)
+        if is_filtered and line is not None and line.file is not None:
+            screen.reader.show_file(line.file.path)
         screen.describe()
 
     def _show_lines(self, keep: str | None = None) -> None:
@@ -374,7 +364,10 @@ class FileList:
     def count_recalls(self) -> None:
         """Count recalls where days or files show them; stop where neither does any more."""
         screen, engine = self._screen, self._screen.engine
-        if self.sort is not Sort.RECALLS and screen.timeline.measure is not Measure.RECALLS:
+        if (
+            self.sort is not Sort.RECALLS
+            and screen.timeline.heat_map.measure is not Measure.RECALLS
+        ):
             self.stop_counting()
             return
         if self._counting.is_running or engine is None:
@@ -389,8 +382,7 @@ class FileList:
         def take(recalled: Mapping[str, int]) -> None:
             self.recalled = recalled
             self._show_note("")
-            days = days_of(self.files.values(), recalled)
-            screen.timeline.show_days(days, screen.today())
+            self._show_days()
             if self.sort is Sort.RECALLS:
                 self.arrange()
 
@@ -482,21 +474,20 @@ class FileList:
         file, glyphs, is_roomy = line.file, self._screen.glyphs, width >= _ROOMY
         is_open = file is None and line.id not in self._folded
         if file is not None:
-            # The demo tells its story at a clock of its own, and its files are as new as the
-            # installation.
-            days = (
-                (self._screen.now() - file.changed).total_seconds() / 86_400 if file.changed else 0
-            )
-            when = fmt.age(max(0.0, days)) if file.changed else ""
+            when = ""
+            if file.changed is not None:
+                # The demo has a clock of its own, and its files are as new as the installation.
+                seconds = (self._screen.now() - file.changed).total_seconds()
+                when = fmt.age(max(0.0, seconds / 86_400))
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and self.sort is Sort.RECALLS and self.recalled is not None:
                 number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×"
             size = fmt.size(file.size) if file.size is not None else ""
             numbers = f" {number:>4} {size:>7} {when:>5}" if is_roomy else f" {number:>3} {when:>5}"
         elif is_roomy:
-            numbers = f" {fmt.counted(line.count, 'file')}  {fmt.size(line.size)}"
+            numbers = f" {fmt.counted(len(line.files), 'file')}  {fmt.size(line.size)}"
         else:
-            numbers = f" {fmt.count(line.count):>4}"
+            numbers = f" {fmt.count(len(line.files)):>4}"
         state = badge(FileState.CURRENT if is_open else line.state, glyphs)
         right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)

@@ -66,7 +66,6 @@ class Reader:
         """The file that is shown, or is to be."""
         self.source: SourceText | None = None
         """The file that was read last."""
-        self.outline: Sequence[Heading] = ()
         self.outline_wanted: bool | None = None
         """True if the headings are shown; `None` lets the size decide."""
         self.is_rendered = False
@@ -224,7 +223,7 @@ class Reader:
     # --- headings -------------------------------------------------------------------------------
 
     def _fill_outline(self, outline: Sequence[Heading]) -> None:
-        self.outline, rows = outline, []
+        rows = []
         for heading in outline:
             text = safe_line(heading.text) or "(no text)"
             style = "bold" if heading.level == 1 else ""
@@ -239,9 +238,10 @@ class Reader:
         """Put the cursor of the outline on the heading that the current chunk is under."""
         chunk = self._screen.view.chunk
         line = chunk.start_line if chunk is not None else 1
-        above = [heading.line for heading in self.outline if heading.line <= line]
-        if above and not self._screen.outline_rows.has_focus:
-            self._screen.outline_rows.choose(str(above[-1]))
+        rows = self._screen.outline_rows
+        above = [row.id for row in rows.rows if int(row.id) <= line]
+        if above and not rows.has_focus:
+            rows.choose(above[-1])
 
     def toggle_outline(self) -> None:
         """Show the headings and go to them, or hide them."""
