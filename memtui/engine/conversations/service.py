@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -58,6 +58,14 @@ _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 
 
+class Transcript(NamedTuple):
+    """A transcript on disk, where it lies, and what the index holds of it, if anything."""
+
+    file: SourceFile
+    place: TranscriptPlace
+    row: TranscriptRow | None
+
+
 class Scan(NamedTuple):
     """The result of reading a transcript, or its beginning."""
 
@@ -93,10 +101,9 @@ class ConversationService:
 
         From the index and the beginning of each file: what takes reading is `None`.
         """
-        indexed = self._store.indexed()
         listings = []
-        for path, (file, place) in sorted(self._transcripts().items()):
-            row, (known, scan) = indexed.get(path), self._scans.get(path, (None, None))
+        for path, (file, place, row) in sorted(self._transcripts().items()):
+            known, scan = self._scans.get(path, (None, None))
             if known != file:
                 is_told = row is not None and row.facts.kind is not None
                 scan = None if is_told else self._scan(file, never, whole=False)
@@ -111,20 +118,20 @@ class ConversationService:
         cancelled: CancelCheck = never,
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
-        paths = [listing.path for listing in listings if listing.turns is None]
-        for file, place, row in self._chosen(paths, cancelled):
-            counted(self._listing(file, place, row, self._scan(file, cancelled)))
+        transcripts = self._transcripts()
+        for path in (listing.path for listing in listings if listing.turns is None):
+            if path in transcripts:
+                scan = self._scan(transcripts[path].file, cancelled)
+                counted(self._listing(*transcripts[path], scan))
 
     def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
-        chosen = next(self._chosen([path], cancelled), None)
-        if chosen is None:
+        if (transcript := self._transcripts().get(path)) is None:
             raise ConversationGone(
                 f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
             )
-        file, place, row = chosen
-        conversation = OpenConversation(file, limit=self._store.scope.max_line_bytes)
-        scan = self._scan(file, cancelled, into=conversation)
+        conversation = OpenConversation(transcript.file, limit=self._store.scope.max_line_bytes)
+        scan = self._scan(transcript.file, cancelled, into=conversation)
         if scan.trouble is not None:
             reason, detail = scan.trouble
             if reason is Reason.NOT_A_TRANSCRIPT:
@@ -133,7 +140,7 @@ class ConversationService:
             raise ConversationGone(
                 f"{safe_line(path)} cannot be read: {detail}", hint="choose another conversation"
             )
-        conversation.listing = self._listing(file, place, row, scan)
+        conversation.listing = self._listing(*transcript, scan)
         return conversation
 
     def sources(self) -> list[TranscriptSource]:
@@ -155,8 +162,8 @@ class ConversationService:
         """
         if paths is None:
             paths = [listing.path for listing in self.listings()]
-        calls: list[MemoryCall] = []
-        for file, _, row in self._chosen(paths, cancelled):
+        transcripts, calls = self._transcripts(), list[MemoryCall]()
+        for file, _, row in (transcripts[path] for path in paths if path in transcripts):
             if row is not None and row.facts.kind and not row.facts.calls and row.is_current(file):
                 # The index knows that there is none.
                 continue
@@ -222,19 +229,14 @@ class ConversationService:
         is_there = os.path.isfile(self._root / row.path) or row.path in transcripts()
         return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
 
-    def _transcripts(self) -> dict[str, tuple[SourceFile, TranscriptPlace]]:
-        return {file.path: (file, one) for one in self._store.locate() for file in one.files}
-
-    def _chosen(
-        self, paths: Sequence[str], cancelled: CancelCheck
-    ) -> Iterator[tuple[SourceFile, TranscriptPlace, TranscriptRow | None]]:
-        """Iterate over those of the paths that are there, in that order."""
-        indexed, transcripts = self._store.indexed(), self._transcripts()
-        for path in paths:
-            if path in transcripts:
-                if cancelled():
-                    raise Cancelled
-                yield *transcripts[path], indexed.get(path)
+    def _transcripts(self) -> dict[str, Transcript]:
+        """Return every transcript by its path."""
+        indexed = self._store.indexed()
+        return {
+            file.path: Transcript(file, place, indexed.get(file.path))
+            for place in self._store.locate()
+            for file in place.files
+        }
 
     def _scan(
         self,
@@ -306,17 +308,18 @@ class ConversationService:
         state, detail = (whole.reason, whole.detail) if whole is not None else (Reason.OK, "")
         if scan.trouble is not None:
             state, detail = scan.trouble
-        elif row is None and not self._store.scope.takes(place, file):
-            project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
-            state, why = Reason.DISABLED, "not opted in: " + place.name
-            why += f":{project}" if project else ""
-            detail = f"{why}; {detail}" if detail else why
-        elif row is None and state in _WHOLE:
-            state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
-            detail = f"{why}; {detail}" if detail else why
-        elif row is not None and not is_current:
+        elif row is None:
+            why = ""
+            if not self._store.scope.takes(place, file):
+                project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
+                name = f"{place.name}:{project}" if project else place.name
+                state, why = Reason.DISABLED, f"not opted in: {name}"
+            elif state in _WHOLE:
+                state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
+            detail = "; ".join(filter(None, (why, detail)))
+        elif not is_current:
             state, detail = Reason.STALE, "changed since it was indexed"
-        elif row is not None and row.stat is not None:
+        elif row.stat is not None:
             state, detail = row.facts.reason, row.facts.detail
         return ConversationListing(
             path=file.path,

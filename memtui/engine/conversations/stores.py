@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
-from memtui.engine.providers.catalog import ProviderService
 from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, locate, places_of
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.model.conversations import TranscriptKind, is_source
@@ -57,13 +56,9 @@ class OwnTranscripts(TranscriptStore):
         return self._index.read_rows(transcript_rows) or {}
 
     def destinations(self) -> str:
-        return text_goes(
-            [
-                one.address or one.name
-                for one in ProviderService(self._index, self._index.settings).available()
-                if one.remote and (one.is_requested or one.is_actual or one.is_fallback)
-            ]
-        )
+        providers = self._index.providers
+        used = (providers.primary, providers.fallback, providers.acting)
+        return text_goes([one.address or one.identity.name for one in used if one and one.remote])
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Index these sources from now on, and no others; the index follows.

@@ -100,7 +100,7 @@ class OpenConversation:
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return next(self._masked(place, turn) for place, turn in self._again(at) if place == at)
+        return next(self._masked(place, turn) for place, turn in self._again() if place == at)
 
     def wholes(self) -> Iterator[Turn]:
         """Iterate over the turns with their whole texts, in one more reading of the file.
@@ -119,7 +119,7 @@ class OpenConversation:
         is_of_mask = any(needle in mask or part in needle for mask, part in _MASKS)
         return [
             at
-            for at, turn in (self._again(0, cancelled) if needle else ())
+            for at, turn in (self._again(cancelled) if needle else ())
             if turn.kind is not TurnKind.MALFORMED
             and (is_of_mask or needle in turn.text.casefold())
             and needle in masked_text(turn).casefold()
@@ -136,11 +136,9 @@ class OpenConversation:
             raise self._changed()
         return replace(short, text=text, size=len(text))
 
-    def _again(self, start: int = 0, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
-        """Read the file again from the line of a turn on: each turn's place and whole; unmasked."""
-        shown = self.turns
-        first = shown[start].line if start < len(shown) else 0
-        at = next((place for place, turn in enumerate(shown) if turn.line == first), len(shown))
+    def _again(self, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
+        """Read the file again: each turn's place and whole, unmasked."""
+        shown, at = self.turns, 0
         try:
             with open_lines(self._file, limit=self._limit) as lines:
                 for raw in lines:
@@ -148,8 +146,6 @@ class OpenConversation:
                         return
                     if cancelled():
                         raise Cancelled
-                    if raw.number < first:
-                        continue
                     record, problem = parse_line(raw)
                     # The last line may have been cut, and written on since.
                     was_cut = at == len(shown) - 1 and shown[at].kind is TurnKind.MALFORMED
