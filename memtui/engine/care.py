@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, Reading
+from memtui.engine.ports import Index
 from memtui.engine.search import QueryAsker
 from memtui.errors import Cancelled
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
@@ -43,7 +43,6 @@ _OF_NOTES: Final = (
     *(CareRule.EMPTY_FILE, CareRule.LONG_FILE, CareRule.DATED_FACT, CareRule.BROKEN_LINK),
     *(CareRule.LONG_LINE, CareRule.CREDENTIAL),
 )
-_ROWS: Final = 500
 _PARTS: Final = 1000
 _SHOWN: Final = 4_000
 """Characters of a chunk that are shown; a chunk seldom has more."""
@@ -82,7 +81,7 @@ class CareRun:
         files = self._index.files.entries(self._cancelled)
         findings = [
             *self._check_notes(files, part(0)),
-            *self._compare_chunks(part(1)),
+            *self._compare_chunks(files, part(1)),
             *self._ask_for_notes(files, part(2)),
         ]
         progressed(3 * _PARTS, 3 * _PARTS)
@@ -156,24 +155,19 @@ class CareRun:
 
     # --- over the index -------------------------------------------------------------------------
 
-    def _compare_chunks(self, progressed: Progressed) -> Iterator[CareFinding]:
-        chunks: list[Chunk] = []
-        last = -(2**62)
-
-        def read_piece(reading: Reading) -> dict[int, Chunk]:
-            by_row = reading.chunks(reading.rows_after(last, _ROWS, SOURCE))
-            # A damaged table may give rows in no order: no row comes twice.
-            return {row: chunk for row, chunk in by_row.items() if row > last}
-
-        # In pieces, to let searches through.
-        while piece := self._index.read(read_piece):
-            if self._cancelled():
-                raise Cancelled
-            chunks += piece.values()
-            last = max(piece)
-        if piece is None:
+    def _compare_chunks(
+        self, files: Sequence[MemoryFile], progressed: Progressed
+    ) -> Iterator[CareFinding]:
+        if self._index.stamp() is None:
             self._skipped[CareRule.NEAR_DUPLICATE] = NO_INDEX
             return
+        chunks: list[Chunk] = []
+        # File by file, to let searches through.
+        for file in files:
+            if self._cancelled():
+                raise Cancelled
+            if file.source == SOURCE and file.chunks:
+                chunks += (one for one in self._chunks_of(file.path) if one.source == SOURCE)
         chunks.sort(key=lambda one: (one.path, one.start_line, one.id))
         self._looked_at[CareRule.NEAR_DUPLICATE] = len(chunks)
         pairs = near_duplicates(
@@ -210,11 +204,7 @@ class CareRun:
         )
 
         def first_place(path: str) -> CarePlace | None:
-            def first_chunk(reading: Reading) -> list[Chunk]:
-                return list(reading.chunks(reading.rows_of(path)[:1]).values())
-
-            chunks = self._index.read(first_chunk)
-            return _place(chunks[0]) if chunks else None
+            return next(map(_place, self._chunks_of(path)), None)
 
         for path, words in queries.items():
             paths = [hit.path for hit in tops.get(words, ())]
@@ -227,6 +217,9 @@ class CareRun:
                     other=first_place(paths[0]) if paths else None,
                     numbers={"query": words, "k": ranking.k, "results": len(paths)},
                 )
+
+    def _chunks_of(self, path: str) -> Sequence[Chunk]:
+        return self._index.read(lambda reading: reading.chunks_of(path)) or ()
 
 
 def _place(chunk: Chunk) -> CarePlace:

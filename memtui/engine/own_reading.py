@@ -111,15 +111,6 @@ class OwnReading(Reading):
             path,
         )
 
-    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        return self._rows(
-            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
-            "WHERE c.id > ? AND f.source = ? ORDER BY c.id LIMIT ?",
-            rowid,
-            source,
-            limit,
-        )
-
     def _rows(self, sql: str, *values: str | int) -> list[int]:
         return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
 

@@ -230,10 +230,6 @@ class Reading(ABC):
     def rows_of(self, path: str) -> Sequence[int]:
         """Return the rows of a file's chunks, in the order of their lines."""
 
-    @abstractmethod
-    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        """Return the next rows of one source, ascending; to read all of them in pieces."""
-
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
         return moment(chunk.mtime_ns)

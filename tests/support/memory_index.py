@@ -190,9 +190,6 @@ class MemoryIndex(Index, Reading, Legs):
     def rows_of(self, path: str) -> Sequence[int]:
         return [n for n, one in enumerate(self.stored) if one.path == path]
 
-    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        return [row for row in range(self.size) if row > rowid][:limit]
-
     def vector(self, rowid: int) -> StoredVector:
         values = self.matrix.matrix[rowid]
         return StoredVector(values, model.Reason.OK, "hashed", len(values))

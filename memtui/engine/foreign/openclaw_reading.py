@@ -99,10 +99,6 @@ class OpenClawReading(Reading):
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)
 
-    def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        where = f"WHERE rowid > ? AND {self._layout.source} = ? ORDER BY rowid LIMIT ?"
-        return self._rows(where, rowid, source, limit)
-
     def changed(self, chunk: Chunk) -> datetime | None:
         files = rows.files(self.opened, chunk.path)
         return next((row.changed for row in files if row.source == chunk.source), None)
