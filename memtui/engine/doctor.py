@@ -59,31 +59,21 @@ _REBUILD: Final = "`memtui index --force` builds it anew"
 class Check(Struct, frozen=True):
     """One thing that was looked at; `examine` adds its area."""
 
-    area: str
     name: str
-    grade: Literal["ok", "note", "problem"]
-    """Well, worth knowing without stopping anything, or wrong."""
     detail: str
     """One line: how it is."""
     hint: str = ""
     """The next step, where something is wrong."""
+    grade: Literal["ok", "note", "problem"] = "ok"
+    """Well, worth knowing without stopping anything, or wrong."""
     exit_code: int = 0
     """The exit code of the problem; 0 for what is no problem."""
-
-
-def fine(name: str, detail: str) -> Check:
-    """Return the check of something that is well."""
-    return Check("", name, "ok", detail)
-
-
-def note(name: str, detail: str, hint: str = "") -> Check:
-    """Return the check of something worth knowing that stops nothing."""
-    return Check("", name, "note", detail, hint)
+    area: str = ""
 
 
 def problem(name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER) -> Check:
     """Return the check of something that is wrong."""
-    return Check("", name, "problem", detail, hint, exit_code)
+    return Check(name, detail, hint, "problem", exit_code)
 
 
 def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Check]:
@@ -165,7 +155,7 @@ def examine(
 
     try:
         place = find()
-        root, folder = place.root, fine("folder", f"{place.root} ({place.how})")
+        root, folder = place.root, Check("folder", f"{place.root} ({place.how})")
     except MemtuiError as error:
         root, folder = None, problem("folder", error.message, error.hint, EXIT_SETTINGS)
     look("program", program_checks())
@@ -192,34 +182,34 @@ def examine(
 
 def program_checks() -> Iterator[Check]:
     """Yield versions, and whether a database of memtui's kind can be made and asked here."""
-    yield fine("memtui", __version__)
-    yield fine("python", f"{platform.python_version()} on {platform.platform()}")
+    yield Check("memtui", __version__)
+    yield Check("python", f"{platform.python_version()} on {platform.platform()}")
     try:
         with (
             tempfile.TemporaryDirectory(prefix="memtui-doctor-") as folder,
             closing(open_database(Path(folder) / "look.db")) as connection,
         ):
             ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
-            yield fine("sqlite", f"{sqlite}, apsw {version('apsw')}")
+            yield Check("sqlite", f"{sqlite}, apsw {version('apsw')}")
             columns = f'text, tokenize="{FTS5_TOKENIZE}"'
             connection.execute(f"CREATE VIRTUAL TABLE look USING fts5({columns})")
             connection.execute("INSERT INTO look VALUES ('router vlan')")
             rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
-            yield fine("fts5", f"a word is found ({rows} of 1)")
+            yield Check("fts5", f"a word is found ({rows} of 1)")
             yield extension_check(connection)
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
         yield problem("database", detail, "check its room and permissions")
     has_keyring = importlib.util.find_spec("keyring") is not None
-    yield fine("keyring", "the package is installed" if has_keyring else "not installed")
+    yield Check("keyring", "the package is installed" if has_keyring else "not installed")
 
 
 def extension_check(connection: Connection) -> Check:
     """Load sqlite-vec into a connection."""
     if loaded := vector_extension(connection):
-        return fine("sqlite-vec", loaded)
+        return Check("sqlite-vec", loaded)
     detail = "cannot be loaded; an index of OpenClaw is searched without it, only slower"
-    return note("sqlite-vec", detail, "pip install --force-reinstall sqlite-vec")
+    return Check("sqlite-vec", detail, "pip install --force-reinstall sqlite-vec", "note")
 
 
 def folder_checks(settings: Settings, data_dir: Path | None, root: Path | None) -> Iterator[Check]:
@@ -248,11 +238,13 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Che
     elif free < LEAST_FREE:
         yield problem(name, detail, "make room on this disk, or set another place")
     elif not is_there:
-        yield fine(name, f"{detail}; made when it is needed")
+        yield Check(name, f"{detail}; made when it is needed")
     elif private and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        yield note(name, f"{detail}; others can read it", f"chmod 700 {shlex.quote(str(path))}")
+        yield Check(
+            name, f"{detail}; others can read it", f"chmod 700 {shlex.quote(str(path))}", "note"
+        )
     else:
-        yield fine(name, detail)
+        yield Check(name, detail)
 
 
 def memory_checks(scope: Scope) -> Iterator[Check]:
@@ -260,26 +252,26 @@ def memory_checks(scope: Scope) -> Iterator[Check]:
     discovery = discover(scope)
     if discovery.files:
         size = size_words(sum(file.size for file in discovery.files))
-        yield fine("notes", f"{counted(len(discovery.files), 'file')}, {size}")
+        yield Check("notes", f"{counted(len(discovery.files), 'file')}, {size}")
     else:
         hint = "notes are MEMORY.md and the .md files below memory/, and memory.extra_paths"
-        yield note("notes", "no file is found", hint)
+        yield Check("notes", "no file is found", hint, "note")
     others: Counter[str] = Counter()
     for skipped in discovery.skipped:
         reason = skipped.reason.value.replace("_", " ")
         if skipped.reason in (Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT):
             detail = f"{skipped.path}: {skipped.detail or reason}"
-            yield note("skipped", detail, "check its permissions")
+            yield Check("skipped", detail, "check its permissions", "note")
         else:
             others[reason] += 1
     if others:
-        yield fine("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
+        yield Check("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
 
 
 def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
     """Yield whether the system can tell of changes: it is asked to, for a moment."""
     if not settings.index.watch:
-        yield fine("watcher", "off (index.watch)")
+        yield Check("watcher", "off (index.watch)")
         return
     folders, limit = watched_folders(scope), inotify_limit()
     try:
@@ -290,7 +282,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
     taken = f", {count_watches(folders, limit)} of {limit} watches" if limit is not None else ""
-    yield fine("watcher", f"events{taken}")
+    yield Check("watcher", f"events{taken}")
 
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
@@ -299,14 +291,14 @@ def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
 
     agents = agents_here(env, home)
     if not agents:
-        yield fine("agents", "no OpenClaw agent on this machine")
+        yield Check("agents", "no OpenClaw agent on this machine")
     for agent in agents:
         made_by = f" by {agent.made_by}" if agent.made_by else ""
         if agent.problem:
             hint = f"`memtui status --agent {agent.name}` tells more"
-            yield note(agent.name, agent.problem, hint)
+            yield Check(agent.name, agent.problem, hint, "note")
         else:
-            yield fine(agent.name, f"{counted(agent.chunks, 'chunk')}{made_by}")
+            yield Check(agent.name, f"{counted(agent.chunks, 'chunk')}{made_by}")
 
 
 def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
@@ -322,9 +314,9 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         case IndexState.STALE:
             changed = counted(status.pending_count, "changed file")
             waits = changed if status.pending_count else "chunks wait for a vector"
-            yield note("index", f"{holds}; {waits}", "`memtui index` takes them in")
+            yield Check("index", f"{holds}; {waits}", "`memtui index` takes them in", "note")
         case state:
-            yield fine("index", f"{state.value}, {holds}, in {status.index_dir}")
+            yield Check("index", f"{state.value}, {holds}, in {status.index_dir}")
     if status.state is not IndexState.NO_INDEX:
         if provider.state is Reason.FALLBACK:
             # The vectors are not those of the requested provider.
@@ -337,13 +329,13 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
     with closing(EmbeddingCache(folder.cache_path, opener, writable=False)) as cache:
         try:
             size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
-            yield fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
+            yield Check("cache", f"{vectors}, {size} of at most {cache_mb} MB")
         except (MemtuiError, DatabaseError) as error:
             hint = "delete it: its vectors are made again"
             yield problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
     if status.writer not in ("none", "this process"):
-        yield note("writer", f"{status.writer} writes to it", "only one can at a time")
-    yield from (note("warning", warning) for warning in status.warnings)
+        yield Check("writer", f"{status.writer} writes to it", "only one can at a time", "note")
+    yield from (Check("warning", warning, grade="note") for warning in status.warnings)
     yield from (problem(record.where, record.message, _REBUILD) for record in status.errors)
 
 
@@ -357,12 +349,12 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
             return
         with closing(open_database(folder.path(generation), readonly=True)) as connection:
             wrong = damage(connection)
-            well = fine("database", "quick_check found nothing wrong")
+            well = Check("database", "quick_check found nothing wrong")
             yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
             rows = number(connection, "SELECT count(*) FROM chunks_fts")
             matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
             number(connection, matching, '"memory"')
-            yield fine("full-text", f"{counted(rows, 'row')} can be asked")
+            yield Check("full-text", f"{counted(rows, 'row')} can be asked")
             yield extension_check(connection)
 
     yield from attempted("database", parts(), EXIT_INDEX)
@@ -376,16 +368,16 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
         if one.fatal or one.code is ProblemCode.UNKNOWN_KEY:
             yield problem(name, detail, one.hint, EXIT_SETTINGS)
         else:
-            yield note(name, detail, one.hint)
+            yield Check(name, detail, one.hint, "note")
     if not loaded.problems:
         is_there = loaded.user is not None
-        yield fine("settings", str(loaded.user_file) if is_there else "no file, defaults")
+        yield Check("settings", str(loaded.user_file) if is_there else "no file, defaults")
     if certificates := loaded.settings.embedding.ca_file:
         from memtui.embedding.http import trust
 
         try:
             trust(certificates)
-            yield fine("embedding.ca_file", certificates)
+            yield Check("embedding.ca_file", certificates)
         except MemtuiError as error:
             yield problem("embedding.ca_file", error.message, error.hint, EXIT_SETTINGS)
 
@@ -441,20 +433,20 @@ def provider_checks(
             return problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
         name += aside
         if result is not None and result.works:
-            return fine(role, f"{name}: {answer_words(result)}")
+            return Check(role, f"{name}: {answer_words(result)}")
         if result is not None or not listing.works or listing.failure is not None:
             outcome = result or listing
             return problem(role, f"{name}: {outcome.detail}", outcome.hint, code)
         # A look cannot tell whether a service answers, or takes the key.
         untried = "; not tried (--probe asks it)" if listing.remote or listing.address else ""
-        return fine(role, f"{name}: {listing.detail}{untried}")
+        return Check(role, f"{name}: {listing.detail}{untried}")
 
     if embedding.provider == NONE:
-        yield fine("requested", "none: keyword search alone, as configured")
+        yield Check("requested", "none: keyword search alone, as configured")
     else:
         second, code = None, EXIT_PROVIDER
         if fallback == NONE:
-            second = fine("fallback", "none: without the provider, keyword search alone")
+            second = Check("fallback", "none: without the provider, keyword search alone")
         elif fallback not in (AUTO, requested):
             second = check("fallback", "embedding.fallback", fallback, EXIT_OTHER)
             code = EXIT_OTHER if second.grade == "ok" else EXIT_PROVIDER
@@ -464,8 +456,8 @@ def provider_checks(
             yield second
     for result in probes:
         if result.name not in (requested, fallback):
-            answer = fine(result.name, answer_words(result))
-            yield answer if result.works else note(result.name, result.detail, result.hint)
+            answer = Check(result.name, answer_words(result))
+            yield answer if result.works else Check(result.name, result.detail, result.hint, "note")
 
 
 def answer_words(result: ProbeResult) -> str:
