@@ -594,7 +594,8 @@ class BatchRun:
         """
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}
-        request, pause = self.interface.result(output), self._plan.choice.batch_timeout
+        request = self.interface.result(output)
+        pause = self._plan.choice.batch_timeout
         try:
             for line in lines(self._provider.download(request, pause, self.cancelled)):
                 with contextlib.suppress(ValueError, RecursionError):

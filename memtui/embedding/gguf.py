@@ -449,7 +449,5 @@ def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, Provide
 
 
 REGISTRATIONS: Final = {
-    NAME: Registration(
-        NAME, False, create, check, identity, summary="a GGUF model file, on this machine"
-    )
+    NAME: Registration(NAME, create, check, identity, "a GGUF model file, on this machine")
 }

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONG_PAUSE: Final = 2.0
-"""Seconds: a pause that is longer is told."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -167,7 +164,7 @@ def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     pause = math.inf if row.is_final else pause_asked(reply) if failure.is_passing else None
     if failure is Failure.KEY_REFUSED or status == 403:
         words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
-    elif pause is not None and LONG_PAUSE < pause < math.inf:
+    elif pause is not None and 2.0 < pause < math.inf:
         words += f", again in {pause:.0f} s"
     if failure in (Failure.KEY_REFUSED, Failure.NO_MODEL):
         hint = context.key_hint if failure is Failure.KEY_REFUSED else context.model_hint

@@ -164,17 +164,7 @@ def _encodable(text: str) -> str:
 MAX_IDS = 256
 """The most ids a text becomes, `[CLS]` and `[SEP]` among them."""
 
-# The blocks that BERT splits into single characters; kana and Hangul are words to it.
-_IDEOGRAPHS = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B920, 0x2CEAF),  # the start that the model was tokenized with
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
-)
+_IDEOGRAPHS = read_table("ideographs.toml")["block"]
 
 
 class WordPiece:
@@ -350,6 +340,6 @@ MODELS: Final = {
     for name, row in read_table("packaged_models.toml").items()
 }
 REGISTRATIONS: Final[dict[str, Registration]] = {
-    name: Registration(name, False, model.create, model.check, model.identity, model.summary)
+    name: Registration(name, model.create, model.check, model.identity, model.summary)
     for name, model in MODELS.items()
 }

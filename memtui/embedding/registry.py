@@ -32,8 +32,6 @@ class Registration(Struct, frozen=True):
     """A provider that can be chosen by name, without its libraries being loaded."""
 
     name: str
-    remote: bool
-    """True if it is a service, by its own address on another machine."""
     create: Callable[[EmbeddingSettings], Provider]
     """Load it, ready to embed; raises `ProviderError`."""
     check: Callable[[EmbeddingSettings], str]

@@ -209,10 +209,11 @@ class RemoteProvider(Provider):
         """
         import numpy as np
 
-        limit, prefix = self.plan.input_bytes, self.plan.templates.document
+        limit = self.plan.input_bytes
         if (longest := max(map(byte_size, texts), default=0)) > limit:
             words = f"a text of {longest} bytes is longer than the {limit} of one input"
             raise ProviderError(words, failure=Failure.TOO_LARGE)
+        prefix = self.plan.templates.document
         prefixed = {at: prefix + whole(text) for at, text in enumerate(texts) if text.strip()}
         made: Mapping[str, Values] = {}
         if prefixed:
@@ -260,23 +261,16 @@ class RemoteProvider(Provider):
         return await self._ask_with(renewed, request, timeout)
 
     async def _ask_with(self, key: FoundKey, request: Request, timeout: float) -> object:
-        reply = await self.client.exchange(self._keyed(request, key), timeout)
+        keyed, context = self._keyed(request, key)
+        reply = await self.client.exchange(keyed, timeout)
         self.pacer.learn(reply.headers)
-        return json_in(reply, self._context(key))
+        return json_in(reply, context)
 
     def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
         key = self.client.run(self._current_key(), stopped)
-        keyed, context = self._keyed(request, key), self._context(key)
+        keyed, context = self._keyed(request, key)
         return self.client.download(keyed, context, timeout=timeout, cancelled=stopped)
-
-    def _context(self, key: FoundKey) -> RequestContext:
-        """Return who is asked with which key, for the words of a failure."""
-        name = f"the key of {key.origin}" if key.value else ""
-        hint = "check embedding.model and embedding.base_url"
-        if self.plan.service.shape is Shape.OLLAMA:
-            hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
-        return RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
         """Return the key to send, without a value where none is needed and none is there.
@@ -300,9 +294,15 @@ class RemoteProvider(Provider):
                 self._key = plan.require(key)
             return self._key
 
-    def _keyed(self, request: Request, key: FoundKey) -> Request:
-        headers = {**request.headers, **self.plan.service.headers(key.value)}
-        return replace(request, headers=headers)
+    def _keyed(self, request: Request, key: FoundKey) -> tuple[Request, RequestContext]:
+        """Return a request with a key, and who is asked with which for the words of a failure."""
+        service = self.plan.service
+        keyed = replace(request, headers={**request.headers, **service.headers(key.value)})
+        name = f"the key of {key.origin}" if key.value else ""
+        hint = "check embedding.model and embedding.base_url"
+        if service.shape is Shape.OLLAMA:
+            hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
+        return keyed, RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     # --- requests for vectors -------------------------------------------------------------------
 
@@ -378,7 +378,8 @@ def ask_once(
     `ProviderError` of one line that holds neither keys nor text of the answer. Not to be called
     from a thread that runs an event loop.
     """
-    client, pacer = ServiceClient(context.address), Pacer(tries=(ONCE_MORE, ONCE_MORE))
+    client = ServiceClient(context.address)
+    pacer = Pacer(tries=(ONCE_MORE, ONCE_MORE))
 
     async def attempt(seconds: float) -> object:
         try:
@@ -421,15 +422,10 @@ def _registration(service: Service) -> Registration:
             return "", service.shape is not Shape.OLLAMA
         return address.shown, not address.is_loopback
 
-    return Registration(
-        name=name,
-        remote=service.shape is not Shape.OLLAMA,
-        create=create,
-        check=check,
-        identity=lambda choice: plan_of(name, choice).identity,
-        summary=service.summary,
-        destination=destination,
-    )
+    def identity(choice: EmbeddingSettings) -> ProviderIdentity:
+        return plan_of(name, choice).identity
+
+    return Registration(name, create, check, identity, service.summary, destination)
 
 
 REGISTRATIONS: Final = {

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
@@ -50,10 +51,8 @@ class Templates(Struct, frozen=True):
 
     def overridden(self, choice: EmbeddingSettings) -> Templates:
         """Return the same, but for the prefixes that the settings give."""
-        return Templates(
-            self.query if choice.query_prefix is None else choice.query_prefix,
-            self.document if choice.document_prefix is None else choice.document_prefix,
-        )
+        given = {"query": choice.query_prefix, "document": choice.document_prefix}
+        return replace(self, **{name: text for name, text in given.items() if text is not None})
 
 
 # `data/services.toml` says what the fields of the following three mean.

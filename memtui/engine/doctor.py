@@ -240,9 +240,8 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Che
     elif not is_there:
         yield Check(name, f"{detail}; made when it is needed")
     elif private and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        yield Check(
-            name, f"{detail}; others can read it", f"chmod 700 {shlex.quote(str(path))}", "note"
-        )
+        remedy = f"chmod 700 {shlex.quote(str(path))}"
+        yield Check(name, f"{detail}; others can read it", remedy, "note")
     else:
         yield Check(name, detail)
 

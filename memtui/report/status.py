@@ -166,10 +166,9 @@ def model_words(model: str | None, dimensions: int | None) -> str:
 def usage_words(usage: Usage) -> str:
     """Return how much was asked of a provider; `~` before tokens counted by length."""
     about = "~" if usage.estimated else ""
-    return (
-        f"{words.count(usage.requests, 'request')}, {words.count(usage.texts, 'text')}, "
-        f"{about}{words.count(usage.tokens, 'token')}"
-    )
+    counts = {"request": usage.requests, "text": usage.texts}
+    parts = [words.count(number, noun) for noun, number in counts.items()]
+    return ", ".join([*parts, about + words.count(usage.tokens, "token")])
 
 
 def cost_words(cost: RebuildCost) -> str:
@@ -224,21 +223,16 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
             yield from _truth_sections(foreign.truth)
         return
     yield _section("index", _index_rows(status, now))
-    lists = {
-        "pending": [Row(("pending", path)) for path in status.pending],
-        "skipped": [
-            Row(("skipped", f"{file.path}: {skipped_words(file)}")) for file in status.skipped
-        ],
-        "errors": [
-            Row(
-                ("error", f"{time_words(error.at, now)} {error.where}: {error.message}"),
-                tone=Tone.ERROR,
-            )
-            for error in status.errors
-        ],
-        "warnings": [Row(("warning", text), tone=Tone.WARN) for text in status.warnings],
-    }
-    yield from (_section(name, rows) for name, rows in lists.items() if rows)
+    skipped = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
+    errors = [f"{time_words(one.at, now)} {one.where}: {one.message}" for one in status.errors]
+    for name, label, texts, tone in (
+        ("pending", "pending", status.pending, Tone.PLAIN),
+        ("skipped", "skipped", skipped, Tone.PLAIN),
+        ("errors", "error", errors, Tone.ERROR),
+        ("warnings", "warning", status.warnings, Tone.WARN),
+    ):
+        if texts:
+            yield _section(name, (Row((label, text), tone=tone) for text in texts))
 
 
 def _section(name: str, rows: Iterable[Row]) -> Section:
@@ -283,16 +277,16 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     yield Row(("last sync", last_sync_words(stats, now)))
     if stats is not None:
         did = (
-            f"{words.count(stats.files_seen, 'file')} seen, "
-            f"{words.count(stats.chunks_written, 'chunk')} written, "
-            f"{words.count(stats.chunks_embedded)} embedded, "
-            f"{words.count(stats.cache_hits, 'cache hit')}"
+            words.count(stats.files_seen, "file", after=" seen"),
+            words.count(stats.chunks_written, "chunk", after=" written"),
+            f"{words.count(stats.chunks_embedded)} embedded",
+            words.count(stats.cache_hits, "cache hit"),
         )
-        yield Row(("", did), tone=Tone.MUTED)
+        yield Row(("", ", ".join(did)), tone=Tone.MUTED)
     if status.usage.requests:
         yield Row(("spent", usage_words(status.usage)))
-    hits, lookups = status.cache_hits, status.cache_hits + status.cache_misses
-    if lookups:
+    hits = status.cache_hits
+    if lookups := hits + status.cache_misses:
         share = f"{100 * hits / lookups:.0f} % known"
         yield Row(("cache", f"{share} ({hits} of {words.count(lookups, 'vector')})"))
 
@@ -433,10 +427,8 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     coverage = []
     for source in truth.coverage:
         total = "?" if source.on_disk is None else f"{source.on_disk:,}"
-        text = (
-            f"{source.source}: {source.indexed:,} indexed of {total} on disk, "
-            f"{words.count(source.chunks, 'chunk')}"
-        )
+        chunks = words.count(source.chunks, "chunk")
+        text = f"{source.source}: {source.indexed:,} indexed of {total} on disk, {chunks}"
         complete = source.on_disk in (None, source.indexed)
         coverage.append(Row(("coverage", text), tone=Tone.PLAIN if complete else Tone.WARN))
     for share in truth.models:

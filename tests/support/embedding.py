@@ -129,7 +129,6 @@ def registered_provider(provider: Provider) -> Iterator[None]:
     close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
     registry.registered[name] = Registration(
         name=name,
-        remote=False,
         create=lambda choice: provider,
         check=lambda choice: "made for tests",
         identity=lambda choice: provider.identity,

@@ -72,7 +72,6 @@ class Service:
         """How it is made known."""
         return Registration(
             self.name,
-            self.remote,
             self.create,
             lambda choice: "made for tests",
             self.identity,

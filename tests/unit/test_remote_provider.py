@@ -271,11 +271,12 @@ def test_fingerprints_do_not_tell_the_rest() -> None:
     ("provider", "model", "dimensions", "input_bytes"), cases("services", "identities")
 )
 def test_identities(provider: str, model: str, dimensions: int, input_bytes: int) -> None:
-    found = provider_identity(EmbeddingSettings(provider=provider))
+    choice = EmbeddingSettings(provider=provider)
+    found = provider_identity(choice)
     assert found is not None
     assert (found.name, found.model, found.dimensions) == (provider, model, dimensions)
     assert found.input_bytes == input_bytes
-    assert REGISTRATIONS[provider].remote is (provider != "ollama")
+    assert REGISTRATIONS[provider].destination(choice)[1] is (provider != "ollama")
 
 
 @pytest.mark.parametrize(("fields", "words"), cases("services", "unusable_settings"))

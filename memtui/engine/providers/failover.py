@@ -27,7 +27,14 @@ from memtui.embedding.provider import (
     is_for_good,
     one_line,
 )
-from memtui.embedding.registry import AUTO, NONE, provider_names, registration_of, resolve
+from memtui.embedding.registry import (
+    AUTO,
+    NONE,
+    other_of,
+    provider_names,
+    registration_of,
+    resolve,
+)
 from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -452,16 +459,12 @@ def local_choice(
     if maker.name not in provider_names() or maker.name in (AUTO, NONE):
         return None
     registration = registration_of(maker.name)
-    plain = EmbeddingSettings(
-        provider=maker.name,
-        model=maker.model,
-        dimensions=maker.dimensions,
-        threads=configured.threads,
-    )
+    plain = other_of(configured, maker.name)
+    plain = replace(plain, model=maker.model, dimensions=maker.dimensions)
     for choice in (plain, replace(configured, provider=maker.name)):
         # These settings may mean no model that there is, or one that lacks something.
         with suppress(MemtuiError):
-            if registration.identity(choice) == maker and not registration.remote:
+            if registration.identity(choice) == maker and not registration.destination(choice)[1]:
                 registration.check(choice)
                 return choice
     return None
