@@ -60,10 +60,9 @@ class Problem(Struct, frozen=True):
         return self.code not in codes
 
     def __str__(self) -> str:
-        where = ": ".join(part for part in (self.place, self.key) if part)
+        text = ": ".join(filter(None, (self.place, self.key, self.message)))
         hint = f" ({self.hint})" if self.hint else ""
-        text = f"{where}: {self.message}{hint}" if where else f"{self.message}{hint}"
-        return " ".join(text.splitlines())
+        return " ".join(f"{text}{hint}".splitlines())
 
 
 class SettingsProblems(SettingsError):
@@ -174,15 +173,20 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
 
 def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
     """Parse what a file holds, as `read_config` does; `path` is only named."""
-    document: Any = None
     try:
         text = data.decode("utf-8-sig")
         if deep := _DEEP_KEY.search(text):
             line = text.count("\n", 0, deep.start()) + 1
             raise ValueError(f"a key of too many parts (at line {line}, column 1)")
-        document = tomllib.loads(text)
+        table: Any = tomllib.loads(text)
         for part in prefix:
-            document = document.get(part) if isinstance(document, dict) else None
+            table = table.get(part) if isinstance(table, dict) else None
+        if isinstance(table, dict):
+            return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), table, prefix)
+        if table is None:
+            return None
+        key, message = ".".join(prefix), "must be a table"
+        raise SettingsProblems([Problem(ProblemCode.WRONG_VALUE, str(path), key, message)])
     except UnicodeDecodeError as error:
         line, message = data.count(b"\n", 0, error.start) + 1, "not UTF-8"
     except RecursionError:
@@ -192,13 +196,6 @@ def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> Confi
         at = _LINE.search(str(error))
         line = int(at[1]) if at else text.count("\n") + 1
         message = f"broken TOML: {what}{f', column {at[2]}' if at else ''}"
-    else:
-        if document is None:
-            return None
-        if isinstance(document, dict):
-            return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
-        wrong = Problem(ProblemCode.WRONG_VALUE, str(path), ".".join(prefix), "must be a table")
-        raise SettingsProblems([wrong])
     if prefix and ".".join(prefix).encode() not in data:
         return None
     place = f"{path}:{line}" if line else str(path)

@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -97,8 +96,6 @@ def file_state(path: Path) -> FileState:
     return FileState(state.st_dev, state.st_ino, state.st_size)
 
 
-# A half-written file of this age, in seconds, belongs to no process that still writes.
-_ABANDONED = 3600.0
 TEMPORARY = ".memtui-"
 """The beginning of names of files that replace others once they are written."""
 
@@ -118,12 +115,6 @@ class StateFolder:
         if not re.fullmatch(r"(?!\.\.?\Z)[^/\\:\0]+", name):
             raise ValueError(f"not a plain file name: {name!r}")
         make_private(self.path)
-        # What processes that were killed left of the file they were writing is removed.
-        for path in self.path.glob(f"{TEMPORARY}*"):
-            # Another process may be removing it as well.
-            with suppress(FileNotFoundError, PermissionError):
-                if path.stat().st_mtime < time.time() - _ABANDONED:
-                    path.unlink()
         with written_beside(self.path / name, text.encode(), 0o600) as temporary:
             os.replace(temporary, self.path / name)
 

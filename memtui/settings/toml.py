@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time
-from enum import Enum
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from memtui.text.sanitize import HOSTILE
 KeyPath = tuple[str, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
@@ -45,15 +45,14 @@ def toml_value(value: Any) -> str:
     """
     if value is None:
         return '""'
-    if isinstance(value, Enum):
-        return toml_value(value.value)
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{toml_key((key,))} = {toml_value(one)}" for key, one in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, str):
-        return '"' + "".join(map(_escaped, value)) + '"'
+        text = json.dumps(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value), ensure_ascii=False)
+        return HOSTILE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     if isinstance(value, date | time):
         return value.isoformat()
     return repr(value) if isinstance(value, float) else json.dumps(value)
@@ -62,16 +61,6 @@ def toml_value(value: Any) -> str:
 def toml_key(path: Sequence[str]) -> str:
     """A dotted key, with quotes around the parts that need them."""
     return ".".join(part if _BARE.fullmatch(part) else toml_value(part) for part in path)
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    if "\ud800" <= character <= "\udfff":
-        return "\N{REPLACEMENT CHARACTER}"
-    if character in "\t\n" or HOSTILE.match(character):
-        return f"\\u{ord(character):04x}"
-    return character
 
 
 class Statement(Struct, frozen=True):

@@ -346,18 +346,6 @@ def test_state_files_are_replaced_whole(tmp_path: Path) -> None:
             state.write_text(name, "x")
 
 
-def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
-    state = StateFolder(tmp_path)
-    abandoned, fresh = tmp_path / ".memtui-a1b2", tmp_path / ".memtui-c3d4"
-    other = tmp_path / "other.json"
-    for path in (abandoned, fresh, other):
-        path.write_text("half")
-    for path in (abandoned, other):
-        os.utime(path, (1_700_000_000, 1_700_000_000))
-    state.write_text("history.json", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"history.json", fresh.name, other.name}
-
-
 @pytest.fixture
 def nothing_masked() -> Iterator[None]:
     before = os.umask(0)
