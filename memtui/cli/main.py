@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -224,13 +225,11 @@ def help_(invocation: Invocation, topic: str | None) -> int:
     if topic is None:
         overview = click.get_current_context().find_root().get_help()
         text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"
-    elif topic == "keys":
-        width = max(len(action.id) for action in ACTIONS)
-        text = (_TOPIC_FOLDER / "keys.md").read_text("utf-8")
-        for action in ACTIONS:
-            text += f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n"
     else:
         text = (_TOPIC_FOLDER / f"{topic}.md").read_text("utf-8")
+        width = max(len(action.id) for action in ACTIONS)
+        for action in ACTIONS if topic == "keys" else ():
+            text += f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n"
     output = invocation.output()
     if not output.out_is_terminal or invocation.json:
         document = {"topic": topic, "topics": TOPICS, "text": text}
@@ -286,15 +285,9 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
 
 def wants_json(arguments: Sequence[str]) -> bool:
     """Tell whether JSON is asked for among the arguments, however wrong the others are."""
-    before = ""
-    for argument in arguments:
-        if argument == "--":
-            return False
-        is_format = (before, argument) == ("--format", "json")
-        if is_format or argument in {"--json", "--jsonl", "--format=json"}:
-            return True
-        before = argument
-    return False
+    options = list(takewhile(lambda argument: argument != "--", arguments))
+    names_it = not {"--json", "--jsonl", "--format=json"}.isdisjoint(options)
+    return names_it or ("--format", "json") in pairwise(options)
 
 
 def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> None:
