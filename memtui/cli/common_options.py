@@ -48,8 +48,8 @@ class Invocation(Struct, frozen=True):
     """The OpenClaw index that is read."""
     query_vectors: str | None = None
     """The file with the vectors of queries."""
-    now: datetime | None = None
-    """The time that ages count from; `None` for the clock's."""
+    now: Callable[[], datetime] | None = None
+    """The clock that ages count from; `None` for the machine's."""
 
     @property
     def foreign(self) -> bool:
@@ -156,10 +156,11 @@ def parsed(parse: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
     return read
 
 
-def _moment(text: str) -> datetime:
-    """Parse a time, UTC by default."""
+def _clock(text: str) -> Callable[[], datetime]:
+    """Parse a time, UTC by default, as a clock that stands still."""
     moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return lambda: moment
 
 
 def _day(text: str) -> str:
@@ -202,7 +203,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "file": click.Path(),
     "file or -": click.Path(allow_dash=True),
     "day": parsed(_day, "no day such as 2026-02-11"),
-    "moment": parsed(_moment, "not a time such as 2026-02-11T09:00"),
+    "moment": parsed(_clock, "not a time such as 2026-02-11T09:00"),
 }
 _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,

@@ -14,6 +14,7 @@ from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
+from memtui.settings.openclaw.releases import RELEASES
 from memtui.settings.schema import RankingSettings, Settings, nested
 
 if TYPE_CHECKING:
@@ -78,18 +79,17 @@ def open_session(
     """
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    settings, moment = loaded.settings, invocation.now
-    options: dict[str, Any] = {"now": None if moment is None else lambda: moment}
+    settings = loaded.settings
+    options: dict[str, Any] = {"now": invocation.now}
     if invocation.demo:
         from memtui.index.transcripts.discovery import demo_homes
 
         options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
-        options["now"] = demo_clock() if moment is None else lambda: moment
-    ranking = settings.configured_ranking()
+        options["now"] = invocation.now or demo_clock()
     engine = Engine.open(
         workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, **options
     )
-    return Session(workspace, loaded, engine, ranking, settings.ranking)
+    return Session(workspace, loaded, engine, settings.configured_ranking(), settings.ranking)
 
 
 def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
@@ -102,25 +102,18 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
         return open_agent(invocation)
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    session = open_session(invocation, warm=warm)
-    if not invocation.demo:
-        return session
-    try:
-        status = session.current_status()
-    except BaseException:
-        session.engine.close()
-        raise
-    has_no_vectors = status.state is IndexState.STALE and not status.vectors
-    # Another process may be making them.
-    is_stranded = has_no_vectors and status.writer == "none"
-    if status.state is not IndexState.NO_INDEX and not is_stranded:
-        return session
-    session.engine.close()
-    invocation.output().note("memtui: indexing the demo, this once")
-    with open_session(invocation, write=True) as writing:
-        writing.engine.index.require_writer()
-        writing.engine.index.sync(wait=True)
-    return open_session(invocation)
+    if invocation.demo:
+        with open_session(invocation) as session:
+            status = session.current_status()
+        has_no_vectors = status.state is IndexState.STALE and not status.vectors
+        # Another process may be making them.
+        is_stranded = has_no_vectors and status.writer == "none"
+        if status.state is IndexState.NO_INDEX or is_stranded:
+            invocation.output().note("memtui: indexing the demo, this once")
+            with open_session(invocation, write=True) as writing:
+                writing.engine.index.require_writer()
+                writing.engine.index.sync(wait=True)
+    return open_session(invocation, warm=warm)
 
 
 def stale_warning(status: IndexStatus) -> str:
@@ -161,26 +154,20 @@ def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
 
     Raises `IndexMissing`, `IndexUnusable` and `SettingsError`.
     """
-    from memtui.settings.openclaw.releases import RELEASES
-
     loaded = invocation.settings(None)
     target, given = agent_target(invocation)
     values = values_in(loaded.layers[Source.FLAG])
     chosen = Settings.parse(nested(values)).ranking
-    release, base = None, None
     name = values.get("ranking.profile")
-    if name is not None:
-        own = loaded.settings.profiles.get(name)
-        start = name if own is None else own.profile
-        release = start if start in RELEASES else None
-        base = None if name in RELEASES else loaded.settings.base_ranking()
-    moment = invocation.now
+    own = loaded.settings.profiles.get(name or "")
+    release = name if own is None else own.profile
+    base = None if name is None or name in RELEASES else loaded.settings.base_ranking()
     engine = Engine.open_agent(
         target,
-        now=None if moment is None else lambda: moment,
+        now=invocation.now,
         given=given,
         env=invocation.env,
-        profile=release,
+        profile=release if release in RELEASES else None,
         examine=examine,
     )
     workspace = Found(target.database.parent, "the folder of the index")
