@@ -30,7 +30,7 @@ from memtui.report.chunk_record import (
 )
 from memtui.report.export import plain
 from memtui.report.layout import Column, Row, Section
-from memtui.settings.storage import StateFolder, queries_in
+from memtui.settings.files import StateFolder, queries_in
 from memtui.text.sanitize import safe_line
 
 EXIT_FOUND = 1

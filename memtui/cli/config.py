@@ -19,7 +19,9 @@ from memtui.settings.files import (
     Problem,
     ProblemCode,
     SettingsProblems,
+    StateFolder,
     data_dir,
+    replace_text,
     state_dir,
     user_config_file,
 )
@@ -47,7 +49,6 @@ from memtui.settings.schema import (
     values_of,
 )
 from memtui.settings.shown import shown_value
-from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
 

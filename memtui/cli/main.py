@@ -29,8 +29,8 @@ from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import home_folder
 from memtui.settings.actions import ACTIONS
+from memtui.settings.files import StateFolder
 from memtui.settings.shown import masked_text
-from memtui.settings.storage import StateFolder
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

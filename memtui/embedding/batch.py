@@ -50,7 +50,7 @@ from memtui.embedding.services import (
 )
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
-from memtui.settings.storage import StateFolder, sync_folder
+from memtui.settings.files import StateFolder, sync_folder
 
 if TYPE_CHECKING:
     from memtui.embedding.remote import RemoteProvider

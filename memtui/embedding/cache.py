@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable
-from memtui.settings.storage import NO_FILE, file_state, make_private
+from memtui.settings.files import NO_FILE, file_state, make_private
 
 if TYPE_CHECKING:
     import apsw

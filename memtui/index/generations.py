@@ -33,7 +33,7 @@ from memtui.index.database import (
     open_database,
     read_meta,
 )
-from memtui.settings.storage import (
+from memtui.settings.files import (
     NO_FILE,
     TEMPORARY,
     StateFolder,

@@ -47,7 +47,7 @@ from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
 from memtui.model import Leg, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
-from memtui.settings.storage import file_state
+from memtui.settings.files import file_state
 
 _UPDATE_STAT: Final = (
     "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"

@@ -31,8 +31,8 @@ from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown,
 from memtui.memory.documents import open_regular
 from memtui.memory.paths import Glob, has_magic, parts_below, stored_path
 from memtui.model import SourceFile, WatcherState
+from memtui.settings.files import file_state
 from memtui.settings.schema import TranscriptSettings
-from memtui.settings.storage import file_state
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent

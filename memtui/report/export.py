@@ -31,7 +31,7 @@ from memtui.report.explanation import Explained, flags_of, report_of
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
 from memtui.report.words import SHORT, cells_of
 from memtui.retrieval.marks import snippet
-from memtui.settings.storage import write_new, written_beside
+from memtui.settings.files import write_new, written_beside
 from memtui.text.sanitize import safe, safe_line
 
 SCHEMA_VERSION: Final = 1

@@ -23,6 +23,7 @@ from memtui.settings.files import (
     Problem,
     ProblemCode,
     SettingsProblems,
+    StateFolder,
     read_config,
     user_config_file,
 )
@@ -47,7 +48,6 @@ from memtui.settings.schema import (
     tables,
 )
 from memtui.settings.shown import masked_text
-from memtui.settings.storage import StateFolder
 
 ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50

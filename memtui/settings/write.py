@@ -16,7 +16,13 @@ from tomlkit.items import InlineTable, Table
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
-from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
+from memtui.settings.files import (
+    ConfigFile,
+    SettingsProblems,
+    StateFolder,
+    parse_config,
+    replace_text,
+)
 from memtui.settings.load import (
     STRENGTH,
     Given,
@@ -44,7 +50,6 @@ from memtui.settings.schema import (
     shown_name,
     values_of,
 )
-from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
 REMOVED: Final = object()

@@ -30,7 +30,7 @@ from memtui.bus import (
     changes_content,
 )
 from memtui.model import Chunk
-from memtui.settings.storage import make_private
+from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap

@@ -17,7 +17,7 @@ from memtui.bus import Bus
 from memtui.memory.workspace import home_folder
 from memtui.model.status import ForeignAgent
 from memtui.report import status as words
-from memtui.settings.storage import StateFolder
+from memtui.settings.files import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, start_thread, tell

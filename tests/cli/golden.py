@@ -33,7 +33,7 @@ from unittest.mock import patch
 
 from memtui.cli import session
 from memtui.memory.workspace import demo_root, workspace_id
-from memtui.settings.storage import history_name
+from memtui.settings.files import history_name
 from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key

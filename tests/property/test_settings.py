@@ -19,7 +19,7 @@ from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.files import SettingsProblems
+from memtui.settings.files import SettingsProblems, StateFolder
 from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
 from memtui.settings.schema import (
     ProfileSettings,
@@ -31,7 +31,6 @@ from memtui.settings.schema import (
     tables,
     values_of,
 )
-from memtui.settings.storage import StateFolder
 from memtui.settings.toml import KeyPath as Path
 from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, plan_ranking, write

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from memtui.model import Ranking
-from memtui.settings.files import ConfigFile, Problem, SettingsProblems, read_config
+from memtui.settings.files import ConfigFile, Problem, SettingsProblems, StateFolder, read_config
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
-from memtui.settings.storage import StateFolder
 from memtui.settings.write import Plan, plan_ranking, write
 
 DATA = Path(__file__).parents[1] / "data"

@@ -23,13 +23,18 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.settings.files import ConfigFile, SettingsProblems
+from memtui.settings.files import (
+    ConfigFile,
+    SettingsProblems,
+    StateFolder,
+    history_name,
+    queries_in,
+)
 from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, trust
 from memtui.settings.openclaw.read import own_variables, read_config
 from memtui.settings.openclaw.releases import RELEASE_NAMES as PROFILE_RELEASES
 from memtui.settings.openclaw.releases import to_settings
 from memtui.settings.schema import leaves, sample_config, tables
-from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited
 from memtui.text.sanitize import HOSTILE

@@ -14,7 +14,7 @@ import pytest
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
 from memtui.memory.care.rules import is_secret, known_tokens
-from memtui.settings.storage import sync_folder
+from memtui.settings.files import sync_folder
 from tests.e2e.terminal import terminal
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES

@@ -16,9 +16,9 @@ from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
 from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
+from memtui.settings.files import StateFolder
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.schema import EmbeddingSettings, Settings
-from memtui.settings.storage import StateFolder
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs

@@ -16,9 +16,9 @@ from memtui.index.generations import IndexFolder
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.report.export import ExportFailed, save
+from memtui.settings.files import FileChanged, StateFolder, make_private, replace_text
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings, nested, sample_config
-from memtui.settings.storage import FileChanged, StateFolder, make_private, replace_text
 from memtui.settings.write import (
     names_for,
     plan_profile,

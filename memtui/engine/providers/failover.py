@@ -37,8 +37,8 @@ from memtui.embedding.registry import (
 )
 from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason, Usage
+from memtui.settings.files import StateFolder
 from memtui.settings.schema import EmbeddingSettings
-from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from memtui.report.explanation import Explained, Part, Subject, change_words, re
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
 from memtui.report.words import SHORT
-from memtui.settings.storage import make_private
+from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, stop_if_cancelled, tell

@@ -17,10 +17,10 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from memtui.report.words import cells_of, ending
+from memtui.settings.files import FileChanged
 from memtui.settings.load import SettingsFiles, Source
 from memtui.settings.schema import NAME_RULE, Settings, name_problem
 from memtui.settings.shown import shown_text
-from memtui.settings.storage import FileChanged
 from memtui.settings.toml import toml_key
 from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line

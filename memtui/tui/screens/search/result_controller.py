@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
-from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
+from memtui.settings.files import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import cite, edit_at

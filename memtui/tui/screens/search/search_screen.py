@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
-from memtui.settings.storage import StateFolder, narrow
+from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
