@@ -82,6 +82,11 @@ SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
 """Tests for the stages that a ranking can turn off; those that are not here are always on."""
 
 
+def runs(ranking: Ranking, stage: Stage) -> bool:
+    """Return whether a stage takes part in a ranking: it is in its order, and not turned off."""
+    return stage in ranking.stages and (stage not in SWITCHES or SWITCHES[stage](ranking))
+
+
 def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
     """Return what an OpenClaw release does when only one leg can search.
 
@@ -140,7 +145,7 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     effective: Sequence[float] | None = None
     for stage in ranking.stages:
         step = None
-        if stage not in SWITCHES or SWITCHES[stage](ranking):
+        if runs(ranking, stage):
             step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
         if step is None:
             traces.append(StageTrace(stage, False, ()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -30,6 +31,7 @@ from memtui.ranking.counterfactual.scores import (
     reaches,
     tier_groups,
 )
+from memtui.ranking.pipeline import runs
 
 Enough = Callable[[Sequence[int]], bool]
 """Told of the rows chosen so far; true when no further one is needed."""
@@ -134,35 +136,44 @@ def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     """Return the candidates after every stage that gives scores, or drops for another reason."""
     state = fused_state(columns, ranking, seed)
     for stage in ranking.stages:
-        if stage in SCORING:
+        if stage in SCORING and runs(ranking, stage):
             state = SCORING[stage](state)
     return state
 
 
-def listing(state: State, *, ordered: bool = True) -> tuple[tuple[int, ...], list[Curve]]:
-    """Return the rows of the list, best first, and the margins under which it stays.
-
-    Without `ordered` only who is in it, in any order.
-    """
-    k = max(0, state.ranking.k)
-    if not state.order.size or k == 0:
+def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
+    """Return the rows of the list, best first, and the margins under which it stays."""
+    k, order = max(0, state.ranking.k), state.order
+    if not order.size or k == 0:
         return (), state.margins
     shown, margins = shown_scores(state), list(state.margins)
-    strict = state.order[shown.strict[state.order]]
-    if not ordered and not shown.filling.any() and len(strict) <= k:
-        rows = strict.tolist()
-        margins += minimum_margins(state, shown, state.order)
-    elif not _runs_mmr(state.ranking):
-        rows = _in_order(state, shown, k, margins)
-    elif _mmr_is_last(state.ranking):
-        rows = _minimum_then_mmr(state, shown, k, margins)
-    else:
-        rows = _mmr_then_minimum(state, shown, k, margins, ordered)
-    return tuple(int(row) for row in rows[:k]), margins
+    if runs(state.ranking, Stage.MMR) and not _mmr_is_last(state.ranking):
+        rows = _mmr_then_minimum(state, shown, k, margins)
+        return tuple(rows[:k]), margins
+    kept_rows = _kept(state, shown, order, k)
+    if not runs(state.ranking, Stage.MMR):
+        rows = kept_rows[:k]
+        # A candidate with free places is compared with everything that may fill one.
+        first = order[shown.strict[order]]
+        second = order[shown.filling[order]] if len(first) < k else order[:0]
+        for members in (first, second):
+            margins += order_margins(state, members, min(k, len(members)))
+        # No margin is between what both fail the minimum.
+        certain = shown.is_plain and shown.exact is state.exact and len(rows) == k
+        looked_at = np.array(rows, dtype=np.intp) if certain else order
+        return tuple(rows), margins + minimum_margins(state, shown, looked_at)
+    margins += minimum_margins(state, shown, order)
+    if shown.filling.any():
+        margins += order_margins(state, order, len(order))
+    rows = []
+    for group in mmr_groups(state, np.array(kept_rows, dtype=np.intp)):
+        if (free := k - len(rows)) > 0:
+            rows += diversified(state, group, margins, partial(_are_as_many, free))
+    return tuple(rows), margins
 
 
-def _runs_mmr(ranking: Ranking) -> bool:
-    return Stage.MMR in ranking.stages and ranking.mmr.enabled
+def _are_as_many(count: int, chosen: Sequence[int]) -> bool:
+    return len(chosen) >= count
 
 
 def _mmr_is_last(ranking: Ranking) -> bool:
@@ -194,7 +205,7 @@ def shown_scores(state: State) -> Shown:
         public = constant(np.where(fixed, columns.project, 0.0))
         curve = curve.scaled((~fixed).astype(np.float64)) + public
     minimum, is_plain = ranking.min_score, True
-    if minimum is not None and Stage.MIN_SCORE in ranking.stages:
+    if minimum is not None and runs(ranking, Stage.MIN_SCORE):
         strict = exact >= minimum
         passing = int(strict[state.order].sum())
         match ranking.min_score_rule:
@@ -215,7 +226,7 @@ def _relaxed(ranking: Ranking) -> float:
 
 def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
     """Return who passes, strict ones first; candidates of one range of lines fill one place."""
-    order = list(order)
+    order = [int(row) for row in order]
     rows = [row for row in order if shown.strict[row]]
     if not shown.filling.any() or len(rows) >= k:
         return rows
@@ -230,29 +241,8 @@ def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]
     return rows
 
 
-def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve]) -> list[int]:
-    kept_rows = np.array(_kept(state, shown, state.order, k), dtype=np.intp)
-    margins += minimum_margins(state, shown, state.order)
-    if shown.filling.any():
-        margins += order_margins(state, state.order, len(state.order))
-    rows: list[int] = []
-    for group in mmr_groups(state, kept_rows):
-        if (free := k - len(rows)) > 0:
-            rows += diversified(state, group, margins, _as_many(free))
-    return rows
-
-
-def _as_many(count: int) -> Enough:
-    return lambda chosen: len(chosen) >= count
-
-
-def _mmr_then_minimum(
-    state: State, shown: Shown, k: int, margins: list[Curve], ordered: bool
-) -> list[int]:
-    """Return the list where MMR orders everything and the minimum drops from it.
-
-    Without `ordered` the strict ones count as chosen when all of them have a place.
-    """
+def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) -> list[int]:
+    """Return the list where MMR orders everything and the minimum drops from it."""
     everyone, places = state.order, state.columns.range
     strict = everyone[shown.strict[everyone]]
     is_full = len(strict) >= k
@@ -262,7 +252,7 @@ def _mmr_then_minimum(
     if not is_full:
         taken = set(places[strict].tolist())
         fresh = set(places[everyone[shown.filling[everyone]]].tolist()) - taken
-        missing, free = len(strict) if ordered else 0, min(k - len(strict), len(fresh))
+        missing, free = len(strict), min(k - len(strict), len(fresh))
     sequence: list[int] = []
 
     def is_enough(chosen: Sequence[int]) -> bool:
@@ -282,26 +272,7 @@ def _mmr_then_minimum(
         sequence += diversified(state, group, margins, is_enough)
     looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
     margins += minimum_margins(state, shown, looked_at)
-    if not is_full and not ordered:
-        seen = frozenset(sequence)
-        sequence += [int(row) for row in strict if int(row) not in seen]
     return _kept(state, shown, sequence, k)
-
-
-def _in_order(state: State, shown: Shown, k: int, margins: list[Curve]) -> list[int]:
-    """Return the list by score alone; no margin between what both fail the minimum."""
-    kept_rows = _kept(state, shown, state.order, k)
-    rows = kept_rows[:k]
-    order = state.order
-    # A candidate with free places is compared with everything that may fill one.
-    first = order[shown.strict[order]]
-    second = order[shown.filling[order]] if len(first) < k else order[:0]
-    for members in (first, second):
-        margins += order_margins(state, members, min(k, len(members)))
-    same = shown.exact is state.exact
-    certain = shown.is_plain and same and len(rows) == k
-    margins += minimum_margins(state, shown, np.array(rows, dtype=np.intp) if certain else order)
-    return rows
 
 
 def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
@@ -339,7 +310,7 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
     """Return what keeps who passes the minimum, by which rule; `rows` when each is on its own."""
     ranking, everyone = state.ranking, state.order
     minimum = ranking.min_score
-    if minimum is None or Stage.MIN_SCORE not in ranking.stages:
+    if minimum is None or not runs(ranking, Stage.MIN_SCORE):
         return []
     if shown.is_plain:
         return [minimum_margin(state, shown, minimum, rows)]
@@ -380,7 +351,7 @@ def absence_reach(state: State, target: int, direction: int) -> float:
     may_enter = passes or shown.filling[target]
     if not shown.is_plain and (may_enter or not (shown.filling.any() and passing.size)):
         return 0.0
-    minimum = ranking.min_score if Stage.MIN_SCORE in ranking.stages else None
+    minimum = ranking.min_score if runs(ranking, Stage.MIN_SCORE) else None
     if minimum is not None and not (passes and rule is MinScoreRule.PLAIN):
         margins.append(minimum_margin(state, shown, minimum, alone))
     needed, rivals = 0, constant(np.zeros(0))
@@ -390,7 +361,7 @@ def absence_reach(state: State, target: int, direction: int) -> float:
         elif rule is not MinScoreRule.PLAIN:
             witness = passing[[int(np.argmax(shown.exact[passing]))]]
             margins.append(minimum_margin(state, shown, minimum, witness))
-    elif not _runs_mmr(ranking):
+    elif not runs(ranking, Stage.MMR):
         groups = state.groups[passing]
         same = passing[(groups == state.groups[target]) & (passing != target)]
         needed = ranking.k - int((groups < state.groups[target]).sum())

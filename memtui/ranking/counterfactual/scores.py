@@ -16,10 +16,8 @@ functions a linear combination of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -31,6 +29,7 @@ from memtui.model import CandidatePool, Fusion, Leg, Ranking, SearchMode, Stage,
 from memtui.ranking import stages
 from memtui.ranking.counterfactual.change import Parameter
 from memtui.ranking.mmr import overlap_matrix
+from memtui.ranking.pipeline import runs
 from memtui.ranking.stages import (
     RRF_K_DEFAULT,
     FusedRow,
@@ -130,148 +129,57 @@ class Part(Struct, frozen=True):
     place: Floats
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """The candidates of one pool under one ranking, by row as fusion names them."""
 
-    pool: CandidatePool
-    ranking: Ranking
-    now: datetime
     rows: list[FusedRow]
     vector: Part
     keyword: Part
-
-    @cached_property
-    def state(self) -> StageState:
-        scores = [row.score for row in self.rows]
-        return StageState(self.pool, self.ranking, self.now, self.rows, scores, range(len(scores)))
-
-    def _flags(self, test: Callable[[FusedRow], object]) -> Flags:
-        return np.array([test(row) for row in self.rows], dtype=bool)
-
-    def _numbers(self, value: Callable[[FusedRow], float]) -> Floats:
-        return np.array([value(row) for row in self.rows], dtype=np.float64)
-
-    @cached_property
-    def media(self) -> Flags:
-        """Vector-only hits on files that are not text, whose vector score counts whole."""
-        keeps = self.ranking.media_keeps_vector
-        return self._flags(lambda row: keeps and is_vector_only_media(row.chunk, row.parts))
-
-    @cached_property
-    def ages(self) -> list[float | None]:
-        days = (day for day, _ in dates_of(self.state))
-        return [None if day is None else (self.now - day) / stages.DAY for day in days]
-
-    @cached_property
-    def aged(self) -> Floats:
-        """Ages in days, 0 for what does not age."""
-        return np.array([max(0.0, age or 0.0) for age in self.ages], dtype=np.float64)
-
-    @cached_property
-    def ageless(self) -> Flags:
-        return np.array([age is None for age in self.ages], dtype=bool)
-
-    @cached_property
-    def importance(self) -> Floats:
-        return self._numbers(lambda row: stages.importance_multiplier(row.chunk.importance))
-
-    @cached_property
-    def project(self) -> Floats:
-        active = self.ranking.project_keys
-        return self._numbers(lambda row: stages.project_multiplier(row.chunk.project_keys, active))
-
-    @cached_property
-    def lost(self) -> Flags:
-        """Candidates whose project annotation could not be read."""
-        return self._flags(lambda row: stages.INVALID_PROJECT in row.chunk.project_keys)
-
-    @cached_property
-    def recency_part(self) -> Floats:
-        weights = self.ranking.rerank
-        values = [stages.recency(age or 0.0, weights.recency_scale_days) for age in self.ages]
-        return weights.recency * np.array(values)
-
-    @cached_property
-    def importance_part(self) -> Floats:
-        importances = [row.chunk.importance for row in self.rows]
-        values = [stages.NEUTRAL_IMPORTANCE if value is None else value for value in importances]
-        parts: Floats = self.ranking.rerank.importance * np.clip(np.array(values), 0.0, 1.0)
-        return parts
-
-    @cached_property
-    def text(self) -> Indices:
-        """Equal numbers for equal texts."""
-        return _numbered(stages.text_key(row.chunk) for row in self.rows)
-
-    @cached_property
-    def tier(self) -> Indices:
-        return np.array([row.path_tier for row in self.rows], dtype=np.intp)
-
-    @cached_property
-    def lexical(self) -> Floats:
-        """The private score of body matches without a BM25 value."""
-        return np.array([self.state.lexical_rank(index) for index in range(len(self.rows))])
-
-    @cached_property
-    def body(self) -> Flags:
-        return self._flags(lambda row: row.keyword_hit and row.keyword_hit.has_body)
-
-    @cached_property
-    def place(self) -> Indices:
-        """The order of equal scores where the location decides; equal where it does not."""
-        if self.ranking.tie_rule is not TieRule.LOCATION:
-            return np.zeros(len(self.rows), dtype=np.intp)
-        keys = [self.state.location(index) for index in range(len(self.rows))]
-        ordinal = {key: number for number, key in enumerate(sorted(set(keys)))}
-        return np.array([ordinal[key] for key in keys], dtype=np.intp)
-
-    @cached_property
-    def range(self) -> Indices:
-        """Equal numbers for equal ranges of lines of one file."""
-        chunks = (row.chunk for row in self.rows)
-        return _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
-
-    @cached_property
-    def named(self) -> Flags:
-        """Candidates whose range of lines the keyword leg found."""
-        flags: Flags = np.isin(self.range, self.range[self.keyword.present])
-        return flags
-
-    @cached_property
-    def fillable(self) -> Flags:
-        """Candidates that may fill free places although they are below the minimum."""
-        flags: Flags = self.named & (self.vector.mapped == 0)
-        return flags
-
-    @cached_property
-    def overlap(self) -> Floats:
-        """The similarity of every two candidates."""
-        matrix: Floats = overlap_matrix(self.state, range(len(self.rows)))
-        return matrix
-
-    @cached_property
-    def nearest(self) -> Floats:
-        """The greatest similarity of each candidate to any other."""
-        others = self.overlap.copy()
-        np.fill_diagonal(others, 0.0)
-        highest: Floats = others.max(axis=1)
-        return highest
+    media: Flags
+    """Vector-only hits on files that are not text, whose vector score counts whole."""
+    ages: list[float | None]
+    """In days; `None` for what does not age."""
+    aged: Floats
+    """The same, 0 for what does not age and for a date to come."""
+    importance: Floats
+    """The factor of the importance."""
+    project: Floats
+    """The factor of the projects."""
+    lost: Flags
+    """Candidates whose project annotation could not be read."""
+    recency_part: Floats
+    importance_part: Floats
+    """The parts of the composite rerank that do not depend on the score."""
+    text: Indices
+    """Equal numbers for equal texts, where those are dropped."""
+    tier: Indices
+    lexical: Floats
+    """The private score of body matches without a BM25 value."""
+    body: Flags
+    """Candidates whose text the keyword leg found."""
+    place: Indices
+    """The order of equal scores where the location decides; equal where it does not."""
+    range: Indices
+    """Equal numbers for equal ranges of lines of one file."""
+    named: Flags
+    """Candidates whose range of lines the keyword leg found."""
+    fillable: Flags
+    """Candidates that may fill free places although they are below the minimum."""
+    overlap: Floats
+    """The similarity of every two candidates, where MMR runs."""
+    nearest: Floats
+    """The greatest similarity of each candidate to any other."""
 
     def ranks(self, rows: Sequence[int]) -> dict[str, int]:
         """Return the 1-based ranks of the chunks of a list, best first."""
         return {self.rows[row].chunk.id: place for place, row in enumerate(rows, start=1)}
 
 
-def _numbered(keys: Iterable[Hashable]) -> Indices:
-    """Return equal numbers for equal keys."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
-
-
 def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
     rows, _ = fuse(pool, ranking)
+    chunks, numbers = [row.chunk for row in rows], range(len(rows))
+    state = StageState(pool, ranking, now, rows, [row.score for row in rows], numbers)
     parts = {
         leg: Part(np.zeros(len(rows), dtype=bool), np.zeros(len(rows)), np.zeros(len(rows)))
         for leg in (Leg.VECTOR, Leg.KEYWORD)
@@ -280,7 +188,59 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         for leg, hit, value, _ in row.parts:
             part = parts[leg]
             part.present[index], part.mapped[index], part.place[index] = True, value, hit.position
-    return Columns(pool, ranking, now, rows, parts[Leg.VECTOR], parts[Leg.KEYWORD])
+    ages = [None if day is None else (now - day) / stages.DAY for day, _ in dates_of(state)]
+    keeps, active, rerank = ranking.media_keeps_vector, ranking.project_keys, ranking.rerank
+    recencies = [stages.recency(age or 0.0, rerank.recency_scale_days) for age in ages]
+    importances = [
+        stages.NEUTRAL_IMPORTANCE if chunk.importance is None else chunk.importance
+        for chunk in chunks
+    ]
+    hits = [row.keyword_hit for row in rows]
+    by_location = ranking.tie_rule is TieRule.LOCATION
+    locations = [state.location(index) if by_location else () for index in numbers]
+    ordinals = {key: number for number, key in enumerate(sorted(set(locations)))}
+    ranges = _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
+    named = np.isin(ranges, ranges[parts[Leg.KEYWORD].present])
+    overlap = overlap_matrix(state, numbers if runs(ranking, Stage.MMR) else ())
+    others = overlap.copy()
+    np.fill_diagonal(others, 0.0)
+    return Columns(
+        rows=rows,
+        vector=parts[Leg.VECTOR],
+        keyword=parts[Leg.KEYWORD],
+        media=_flags(keeps and is_vector_only_media(row.chunk, row.parts) for row in rows),
+        ages=ages,
+        aged=_floats(max(0.0, age or 0.0) for age in ages),
+        importance=_floats(stages.importance_multiplier(chunk.importance) for chunk in chunks),
+        project=_floats(stages.project_multiplier(chunk.project_keys, active) for chunk in chunks),
+        lost=_flags(stages.INVALID_PROJECT in chunk.project_keys for chunk in chunks),
+        recency_part=rerank.recency * _floats(recencies),
+        importance_part=rerank.importance * np.clip(_floats(importances), 0.0, 1.0),
+        text=_numbered(stages.text_key(chunk) if ranking.dedup else "" for chunk in chunks),
+        tier=np.array([row.path_tier for row in rows], dtype=np.intp),
+        lexical=_floats(map(state.lexical_rank, numbers)),
+        body=_flags(hit is not None and hit.has_body for hit in hits),
+        place=np.array([ordinals[key] for key in locations], dtype=np.intp),
+        range=ranges,
+        named=named,
+        fillable=named & (parts[Leg.VECTOR].mapped == 0),
+        overlap=overlap,
+        nearest=others.max(axis=1, initial=0.0),
+    )
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _flags(values: Iterable[bool]) -> Flags:
+    return np.array(list(values), dtype=bool)
+
+
+def _numbered(keys: Iterable[Hashable]) -> Indices:
+    """Return equal numbers for equal keys."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 LAST_GROUP = 6
@@ -448,15 +408,13 @@ def identity(state: State) -> State:
 def decayed(state: State) -> State:
     """Scores times the decay factor."""
     columns, setting, parameter = state.columns, state.ranking.decay, state.seed.parameter
-    if not setting.enabled:
-        return state
     ages, floor, days = columns.aged, setting.floor, setting.half_life_days
     factors = np.array(stages.decay_factors(columns.ages, days, floor), dtype=np.float64)
     values, curve = state.exact * factors, constant(factors)
     if parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR} or not 0 < days < math.inf:
         return state.scored(values, state.curve.times(curve))
     rate, nothing = math.log(2) / days, np.zeros_like(ages)
-    power = np.where(columns.ageless, 1.0, np.exp(-rate * ages))
+    power = np.exp(-rate * ages)
     if parameter is Parameter.FLOOR:
         return state.scored(values, state.curve.times(Curve(factors, 1.0 - power, nothing)))
     # Where nothing is left of scores they are equal from there on, and 0 passes a minimum of 0.
@@ -502,14 +460,7 @@ def multiplied(state: State, factors: Floats) -> State:
     return state.scored(state.exact * factors, state.curve.scaled(factors), logs=logs)
 
 
-def weighted_by_importance(state: State) -> State:
-    is_on = state.ranking.importance_multiplier
-    return multiplied(state, state.columns.importance) if is_on else state
-
-
 def weighted_by_project(state: State) -> State:
-    if not state.ranking.importance_multiplier and not state.ranking.project_keys:
-        return state
     after = multiplied(state, state.columns.project)
     return replace(after, order=after.order[~state.columns.lost[after.order]])
 
@@ -517,7 +468,7 @@ def weighted_by_project(state: State) -> State:
 def reranked(state: State) -> State:
     """Return the composite of relevance, recency and importance, in units of the best score."""
     weights = state.ranking.rerank
-    if not weights.enabled or not state.order.size:
+    if not state.order.size:
         return state
     alive = state.order
     best = int(alive[np.argmax(state.exact[alive])])
@@ -537,8 +488,6 @@ def reranked(state: State) -> State:
 
 def deduplicated(state: State) -> State:
     """Only the best of equal texts."""
-    if not state.ranking.dedup or not state.order.size:
-        return state
     texts = state.columns.text[state.order]
     _, first, group = np.unique(texts, return_index=True, return_inverse=True)
     if len(first) == len(texts):
@@ -586,13 +535,13 @@ def tier_groups(state: State) -> Indices | None:
     return groups
 
 
-SCORING = {
+SCORING: Mapping[Stage, Callable[[State], State]] = {
     Stage.IDENTITY: identity,
     Stage.DECAY: decayed,
-    Stage.IMPORTANCE: weighted_by_importance,
+    Stage.IMPORTANCE: lambda state: multiplied(state, state.columns.importance),
     Stage.PROJECT: weighted_by_project,
     Stage.TIERS: tiered,
     Stage.RERANK: reranked,
     Stage.DEDUP: deduplicated,
 }
-"""The stages before the minimum score and MMR."""
+"""The stages before the minimum score and MMR, where they run."""

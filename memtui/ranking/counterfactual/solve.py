@@ -222,7 +222,7 @@ def walk(axis: Axis, start: float, direction: int, target: int | None = None) ->
         shortest, ranks = axis.step(here), dict[str, int]()
         far = absence_reach(state, target, direction) if target is not None else 0.0
         if far <= SHORTEST_PROOF * shortest:
-            rows, margins = listing(state, ordered=target is None)
+            rows, margins = listing(state)
             ranks, far = problem.columns.ranks(rows), reach(margins, direction)
         far = min(far, window or math.inf)
         there = here + direction * far
@@ -412,7 +412,7 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
         values = [*below, None, *(value for value in beyond if value > now)]
     for value in values:
         changed = replace(state, ranking=replace(problem.ranking, min_score=value))
-        if problem.chunk_id not in problem.columns.ranks(listing(changed, ordered=False)[0]):
+        if problem.chunk_id not in problem.columns.ranks(listing(changed)[0]):
             continue
         if value is None:
             yield None, 0.0
