@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -139,18 +140,13 @@ def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
 
 def value_of(ranking: Ranking, parameter: Parameter) -> Value:
     """Return the present value of a parameter."""
-    holder, name = _holder(ranking, parameter)
-    value: Value = getattr(holder, name)
+    value: Value = attrgetter(_field(parameter))(ranking)
     return str(value) if parameter is Parameter.FUSION else value
 
 
-def _holder(ranking: Ranking, parameter: Parameter) -> tuple[Any, str]:
-    """Return the part of a ranking that holds a parameter, and the name of the field there."""
-    section, _, name = parameter.value.rpartition(".")
-    return getattr(ranking, section) if section else ranking, _FIELDS.get(name, name)
-
-
-_FIELDS = {"lambda": "lambda_"}
+def _field(parameter: Parameter) -> str:
+    """Return where a ranking has a parameter: `k`, `mmr.lambda_`."""
+    return parameter.replace("lambda", "lambda_")
 
 
 def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
@@ -169,10 +165,11 @@ def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
         return replace(ranking, vector_weight=value, keyword_weight=max(0.0, rest))
     if parameter in DEPTH:
         value = int(value or 0)
-    holder, name = _holder(ranking, parameter)
-    changed = replace(holder, **{name: Fusion(value) if isinstance(value, str) else value})
-    section = parameter.value.rpartition(".")[0]
-    return replace(ranking, **{section: changed}) if section else changed
+    section, _, name = _field(parameter).rpartition(".")
+    fields = {name: Fusion(value) if isinstance(value, str) else value}
+    if section:
+        fields = {section: replace(getattr(ranking, section), **fields)}
+    return replace(ranking, **fields)
 
 
 def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
@@ -214,15 +211,13 @@ def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
     if candidates is None:
         return None
 
-    def smallest(parameter: Parameter) -> int | None:
+    smallest: list[int | None] = []
+    for parameter in DEPTH:
         low, high = (int(value) for value in RANGES[parameter])
         values = range(low, high + 1) if ranking.candidates < candidates else ()
-        reach = (
-            value for value in values if apply(ranking, parameter, value).candidates >= candidates
-        )
-        return next(reach, None)
-
-    return Needed(candidates, ranking.candidates, *map(smallest, DEPTH))
+        enough = (one for one in values if apply(ranking, parameter, one).candidates >= candidates)
+        smallest.append(next(enough, None))
+    return Needed(candidates, ranking.candidates, *smallest)
 
 
 def outside_pool(needs: Needed | None) -> tuple[NoChange, ...]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -60,7 +61,7 @@ from memtui.ranking.counterfactual.scores import (
     columns_of,
     reach,
 )
-from memtui.ranking.pipeline import for_mode, rank
+from memtui.ranking.pipeline import for_mode, rank, runs
 
 RESOLUTION = 1e-9
 """The shortest stretch that is looked at, as a part of the range; where scores bend, of a value."""
@@ -95,12 +96,20 @@ class Problem:
         return for_mode(self.base, self.mode)
 
     @cached_property
-    def columns(self) -> Columns:
-        return columns_of(self.pool, self.ranking, self.now)
+    def _laid_out(self) -> dict[int, Columns]:
+        return {}
 
-    @cached_property
-    def _by_count(self) -> dict[int, Columns]:
-        return {self.ranking.candidates: self.columns}
+    def columns_under(self, ranking: Ranking) -> Columns:
+        """Return the candidates of a ranking; they are laid out once for each number of them."""
+        count = ranking.candidates
+        if count not in self._laid_out:
+            self._laid_out[count] = columns_of(self.pool, ranking, self.now)
+        return self._laid_out[count]
+
+    @property
+    def columns(self) -> Columns:
+        """The candidates of the ranking as it runs."""
+        return self.columns_under(self.ranking)
 
     @cached_property
     def row(self) -> int | None:
@@ -126,10 +135,8 @@ class Problem:
         )
 
     def ranks_under(self, ranking: Ranking) -> dict[str, int]:
-        """Return the list of another ranking; candidates are laid out once for each number."""
-        if ranking.candidates not in self._by_count:
-            self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
-        columns = self._by_count[ranking.candidates]
+        """Return the list of another ranking."""
+        columns = self.columns_under(ranking)
         return columns.ranks(listing(state_before_cut(columns, ranking, Seed()))[0])
 
     def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
@@ -153,23 +160,14 @@ class Axis(Struct, frozen=True):
     def coordinate(self, value: float) -> float:
         return math.log(2) / value if self.parameter is Parameter.HALF_LIFE else value
 
-    def value(self, coordinate: float) -> float:
-        """Return the value at a coordinate, within the range."""
+    def value(self, coordinate: float, *, certain: bool = False) -> float:
+        """Return the value at a coordinate, within the range; only the `certain` digits of it."""
         low, high = range_of(self.problem.base, self.parameter)
         # The way back is the same.
-        return min(high, max(low, self.coordinate(coordinate)))
-
-    def rounded(self, coordinate: float) -> float:
-        """Return the value at a coordinate, cut to the digits that are certain."""
-        low, high = range_of(self.problem.base, self.parameter)
         value = self.coordinate(coordinate)
-        digits = 12 - (math.ceil(math.log10(value)) if value > 1 else 0)
-        return min(high, max(low, round(value, digits)))
-
-    @property
-    def is_bent(self) -> bool:
-        """True if scores are no straight lines along it."""
-        return self.parameter in LOGARITHMIC
+        if certain:
+            value = round(value, 12 - (math.ceil(math.log10(value)) if value > 1 else 0))
+        return min(high, max(low, value))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -180,19 +178,19 @@ class Axis(Struct, frozen=True):
     def step(self, coordinate: float) -> float:
         """Return the shortest stretch that is looked at."""
         low, high = self.bounds
-        return RESOLUTION * (coordinate if self.is_bent else high - low)
+        return RESOLUTION * (coordinate if self.parameter in LOGARITHMIC else high - low)
 
-    def ranks_at(self, coordinate: float) -> dict[str, int]:
+    def stretch_at(self, coordinate: float) -> Stretch:
         """Return the list at a coordinate."""
-        changed = self.problem.changed(self.parameter, self.rounded(coordinate))
-        return self.problem.ranks_under(changed)
+        changed = self.problem.changed(self.parameter, self.value(coordinate, certain=True))
+        return Stretch(coordinate, coordinate, self.problem.ranks_under(changed))
 
 
-class Stretch(Struct, frozen=True):
+class Stretch(NamedTuple):
     """Values between which the list is the same; one value alone where candidates are equal.
 
-    `start` and `end` are coordinates in the direction of the walk, `ranks` those of its chunks;
-    none where only so much is sure: the row that the walk looks for is not in the list.
+    `start` and `end` of a walk are coordinates in its direction, `ranks` those of the chunks of the
+    list; none where only so much is sure: the row that the walk looks for is not in it.
     """
 
     start: float
@@ -203,15 +201,17 @@ class Stretch(Struct, frozen=True):
 def walk(axis: Axis, start: float, direction: int, target: int | None = None) -> Iterator[Stretch]:
     """Yield the stretches from a coordinate to the end of the range.
 
-    With a `target` only whether that row is in the list is exact, not the ranks.
+    With a `target`, a row, the ranks are left out where it clearly is not in the list.
     """
     low, high = axis.bounds
     problem, end = axis.problem, high if direction > 0 else low
+    # Where scores bend, the bound is safe but seldom the change itself.
+    is_bent = axis.parameter in LOGARITHMIC
     here, stuck = start + direction * axis.step(start), 0
     since = start
     while direction * (end - here) > 0:
         # How far down the bends hold; 0 where that does not matter.
-        window = here * (1 - WINDOW) if axis.is_bent and direction < 0 else 0.0
+        window = here * (1 - WINDOW) if is_bent and direction < 0 else 0.0
         if window and axis.parameter is Parameter.HALF_LIFE:
             ages = problem.columns.aged
             # What is so old that nothing is left of it does not bend.
@@ -231,24 +231,21 @@ def walk(axis: Axis, start: float, direction: int, target: int | None = None) ->
             break
         yield Stretch(since, there, ranks)
         since = there
-        if axis.is_bent and far > shortest and there != here:
-            # Where scores bend, the bound is safe but seldom the change itself.
+        if is_bent and far > shortest and there != here:
             here, stuck = there, 0
             continue
-        yield Stretch(there, there, axis.ranks_at(there))
+        yield axis.stretch_at(there)
         stuck = stuck + 1 if far <= shortest else 0
         here = there + direction * shortest * 2 ** max(0, stuck - 3)
-    yield Stretch(end, end, axis.ranks_at(end))
+    yield axis.stretch_at(end)
 
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
     """Return whether a parameter can make any difference under this ranking, as it runs."""
-    stages, decay = ranking.stages, ranking.decay
     match parameter:
         case Parameter.VECTOR_WEIGHT:
             rescues = (
-                Stage.MIN_SCORE in stages
-                and ranking.min_score is not None
+                runs(ranking, Stage.MIN_SCORE)
                 and ranking.min_score_rule is MinScoreRule.RELAXED
                 and ranking.relaxed_min_score is None
             )
@@ -257,24 +254,18 @@ def is_used(ranking: Ranking, parameter: Parameter) -> bool:
         case Parameter.RRF_K:
             return ranking.fusion is Fusion.RRF
         case Parameter.HALF_LIFE:
-            return Stage.DECAY in stages and decay.enabled
+            return runs(ranking, Stage.DECAY)
         case Parameter.FLOOR:
             # OpenClaw's decay has no floor.
-            has_floor = decay.dates is DateRule.MEMTUI or decay.floor > 0
-            return Stage.DECAY in stages and decay.enabled and has_floor
+            has_floor = ranking.decay.dates is DateRule.MEMTUI or ranking.decay.floor > 0
+            return runs(ranking, Stage.DECAY) and has_floor
         case Parameter.LAMBDA:
-            return Stage.MMR in stages and ranking.mmr.enabled
-    return parameter not in _STAGE_OF or _STAGE_OF[parameter] in stages
+            return runs(ranking, Stage.MMR)
+        case Parameter.FUSION | Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
+            return True
+    # Switches and the minimum are called as their stages are.
+    return Stage(parameter.value.removesuffix(".enabled")) in ranking.stages
 
-
-_STAGE_OF = {
-    Parameter.MMR: Stage.MMR,
-    Parameter.DECAY: Stage.DECAY,
-    Parameter.RERANK: Stage.RERANK,
-    Parameter.DEDUP: Stage.DEDUP,
-    Parameter.MIN_SCORE: Stage.MIN_SCORE,
-}
-"""The stages of switches and of the minimum; every ranking uses what is not here."""
 
 Attempt = tuple[Value, Value]
 """A value to try, and one a step nearer to the present value that must not do; `None` for none."""
@@ -377,7 +368,7 @@ def _entries(
         values = [short] if low <= short <= high else []
         inside = stretch.start + direction * axis.step(stretch.start)
         if stretch.start == stretch.end:
-            values.append(axis.rounded(stretch.start))
+            values.append(axis.value(stretch.start, certain=True))
         else:
             values += [axis.value(inside)] if direction * (stretch.end - inside) > 0 else []
             values.append(axis.value((stretch.start + stretch.end) / 2))
@@ -461,10 +452,6 @@ def nearest_first(values: Iterable[int], now: int) -> list[int]:
     return sorted(values, key=lambda value: (abs(value - now), -value))
 
 
-Piece = tuple[float, float, dict[str, int]]
-"""First and last value, and the ranks of the list's chunks between them."""
-
-
 class Segment(Struct, frozen=True):
     """Values between which a chunk keeps its rank; `None` is not in the list.
 
@@ -507,29 +494,24 @@ def sweep(
     problem = Problem(pool, ranking, now, mode)
     if parameter not in RANGES or not is_used(problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
-    pieces: list[Piece] = []
+    pieces: list[Stretch] = []
     for piece in _pieces(problem, parameter):
         progress()
         pieces.append(piece)
     pieces.sort(key=lambda piece: piece[:2])
-    low = pieces[0][0] if pieces else RANGES[parameter][0]
-    high = pieces[-1][1] if pieces else low
-    ranks: dict[str, tuple[Segment, ...]] = {}
-    for chunk_id in chunk_ids:
-        segments: list[Segment] = []
-        for start, end, listed in pieces:
-            place = listed.get(chunk_id)
-            if segments and segments[-1].rank == place:
-                segments[-1] = replace(segments[-1], end=end)
-                continue
-            if segments:
-                segments[-1] = replace(segments[-1], end=start)
-            segments.append(Segment(start, end, place))
-        ranks[chunk_id] = tuple(segments)
-    return Sweep(parameter, low, high, ranks)
+    low = pieces[0].start if pieces else RANGES[parameter][0]
+    high = pieces[-1].end if pieces else low
+
+    def segments_of(chunk_id: str) -> tuple[Segment, ...]:
+        places = groupby(pieces, key=lambda piece: piece.ranks.get(chunk_id))
+        starts = [(next(group).start, place) for place, group in places]
+        ends = [*(start for start, _ in starts[1:]), high]
+        return tuple(Segment(one[0], end, one[1]) for one, end in zip(starts, ends, strict=False))
+
+    return Sweep(parameter, low, high, {one: segments_of(one) for one in chunk_ids})
 
 
-def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Piece]:
+def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Stretch]:
     """Yield the lists over the range, in the order in which they are found."""
     if parameter is Parameter.MIN_SCORE:
         ranking = problem.ranking
@@ -537,16 +519,16 @@ def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Piece]:
         for start, end in pairwise(float(edge) for edge in minimum_edges(state)):
             # A score passes the minimum that it equals: the upper end stands for what is between.
             changed = replace(state, ranking=replace(ranking, min_score=end))
-            yield start, end, problem.columns.ranks(listing(changed)[0])
+            yield Stretch(start, end, problem.columns.ranks(listing(changed)[0]))
     elif parameter in DEPTH:
         low, high = (int(value) for value in RANGES[parameter])
         for value in range(low, high + 1):
             ranking = problem.changed(parameter, value)
             if not problem.needs_search(ranking):
-                yield value, value, problem.ranks_under(ranking)
+                yield Stretch(value, value, problem.ranks_under(ranking))
     else:
         axis = Axis(problem, parameter)
         for stretch in walk(axis, axis.bounds[0], 1):
             if stretch.start != stretch.end:
                 start, end = sorted(map(axis.value, (stretch.start, stretch.end)))
-                yield start, end, stretch.ranks
+                yield Stretch(start, end, stretch.ranks)
