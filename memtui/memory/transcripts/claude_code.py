@@ -26,11 +26,7 @@ from memtui.memory.transcripts.records import (
 )
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
-_BY_TYPE: Final = frozenset({"summary", "file-history-snapshot", "queue-operation"})
-"""Records that may come without a session's id."""
-_SYNTHETIC: Final = "<synthetic>"
-"""The model that the program names when it answers in the model's place."""
-_CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_OURS: Final = WRITTEN["claude-code"]
 
 
 class ClaudeCode(TranscriptFormat):
@@ -51,7 +47,7 @@ class ClaudeCode(TranscriptFormat):
             return isinstance(message, dict) and ("role" in message or "uuid" in record)
         if kind == "attachment":
             return isinstance(record.get("attachment"), dict)
-        return kind in _BY_TYPE or isinstance(record.get("sessionId"), str)
+        return kind in _OURS["without_session"] or isinstance(record.get("sessionId"), str)
 
     def identity(self, record: Record) -> str:
         """Return the record's own id, which stays when a session that is resumed is copied."""
@@ -62,7 +58,7 @@ class ClaudeCode(TranscriptFormat):
         model = text_in(mapping_in(record, "message"), "model")
         return RecordFacts(
             agent=folder_name(record.get("cwd")),
-            model="" if model == _SYNTHETIC else model,
+            model="" if model == _OURS["synthetic"] else model,
             timestamp_ms=first_date(record.get("timestamp")),
         )
 
@@ -99,7 +95,7 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
         if why or role != "user":
             return build.message(role, block, why)
         said = block
-        for tag in WRITTEN["claude-code"]["asides"]:
+        for tag in _OURS["asides"]:
             # A tag that is not closed is something that was said.
             before, closing, after = said.rpartition(f"</{tag}>")
             said = re.sub(f"<{tag}>.*?</{tag}>", "", before + closing, flags=re.DOTALL) + after
@@ -109,7 +105,7 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
             return build.message(role, block, Dropped.CONTEXT)
         return build.message(role, said.strip(), written_reason("claude-code", said))
     kind = text_in(block, "type")
-    if kind in _CALLS:
+    if kind in _OURS["calls"]:
         tool, server = text_in(block, "name"), text_in(block, "server_name")
         name = f"mcp__{server}__{tool}" if server else tool
         return build.call(name, block.get("id"), block.get("input"), why)
@@ -123,17 +119,22 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
 
 def _record_reason(record: Record, role: str, message: Record) -> str:
     """Return why a message is left out, whatever it says."""
-    if record.get("isSidechain") is True:
-        return Dropped.SIDECHAIN
-    if record.get("isCompactSummary") is True:
-        return Dropped.COMPACT_SUMMARY
-    if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
-        return Dropped.META
+    for flag, why in _FLAGS.items():
+        if record.get(flag) is True:
+            return why
     if role == "user" and not _is_human(record):
         return Dropped.NOTIFICATION
-    if record.get("isApiErrorMessage") is True or message.get("model") == _SYNTHETIC:
+    if record.get("isApiErrorMessage") is True or message.get("model") == _OURS["synthetic"]:
         return Dropped.PROGRAM_REPLY
     return ""
+
+
+_FLAGS: Final = {
+    "isSidechain": Dropped.SIDECHAIN,
+    "isCompactSummary": Dropped.COMPACT_SUMMARY,
+    "isMeta": Dropped.META,
+    "isVisibleInTranscriptOnly": Dropped.META,
+}
 
 
 def _is_human(record: Record) -> bool:

@@ -26,25 +26,9 @@ from memtui.memory.transcripts.records import (
 )
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
-_WRAPPED: Final = frozenset(
-    {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-)
-_FIELDS: Final = frozenset({"timestamp", "type", "payload", "ordinal"})
-"""Of a record; a type that a later release brings is known by having no others."""
-_ITEMS: Final = frozenset(
-    {
-        *("reasoning", "function_call", "function_call_output", "local_shell_call"),
-        *("custom_tool_call", "custom_tool_call_output", "web_search_call"),
-    }
-)
-_TEXTS: Final = frozenset({"input_text", "output_text", "text"})
-_SUMMARIES: Final = frozenset({"summary_text", "reasoning_text", "text"})
-_ANSWERS: Final = frozenset(
-    {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
-)
+_OURS: Final = WRITTEN["codex"]
 _HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re.ASCII)
 """The header of newer releases before the answer of a server's tool."""
-_BUILT_IN: Final = {"local_shell_call": "local_shell", "web_search_call": "web_search"}
 
 
 class Codex(TranscriptFormat):
@@ -57,14 +41,16 @@ class Codex(TranscriptFormat):
         """Look for a payload under a known type, or for the items that once stood alone."""
         kind = text_in(record, "type")
         if isinstance(record.get("payload"), dict):
-            return kind in _WRAPPED or (kind != "" and record.keys() <= _FIELDS)
+            return kind in _OURS["records"] or (
+                kind != "" and record.keys() <= set(_OURS["fields"])
+            )
         if "payload" in record or "sessionId" in record or "uuid" in record:
             return False
         if kind == "message":
             return isinstance(record.get("role"), str) and "message" not in record
         if "type" not in record:
             return "record_type" in record or {"id", "timestamp", "instructions"} <= record.keys()
-        return kind in _ITEMS
+        return kind in _OURS["items"]
 
     def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
         """Know the rollout of an agent that another one began by its first record."""
@@ -104,7 +90,9 @@ class Codex(TranscriptFormat):
         if item == "message":
             return [_message(payload, build)]
         if item == "reasoning":
-            texts = (texts_of(payload.get(key), _SUMMARIES) for key in ("summary", "content"))
+            texts = (
+                texts_of(payload.get(key), _OURS["summaries"]) for key in ("summary", "content")
+            )
             return [build.turn(TurnKind.THINKING, "assistant", "\n".join(filter(None, texts)))]
         if item.startswith("compaction"):
             return [build.turn(TurnKind.COMPACTION, "system", "")]
@@ -122,14 +110,14 @@ def _time(record: Record) -> int:
 
 def _message(item: Record, build: TurnBuilder) -> Turn:
     role = text_in(item, "role")
-    text = texts_of(item.get("content"), _TEXTS)
+    text = texts_of(item.get("content"), _OURS["texts"])
     if role not in SPEAKERS:
         return build.message("system", text, Dropped.INSTRUCTIONS)
     if role == "assistant":
         return build.message(role, text)
     # Behind what an editor tells of itself stands what the user asks.
-    if text.lstrip().startswith(WRITTEN["codex"]["editor"]):
-        _, request, question = text.partition(WRITTEN["codex"]["request"])
+    if text.lstrip().startswith(_OURS["editor"]):
+        _, request, question = text.partition(_OURS["request"])
         if request:
             question = question.strip()
             return build.message(role, question, "" if question else Dropped.CONTEXT)
@@ -145,11 +133,11 @@ def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
             name = f"{space.removesuffix('__')}__{name}"
         arguments = item.get("arguments" if kind == "function_call" else "input")
         return [build.call(name, call_id, arguments)]
-    if kind in _ANSWERS:
+    if kind in _OURS["answers"]:
         output = item.get("output", item.get("result"))
         return [build.result("", call_id, _output_text(output), is_error=_has_failed(output))]
-    if kind in _BUILT_IN:
-        return [build.call(_BUILT_IN[kind], call_id, item.get("action"))]
+    if kind in _OURS["built_in"]:
+        return [build.call(_OURS["built_in"][kind], call_id, item.get("action"))]
     if kind not in ("mcp_tool_call_begin", "mcp_tool_call_end"):
         return []
     # The call of a server's tool, told again for the screen; nested calls are told only so.
@@ -172,9 +160,9 @@ def _output_text(output: object) -> str:
             value = parsed_arguments(output)
             if isinstance(value, dict) and isinstance(value.get("output"), str):
                 return str(value["output"])
-            return texts_of(value, _TEXTS) or output
+            return texts_of(value, _OURS["texts"]) or output
         case list():
-            return _HEADER.sub("", texts_of(output, _TEXTS))
+            return _HEADER.sub("", texts_of(output, _OURS["texts"]))
         case {"content": inner} | {"output": inner}:
             return _output_text(inner)
         case dict():

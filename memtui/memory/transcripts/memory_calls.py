@@ -31,8 +31,7 @@ _TOOLS: Final = read_table("memory_tools.toml")
 _NAME_WORDS: Final = {group: frozenset(words) for group, words in _TOOLS["name"].items()}
 _QUERIES: Final[list[str]] = _TOOLS["call"]["query"]
 _FIELDS: Final[dict[str, list[str]]] = _TOOLS["answer"]
-_SERVER_ENDS: Final = re.compile(r"(?P<server>.+)(?:__|[./:])(?P<tool>[^./:]+?)\Z", re.DOTALL)
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+_PATTERNS: Final = {name: re.compile(text) for name, text in _TOOLS["patterns"].items()}
 _LONGEST_NAME: Final = 200
 
 
@@ -50,7 +49,7 @@ def is_memory_search(tool: str, arguments: Mapping[str, Any] | str) -> str | Non
 def _searches_memory(name: str) -> bool:
     if not name or len(name) > _LONGEST_NAME:
         return False
-    parts = _SERVER_ENDS.match(name)
+    parts = _PATTERNS["server_ends"].match(name)
     tool = _words(parts["tool"] if parts else name)
     server = _words(parts["server"].removeprefix("mcp__")) if parts else frozenset()
     both, keeper, groups = tool | server, server or tool, _NAME_WORDS
@@ -62,7 +61,7 @@ def _searches_memory(name: str) -> bool:
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORDS.findall(name))
+    return frozenset(word.lower() for word in _PATTERNS["words"].findall(name))
 
 
 def _query(value: object) -> str:
@@ -77,20 +76,6 @@ SNIPPET: Final = 300
 """Characters of a snippet that are kept: very many are."""
 _PROBLEM: Final = 200
 
-_CITED: Final = re.compile(
-    r"(?P<path>.*?)#L(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL
-)
-_HEADER: Final = re.compile(r"@@ -(\d{1,9}),(\d{1,9})")
-"""QMD writes the first line and the number of lines before a snippet."""
-_NOTHING: Final = re.compile(
-    r"\W*(?:no|0) (?:relevant |matching |stored )?"
-    r"(?:results?|matches|memories|notes|documents|hits)(?: (?:were )?found)?\b.{0,200}\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-_TAKEN_OUT: Final = re.compile(
-    r"\s*[\[<(][^\n]{0,200}\b(?:cleared|removed|omitted|stripped|pruned|elided)\b[^\n]{0,200}[\])>]\s*\Z",
-    re.IGNORECASE,
-)
 _ELSEWHERE: Final = "<persisted-output>"
 _OF_BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})
 _NO_LIST: Final = "the answer holds no list of results"
@@ -105,9 +90,9 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
     if is_error:
         return (None, _failed(text))
     start = text.lstrip()
-    is_taken_out = not start or _TAKEN_OUT.match(start)
+    is_taken_out = not start or _PATTERNS["taken_out"].match(start)
     if is_taken_out or not start.startswith(("{", "[")):
-        if _NOTHING.match(start):
+        if _PATTERNS["nothing"].match(start):
             return ((), "")
         if is_taken_out:
             return (None, "the answer was taken out of the transcript")
@@ -175,14 +160,14 @@ def _recalled(item: object) -> Recalled | None:
     places = [item, *nested]
     path, snippet = _first_text(places, "path"), _first_text(places, "snippet")
     start, end = _first_line(places, "start"), _first_line(places, "end")
-    cited = _CITED.match(path)
+    cited = _PATTERNS["cited"].match(path)
     if cited is None and not start:
-        cited = _CITED.match(_first_text(places, "citation"))
+        cited = _PATTERNS["cited"].match(_first_text(places, "citation"))
     if cited is not None:
         path = path if path and "#L" not in path else cited["path"]
         start = start or int(cited["start"])
         end = end or int(cited["end"] or cited["start"])
-    if not start and (header := _HEADER.match(snippet)):
+    if not start and (header := _PATTERNS["header"].match(snippet)):
         start = int(header[1])
         end = start + max(1, int(header[2])) - 1
     end = max(start, end) if start else 0

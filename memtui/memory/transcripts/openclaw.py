@@ -35,21 +35,7 @@ from memtui.memory.transcripts.records import (
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.redact import openclaw_redact, redact
 
-_TYPES: Final = frozenset(
-    {
-        *("compaction", "branch_summary", "custom", "custom_message", "label", "leaf", "reset"),
-        *("model_change", "thinking_level_change", "session_info"),
-    }
-)
-"""Records of the tree of entries, beside messages; each has an id and a parent's id."""
-_CALLS: Final = frozenset({"toolCall", "toolUse", "tool_use", "functionCall"})
-_INTERNAL_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
-_INTERNAL_TURNS: Final = {
-    "heartbeat": Dropped.HEARTBEAT_TURN,
-    "memory_search": Dropped.RECALLED_MEMORY,
-    "memory_get": Dropped.RECALLED_MEMORY,
-}
-"""Tools whose message begins a turn that is left out, with the reason (2026.9)."""
+_OURS: Final = WRITTEN["openclaw"]
 _KEPT_IDS: Final = 64
 """A reset keeps some of the last messages before it, at most half a dozen."""
 
@@ -71,14 +57,14 @@ class OpenClaw(TranscriptFormat):
             return isinstance(mapping_in(record, "message").get("role"), str)
         if kind == "session":
             return "id" in record or "version" in record
-        return kind in _TYPES and ("id" in record or "parentId" in record)
+        return kind in _OURS["entries"] and ("id" in record or "parentId" in record)
 
     def facts(self, record: Record) -> RecordFacts:
         """Take the agent from a session key."""
         model = text_in(record, "modelId") or text_in(mapping_in(record, "message"), "model")
         return RecordFacts(
             agent=_agent(record) or _agent(mapping_in(record, "data")),
-            model="" if model in _INTERNAL_MODELS else model,
+            model="" if model in _OURS["internal_models"] else model,
             timestamp_ms=_time(record),
         )
 
@@ -87,10 +73,10 @@ class OpenClaw(TranscriptFormat):
 
         A cron run is told only in an archive: of a live session the list of sessions knows it.
         """
-        data, written = mapping_in(record, "data"), WRITTEN["openclaw"]
+        data = mapping_in(record, "data")
         is_custom = record.get("type") == "custom"
-        is_bootstrap = is_custom and record.get("customType") == written["bootstrap"]
-        if is_bootstrap and text_in(data, "runId").startswith(written["dreaming"]):
+        is_bootstrap = is_custom and record.get("customType") == _OURS["bootstrap"]
+        if is_bootstrap and text_in(data, "runId").startswith(_OURS["dreaming"]):
             return Run.DREAMING
         for place in (record, data):
             run, of_session = run_of_key(place.get("runId")), run_of_key(place.get("sessionKey"))
@@ -134,8 +120,17 @@ class OpenClawLines(SpokenLines):
             return []
         message, rules, state = mapping_in(record, "message"), self._rules, self.state
         role = text_in(message, "role")
-        if rules.cuts_at_reset:
-            self._note_cutoff(record, number)
+        entry, kept = record.get("id"), record.get("firstKeptEntryId")
+        if rules.cuts_at_reset and record.get("type") == "reset":
+            # The first line that the last reset left to the present conversation: the entry that
+            # it names as kept, else its own. One that cannot be found cuts nothing (2026.9).
+            state.cutoff = state.ids.get(kept, 0) if isinstance(kept, str) else 0
+            if "firstKeptEntryId" not in record:
+                state.cutoff = number
+        elif rules.cuts_at_reset and role in SPEAKERS and isinstance(entry, str):
+            state.ids.setdefault(entry, number)
+            if len(state.ids) > _KEPT_IDS:
+                del state.ids[next(iter(state.ids))]
         if record.get("type") != "message" or role not in SPEAKERS:
             return []
         texts, text = message_texts(message.get("content")), ""
@@ -148,7 +143,8 @@ class OpenClawLines(SpokenLines):
             if role == "user":
                 is_internal = rules.drops_whole_turns and origin.get("kind") == "internal_system"
                 tool = text_in(origin, "sourceTool") if is_internal else ""
-                state.generated = _INTERNAL_TURNS.get(tool)
+                reason = _OURS["internal_turns"].get(tool)
+                state.generated = Dropped(reason) if reason else None
             why = Dropped.GENERATED_RUN if state.run else state.generated
             if role == "user" and origin.get("kind") == "inter_session":
                 why = Dropped.INTER_SESSION
@@ -163,27 +159,6 @@ class OpenClawLines(SpokenLines):
         if lines:
             self.count("")
         return lines
-
-    def _note_cutoff(self, record: Record, number: int) -> None:
-        """Find the first line that the last reset left to the present conversation.
-
-        OpenClaw 2026.9: the first entry that the reset names as kept, else the reset itself. One
-        that it cannot find cuts nothing.
-        """
-        state = self.state
-        if record.get("type") == "reset":
-            first_kept = record.get("firstKeptEntryId")
-            if "firstKeptEntryId" not in record:
-                state.cutoff = number
-            else:
-                state.cutoff = state.ids.get(first_kept, 0) if isinstance(first_kept, str) else 0
-            return
-        name = record.get("id")
-        speaks = text_in(mapping_in(record, "message"), "role") in SPEAKERS
-        if speaks and isinstance(name, str) and name not in state.ids:
-            state.ids[name] = number
-            if len(state.ids) > _KEPT_IDS:
-                del state.ids[next(iter(state.ids))]
 
 
 def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
@@ -213,7 +188,7 @@ def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
             yield build.message(role, block, why)
             continue
         kind = text_in(block, "type")
-        if kind in _CALLS:
+        if kind in _OURS["calls"]:
             arguments = block.get("arguments", block.get("input"))
             yield build.call(text_in(block, "name"), block.get("id"), arguments)
         elif kind.endswith("thinking"):

@@ -175,10 +175,15 @@ class TurnBuilder(NamedTuple):
     line: int
     timestamp_ms: int
 
-    def turn(self, kind: TurnKind, role: str, text: str, **fields: Any) -> Turn:
+    def turn(
+        self, kind: TurnKind, role: str, text: str, call_id: object = "", **fields: Any
+    ) -> Turn:
         """Build a turn of a text; `fields` are those of `Turn`."""
         text = whole(text)
-        return Turn(self.line, kind, role, text, len(text), self.timestamp_ms, **fields)
+        call = whole(call_id) if isinstance(call_id, str) else ""
+        return Turn(
+            self.line, kind, role, text, len(text), self.timestamp_ms, call_id=call, **fields
+        )
 
     def message(self, role: str, text: str, left_out: str = "") -> Turn:
         """Build what a user or an assistant says."""
@@ -196,20 +201,12 @@ class TurnBuilder(NamedTuple):
         text = arguments if isinstance(arguments, str) else ""
         if value is not None:
             text = json.dumps(value, ensure_ascii=False)
-        fields = _tool_fields(tool, call_id, left_out)
-        return self.turn(TurnKind.TOOL_CALL, "assistant", text, **fields)
+        called = {"tool": whole(tool), "left_out": left_out}
+        return self.turn(TurnKind.TOOL_CALL, "assistant", text, call_id, **called)
 
-    def result(
-        self, tool: str, call_id: object, text: str, *, is_error: bool = False, left_out: str = ""
-    ) -> Turn:
-        """Build what a tool answers."""
-        fields = _tool_fields(tool, call_id, left_out)
-        return self.turn(TurnKind.TOOL_RESULT, "tool", text, is_error=is_error, **fields)
-
-
-def _tool_fields(tool: str, call_id: object, left_out: str) -> dict[str, str]:
-    call = whole(call_id) if isinstance(call_id, str) else ""
-    return {"tool": whole(tool), "call_id": call, "left_out": left_out}
+    def result(self, tool: str, call_id: object, text: str, **fields: Any) -> Turn:
+        """Build what a tool answers; `fields` are those of `Turn`."""
+        return self.turn(TurnKind.TOOL_RESULT, "tool", text, call_id, tool=whole(tool), **fields)
 
 
 def parse_record(text: str) -> object:
