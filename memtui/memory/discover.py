@@ -25,7 +25,6 @@ from memtui.memory.paths import (
     first_link,
     has_magic,
     kind,
-    leads_to_folder,
     link_target,
     name_filter,
     parts_below,
@@ -211,7 +210,7 @@ class FileSearch(ABC):
                 if is_asked and (is_folder or is_wanted):
                     self.skip(stored, Reason.IGNORED, why)
             elif is_link:
-                if is_asked and (is_wanted or leads_to_folder(entry)):
+                if is_asked and (is_wanted or os.path.isdir(entry.path)):
                     self.skip(stored, Reason.SYMLINK, link_target(entry.path))
             elif is_folder:
                 if self.leads_on(entry.path):
@@ -285,14 +284,14 @@ class _NoteSearch(FileSearch):
         return os.path.join(self._real_folder(folder), name)
 
     def take(self, path: str, stored: str, state: os.stat_result) -> None:
-        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
+        is_like_root = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
         real = self._real(path)
         if not is_markdown(path):
             self.skip(stored, Reason.IGNORED, f"{self.path_words}: not a Markdown file")
         elif state.st_size > self._limit:
             detail = f"{state.st_size:,} bytes, the limit is {self._limit:,}"
             self.skip(stored, Reason.TOO_LARGE, detail)
-        elif self._memory_layout and is_lowercase:
+        elif self._memory_layout and is_like_root:
             self.skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
         elif real in self.files:
             first = self.files[real].path
@@ -322,12 +321,8 @@ _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
 
 
 def _marks_memory(entry: os.DirEntry[str]) -> bool:
-    if entry.name == ROOT_FILES[0]:
-        return True
-    try:
-        return entry.name == MEMORY_FOLDER and entry.is_dir()
-    except OSError:
-        return False
+    is_folder = entry.name == MEMORY_FOLDER and os.path.isdir(entry.path)
+    return is_folder or entry.name == ROOT_FILES[0]
 
 
 def may_contain(place: str, scope: Scope) -> bool:

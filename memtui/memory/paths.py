@@ -127,14 +127,6 @@ class Glob(Struct, frozen=True):
         return frozenset(at)
 
 
-def leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether a link leads to a folder that can be looked at."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
 def first_link(path: str, root: str) -> str | None:
     """Find the link that an absolute path is, or, below the root, leads through."""
     place = root

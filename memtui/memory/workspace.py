@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,11 +71,17 @@ def find_workspace(
     looked_at = [f"{_shown(cwd)} (no MEMORY.md and no memory/ in it)"]
     if is_memory(cwd):
         return Found(Path(os.path.abspath(cwd)), "the current folder")
-    for place, how in _openclaw_places(env, home):
+    at_home = home / ".openclaw"
+    places = [(at_home / "workspace", "the OpenClaw workspace")]
+    if state := env.get("OPENCLAW_STATE_DIR"):
+        places.insert(0, (Path(_expanded(state, home)) / "workspace", "$OPENCLAW_STATE_DIR"))
+    if workspace := env.get("OPENCLAW_WORKSPACE"):
+        places.insert(0, (Path(_expanded(workspace, home)), "$OPENCLAW_WORKSPACE"))
+    for place, how in places:
         if os.path.isdir(cwd / place):
             return Found(Path(os.path.abspath(cwd / place)), how)
         looked_at.append(_shown(place))
-    several = _profile_workspaces(home)
+    several = [one for one in sorted(at_home.glob("workspace-*")) if os.path.isdir(one)]
     if len(several) == 1:
         return Found(Path(os.path.abspath(several[0])), "the OpenClaw workspace")
     if several:
@@ -103,25 +109,6 @@ def _expanded(value: str, home: Path) -> str:
     if value == "~" or value.startswith(("~/", f"~{os.sep}")):
         return str(home) + value[1:]
     return os.path.expanduser(value)
-
-
-def _openclaw_places(env: Mapping[str, str], home: Path) -> Iterator[tuple[Path, str]]:
-    if env.get("OPENCLAW_WORKSPACE"):
-        yield Path(_expanded(env["OPENCLAW_WORKSPACE"], home)), "$OPENCLAW_WORKSPACE"
-    if env.get("OPENCLAW_STATE_DIR"):
-        state = Path(_expanded(env["OPENCLAW_STATE_DIR"], home))
-        yield state / "workspace", "$OPENCLAW_STATE_DIR"
-    yield home / ".openclaw" / "workspace", "the OpenClaw workspace"
-
-
-def _profile_workspaces(home: Path) -> list[Path]:
-    try:
-        entries = sorted((home / ".openclaw").iterdir())
-    except OSError:
-        return []
-    return [
-        entry for entry in entries if entry.name.startswith("workspace-") and os.path.isdir(entry)
-    ]
 
 
 def _shown(path: Path) -> str:
