@@ -61,7 +61,7 @@ from memtui.model import (
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
-from memtui.retrieval.keyword import TermPlanner
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.leg_detail import (
     NATIVE_TABLE,
     explain_keyword,
@@ -169,10 +169,11 @@ class OwnReading(Reading):
         # As it was searched, still being typed or not.
         state = pool.states.get(Leg.KEYWORD)
         match = state.facts.get("match") if state is not None else None
-        planner, match = TermPlanner(connection), match if isinstance(match, str) else None
+        match = match if isinstance(match, str) else None
+        leg = KeywordLeg(connection)
         for typing in (False, True):
             query = parse_query(pool.query, typing=typing)
-            terms = explain_keyword(connection, query, rowid, match=match, planner=planner)
+            terms = explain_keyword(connection, query, rowid, match=match, leg=leg)
             if match is None or terms.match == match:
                 break
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING

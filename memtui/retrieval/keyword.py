@@ -99,17 +99,97 @@ class Plan(Struct, frozen=True):
     """Words that are not looked up."""
 
 
-class TermPlanner:
-    """Plans queries by how frequent their words are; belongs to one connection.
+class KeywordLeg:
+    """Searches the full-text index of one connection; belongs to that connection's thread.
 
-    Frequencies are remembered until chunks are added.
+    A chunk is found when it holds any of the query's words. Words are taken rarest first until a
+    budget of postings is spent, at least the two rarest: that bounds the time, and the words left
+    out change the order least. A query that finds too little is asked once more with four times
+    the budget.
     """
 
     def __init__(self, connection: Connection, budget: int | None = None) -> None:
+        """`budget`: postings a query may read; `None` is `BUDGET`."""
         self._connection = connection
         self._budget = BUDGET if budget is None else budget
         self._frequencies: dict[str, tuple[int, int]] = {}
+        """In how many chunks a token occurs, and how often; until chunks are added."""
         self._newest: int | None = None
+        register_fts5(connection, _HOLDS, _held_phrases)
+
+    def search(
+        self,
+        query: Query,
+        limit: int,
+        allowed: RowIds | None,
+        *,
+        cancelled: IsCancelled | None = None,
+    ) -> LegAnswer:
+        """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
+
+        `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
+        leg that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
+        `cancelled` says that nobody waits for the answer.
+        """
+        started = perf_counter()
+        if not query.text:
+            return answer(started, LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
+        if not query.terms.terms and not query.phrases:
+            detail = "no letter or digit in the query"
+            return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
+        sql = _RANKED.format("" if allowed is None else _AMONG)
+        among = () if allowed is None else (json.dumps(allowed.tolist()),)
+        try:
+            with snapshot(self._connection):
+                plan, rows = None, []
+                for times in BUDGETS:
+                    wider = self.plan(query, times=times)
+                    if plan is not None and wider.kept == plan.kept:
+                        break
+                    plan = wider
+                    values = (plan.match, *among, max(limit, 0))
+                    rows = self._connection.execute(sql, values).fetchall()
+                    if len(rows) >= limit or not plan.pruned:
+                        break
+                assert plan is not None
+                # The terms that each row holds.
+                rowids = [rowid for rowid, _, _ in rows]
+                holding = {term: set(rowids) for term in plan.phrases}
+                for term in plan.pruned if rowids else ():
+                    holds = (term.operands[0].match, json.dumps(rowids))
+                    holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
+        except Exception as error:
+            if not is_database_error(error):
+                raise
+            if cancelled is not None and cancelled():
+                raise Cancelled from error
+            detail = str(error) or type(error).__name__
+            return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+        by_match = {term.operands[0].match: term for term in plan.kept}
+        last = 0
+        for operand in plan.operands:
+            first, last = last, last + max(1, len(operand.phrases))
+            if operand.match in by_match:
+                holders = {rowid for rowid, _, flags in rows if "1" in flags[first:last]}
+                holding[by_match[operand.match]] = holders
+        in_order = sorted(holding, key=lambda term: term.place)
+        hits = tuple(
+            RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
+            for rowid, raw, _ in rows
+        )
+        facts: dict[str, float | int | str | None] = {
+            "match": plan.match,
+            "pruned": " ".join(term.text for term in plan.pruned),
+            "stop_words": " ".join(query.terms.stop_words),
+            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
+        }
+        if query.phrases:
+            required = [operand.match for term in plan.phrases for operand in term.operands]
+            facts["required"] = " AND ".join(dict.fromkeys(required)) or None
+        reason, detail = Reason.OK, ""
+        if plan.kept and query.terms.only_stop_words:
+            reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
+        return answer(started, LegStatus.OK, reason, detail, facts, hits)
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query, rarest first, within `times` the budget of postings."""
@@ -206,96 +286,6 @@ class TermPlanner:
                 self._frequencies[token] = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
             counts.append(self._frequencies[token])
         return min((doc for doc, _ in counts), default=0), sum(cnt for _, cnt in counts)
-
-
-class KeywordLeg:
-    """Searches the full-text index of one connection; belongs to that connection's thread.
-
-    A chunk is found when it holds any of the query's words. Words are taken rarest first until a
-    budget of postings is spent, at least the two rarest: that bounds the time, and the words left
-    out change the order least. A query that finds too little is asked once more with four times
-    the budget.
-    """
-
-    def __init__(self, connection: Connection, *, budget: int | None = None) -> None:
-        """`budget`: postings a query may read; `None` is `BUDGET`."""
-        self._connection = connection
-        self._planner = TermPlanner(connection, budget)
-        register_fts5(connection, _HOLDS, _held_phrases)
-
-    def search(
-        self,
-        query: Query,
-        limit: int,
-        allowed: RowIds | None,
-        *,
-        cancelled: IsCancelled | None = None,
-    ) -> LegAnswer:
-        """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
-
-        `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
-        leg that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
-        `cancelled` says that nobody waits for the answer.
-        """
-        started = perf_counter()
-        if not query.text:
-            return answer(started, LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
-        if not query.terms.terms and not query.phrases:
-            detail = "no letter or digit in the query"
-            return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
-        sql = _RANKED.format("" if allowed is None else _AMONG)
-        among = () if allowed is None else (json.dumps(allowed.tolist()),)
-        try:
-            with snapshot(self._connection):
-                plan, rows = None, []
-                for times in BUDGETS:
-                    wider = self._planner.plan(query, times=times)
-                    if plan is not None and wider.kept == plan.kept:
-                        break
-                    plan = wider
-                    values = (plan.match, *among, max(limit, 0))
-                    rows = self._connection.execute(sql, values).fetchall()
-                    if len(rows) >= limit or not plan.pruned:
-                        break
-                assert plan is not None
-                # The terms that each row holds.
-                rowids = [rowid for rowid, _, _ in rows]
-                holding = {term: set(rowids) for term in plan.phrases}
-                for term in plan.pruned if rowids else ():
-                    holds = (term.operands[0].match, json.dumps(rowids))
-                    holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
-        except Exception as error:
-            if not is_database_error(error):
-                raise
-            if cancelled is not None and cancelled():
-                raise Cancelled from error
-            detail = str(error) or type(error).__name__
-            return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-        by_match = {term.operands[0].match: term for term in plan.kept}
-        last = 0
-        for operand in plan.operands:
-            first, last = last, last + max(1, len(operand.phrases))
-            if operand.match in by_match:
-                holders = {rowid for rowid, _, flags in rows if "1" in flags[first:last]}
-                holding[by_match[operand.match]] = holders
-        in_order = sorted(holding, key=lambda term: term.place)
-        hits = tuple(
-            RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
-            for rowid, raw, _ in rows
-        )
-        facts: dict[str, float | int | str | None] = {
-            "match": plan.match,
-            "pruned": " ".join(term.text for term in plan.pruned),
-            "stop_words": " ".join(query.terms.stop_words),
-            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
-        }
-        if query.phrases:
-            required = [operand.match for term in plan.phrases for operand in term.operands]
-            facts["required"] = " AND ".join(dict.fromkeys(required)) or None
-        reason, detail = Reason.OK, ""
-        if plan.kept and query.terms.only_stop_words:
-            reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
-        return answer(started, LegStatus.OK, reason, detail, facts, hits)
 
 
 def _held_phrases(api: Any, *_: object) -> str:

@@ -23,7 +23,7 @@ from memtui.model.inquiry import (
     TermScore,
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
-from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
+from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import (
@@ -148,16 +148,16 @@ def explain_keyword(
     rowid: int,
     *,
     match: str | None = None,
-    planner: TermPlanner | None = None,
+    leg: KeywordLeg | None = None,
 ) -> KeywordExplanation:
     """Explain a chunk of memtui's own index, by its row number.
 
     `match` is the expression that the leg answered (its fact `match`), which may hold more words
-    than the budget allows; without it the plan of the usual budget is explained. `planner` spares
+    than the budget allows; without it the plan of the usual budget is explained. `leg` spares
     reading the frequencies again. A query without words is explained as one that finds nothing.
     """
-    planner = planner or TermPlanner(connection)
-    plan = (planner.plan_of(query, match) if match else None) or planner.plan(query)
+    leg = leg or KeywordLeg(connection)
+    plan = (leg.plan_of(query, match) if match else None) or leg.plan(query)
     explanation = explain_bm25(
         connection,
         NATIVE_TABLE,

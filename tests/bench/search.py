@@ -20,7 +20,7 @@ from memtui.engine import Engine
 from memtui.index.database import Connection, open_database, vector_extension
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
-from memtui.retrieval.keyword import KeywordLeg, TermPlanner
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, nearest
@@ -77,7 +77,7 @@ class Floor:
         view = VectorView(StoredProvider.dimensions)
         view.follow(connection)
         self._matrix, self._rowids = view.matrix.copy(), view.rowids.copy()
-        planner = TermPlanner(connection, EVERY_WORD)
+        planner = KeywordLeg(connection, EVERY_WORD)
         self._matches = {q.text: planner.plan(parse_query(q.text)).match for q in questions}
         self._connection, self._limit = connection, limit
 

@@ -16,7 +16,7 @@ from time import perf_counter
 
 from memtui.index.database import open_database
 from memtui.index.watcher import FileEvents, WatchedFolder
-from memtui.retrieval.keyword import TermPlanner
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
 from memtui.settings.schema import Settings
 from tests.bench import bare_query
@@ -144,7 +144,7 @@ def _match_of(made: Store, question: str) -> str:
     """The full-text expression of a question, as a search writes it."""
     connection = open_database(made.database, readonly=True)
     try:
-        return TermPlanner(connection).plan(parse_query(question)).match
+        return KeywordLeg(connection).plan(parse_query(question)).match
     finally:
         connection.close()
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memtui.index.database import Connection
 from memtui.model.inquiry import KeywordExplanation, LegRank
-from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand, TermPlanner
+from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.leg_detail import (
     LEAST_IDF,
     explain_bm25,
@@ -69,9 +69,9 @@ def test_a_required_phrase_is_named_when_it_is_missing(index: IndexFile) -> None
 
 def test_pruned_words_are_named_with_what_the_row_holds(index: IndexFile) -> None:
     index.add_all(["common often rare", "common"] + ["common often"] * 20 + ["rare scarce"])
-    planner = TermPlanner(index.connection, 5)
+    leg = KeywordLeg(index.connection, 5)
     explanation = explain_keyword(
-        index.connection, parse_query("common rare often scarce"), 2, planner=planner
+        index.connection, parse_query("common rare often scarce"), 2, leg=leg
     )
     assert explanation.match == '"rare" OR "scarce"'
     assert [(p.text, p.df, p.held) for p in explanation.pruned] == [
@@ -87,11 +87,10 @@ def test_the_expression_of_the_larger_budget_is_explained(index: IndexFile) -> N
     hits, state = leg.search(query, 50, None)
     match = str(state.facts["match"])
     assert match == '"rare" OR "scarce" OR "half"'
-    planner = TermPlanner(index.connection, 20)
-    explained = explain_keyword(index.connection, query, 1, match=match, planner=planner)
+    explained = explain_keyword(index.connection, query, 1, match=match, leg=leg)
     assert explained.match == match
     assert explained.score == hits[0].raw
-    usual = explain_keyword(index.connection, query, 1, planner=planner)
+    usual = explain_keyword(index.connection, query, 1, leg=leg)
     assert usual.match == '"rare" OR "scarce"'
 
 

@@ -22,7 +22,7 @@ from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import Recipe
 from memtui.index.transcripts import discovery, phase
-from memtui.index.transcripts.discovery import discover_transcripts, file_at
+from memtui.index.transcripts.discovery import file_at, locate
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.transcripts.formats import SHOWN
 from memtui.memory.transcripts.generated import normalise
@@ -404,7 +404,7 @@ def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
     (homes.folder / "claude/projects/linked").symlink_to(homes.folder / "logs")
     scope = filled.transcripts
     assert scope is not None
-    everything = {file.path: file for file in discover_transcripts(scope, everything=True).files}
+    everything = {one.path: one for place in locate(scope, everything=True) for one in place.files}
     assert len(everything) == 7
     absent = ("sessions/main/deep/d.jsonl", "sessions/main/a.jsonl.bak.17", "sessions/main/")
     beside = ("claude-code/linked/any.jsonl", "sessions/main/../../other/sessions/b.jsonl", "codex")

@@ -15,6 +15,7 @@ from memtui.index.transcripts.discovery import (
     TranscriptHomes,
     discover_transcripts,
     homes_of,
+    locate,
     places_of,
     rules_of,
     transcript_scope_of,
@@ -59,7 +60,7 @@ def paths(homes: Homes, root: Path, *sources: str, **fields: object) -> list[str
 
 def test_nothing_is_found_unless_it_is_opted_in(homes: Homes, tmp_path: Path) -> None:
     assert paths(homes, tmp_path) == []
-    assert len(discover_transcripts(homes.scope(tmp_path), everything=True).files) == 8
+    assert sum(len(one.files) for one in locate(homes.scope(tmp_path), everything=True)) == 8
 
 
 def test_paths_are_files_folders_and_globs_stored_as_notes_are(

@@ -215,21 +215,16 @@ def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
 
 
 def discover_transcripts(
-    scope: TranscriptScope,
-    *,
-    everything: bool = False,
-    cancelled: Callable[[], bool] = lambda: False,
+    scope: TranscriptScope, *, cancelled: Callable[[], bool] = lambda: False
 ) -> Discovery:
-    """Find the transcripts that are opted in, or all of this machine with `everything`.
+    """Find the transcripts that are opted in.
 
     Sorted by path; a file that two places hold is kept once. Links are never followed; whatever
     looks like a transcript and is left out is listed. A place that is not there, as when its disk
     is not mounted, counts as one that cannot be looked at. Raises `Cancelled` when `cancelled()`
     turns true.
     """
-    if scope.is_empty and not everything:
-        return Discovery((), ())
-    places = locate(scope, everything=everything, cancelled=cancelled)
+    places = locate(scope, cancelled=cancelled)
     absent = list(_absent_places(scope))
     left_out = [one for place in places for one in place.skipped] + [one for _, one in absent]
     skipped = {(one.path, one.reason): one for one in reversed(left_out)}
