@@ -60,11 +60,9 @@ _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
 
 # Keys of the index's meta table: which folder the notes were found in; what decides, besides the
-# files, what is read of transcripts; the state of the programs' lists of sessions at the last look.
+# files, what is read of transcripts.
 _ROOT: Final = "root"
 _RECIPE: Final = "transcripts"
-_REGISTRIES: Final = "transcript_registries"
-_NO_LISTS: Final = "{}"
 # The recipe of transcripts that were read in part by one and in part by another.
 _MIXED: Final = "mixed"
 
@@ -234,21 +232,19 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     read = {file.path: file for file in plan.read}
     pending = dict.fromkeys(plan.changed)
     sessions = [file for file in files if file.source == TRANSCRIPTS]
-    recipe, stamps = scope.recipe, _NO_LISTS
+    recipe = scope.recipe
     anew = meta.get(_RECIPE, recipe) != recipe
     if sessions:
-        from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
+        from memtui.index.transcripts.reading import read_states, registered_run
 
-        stamps = registry_stamps(sessions, scope.rules)
         # Sessions that their program's list tells something else of than before.
-        differing: list[SourceFile] = []
-        if stamps != meta.get(_REGISTRIES, _NO_LISTS):
-            before = registered_as(connection)
-            differing = [
-                file
-                for file in sessions
-                if file.path in before and before[file.path] != registered_run(file, scope.rules)
-            ]
+        before = read_states(connection)
+        differing = [
+            file
+            for file in sessions
+            if file.path in before
+            and before[file.path].registered != registered_run(file, scope.rules)
+        ]
         pending |= {file.path: None for file in differing if file.path not in read}
         read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
     job.progress.pending = pending | dict.fromkeys(plan.removed)
@@ -282,7 +278,6 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             connection,
             {
                 _RECIPE: recipe,
-                _REGISTRIES: stamps,
                 UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
                 _ROOT: f"{root.device}:{root.inode}",
             },

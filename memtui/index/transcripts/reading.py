@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import SCHEMA_VERSION, Connection, number, read_meta
+from memtui.index.database import Connection, number
 from memtui.index.foreign.opening import read_once
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.formats import format_of, recognise
@@ -226,12 +226,6 @@ def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
     return file.absolute.with_name(REGISTRY) if file_kind(name) is FileKind.TRANSCRIPT else None
 
 
-def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
-    """Return the state of every list that may tell of some sessions; differs when one changed."""
-    registries = {registry for file in files if (registry := registry_of(file, rules)) is not None}
-    return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
-
-
 def _stamp(registry: Path) -> tuple[int, ...]:
     """Return the state of a list, of a database with its log; empty when there is none."""
     numbers: list[int] = []
@@ -328,9 +322,7 @@ class TranscriptRow(Struct, frozen=True):
 
 
 def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
-    """Read what the index knows of every transcript, by path; nothing of an older index."""
-    if read_meta(connection).get("schema_version") != str(SCHEMA_VERSION):
-        return {}
+    """Read what the index knows of every transcript, by path."""
     rows = connection.execute(
         "SELECT f.path, f.size, f.mtime_ns, t.facts,"
         " (SELECT count(*) FROM chunks c WHERE c.file_id = t.file_id)"
@@ -350,19 +342,8 @@ def write_row(
     connection.execute("INSERT OR REPLACE INTO transcripts VALUES(?, ?, ?)", columns)
 
 
-def read_state(connection: Connection, path: str) -> ReadState:
-    """Read where the reading of a transcript goes on; at its beginning when nothing tells."""
-    rows = connection.execute(
-        "SELECT state FROM transcripts WHERE file_id = (SELECT id FROM files WHERE path = ?)",
-        (path,),
-    ).fetchall()
-    return _STATE.decode(str(rows[0][0])) if rows else ReadState()
-
-
-def registered_as(connection: Connection) -> dict[str, str | None]:
-    """Read what each transcript was registered as when it was read, by path; `None`: as nothing."""
-    rows = connection.execute(
-        "SELECT f.path, json_extract(t.state, '$.registered')"
-        " FROM transcripts t JOIN files f ON f.id = t.file_id"
-    ).fetchall()
-    return dict(cast("list[tuple[str, str | None]]", rows))
+def read_states(connection: Connection, where: str = "", *values: str) -> dict[str, ReadState]:
+    """Read where the reading of each transcript, or of those that `where` chooses, goes on."""
+    sql = "SELECT f.path, t.state FROM transcripts t JOIN files f ON f.id = t.file_id"
+    rows = connection.execute(f"{sql} {where}", values).fetchall()
+    return {str(path): _STATE.decode(str(state)) for path, state in rows}
