@@ -425,8 +425,7 @@ class OwnIndex(Index):
         look["pending"] = look["pending"][:PENDING_SHOWN]
         look["skipped"] = discovery.skipped
         if self.indexer is None and not brief:
-            owner = WriterLock(self.folder).owner()
-            look["writer"] = "none" if owner is None else f"process {owner.pid}"
+            look["writer"] = WriterLock(self.folder).writer()
         self._look = look
 
     def wait_idle(self, timeout: float) -> bool:

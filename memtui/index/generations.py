@@ -312,19 +312,21 @@ class WriterLock:
             hint="searching works meanwhile; close the other memtui to write from here",
         )
 
-    def owner(self) -> Owner | None:
-        """Return who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
+    def writer(self) -> str:
+        """Return who holds the lock: `this process`, `process 1234`, or `none`.
+
+        A crashed owner holds nothing.
+        """
         from filelock import FileLock, Timeout
 
-        if not self.is_held:
-            if not self._folder.lock_path.exists():
-                return None
-            with (
-                suppress(Timeout, OSError),
-                FileLock(self._folder.lock_path, timeout=0, mode=0o600),
-            ):
-                return None
-        return self._written_owner()
+        if self.is_held:
+            return "this process"
+        if not self._folder.lock_path.exists():
+            return "none"
+        with suppress(Timeout, OSError), FileLock(self._folder.lock_path, timeout=0, mode=0o600):
+            return "none"
+        owner = self._written_owner()
+        return f"process {owner.pid}" if owner is not None else "another process"
 
     def _written_owner(self) -> Owner | None:
         """Read who wrote itself down last: the holder, if the lock is held at all."""

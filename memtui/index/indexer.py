@@ -85,7 +85,7 @@ class Indexer:
     def start(self) -> None:
         """Try for the writer lock and start the thread; raises `IndexUnusable`."""
         self._lock.try_acquire()
-        self._update(writer=self._writer_name())
+        self._update(writer=self._lock.writer())
         self._thread.start()
 
     @property
@@ -319,14 +319,14 @@ class Indexer:
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""
         if self._lock.try_acquire(seconds=0.0):
-            self._update(writer=self._writer_name(), failure=None)
+            self._update(writer=self._lock.writer(), failure=None)
             self._bus.publish(StatusChanged())
             # Whatever the former owner left undone.
             self.sync()
             return
         before, status = self._stamp, self._status
         self._count()
-        now, writer = self._stamp, self._writer_name()
+        now, writer = self._stamp, self._lock.writer()
         if now is not None and now.generation != status.generation:
             self._bus.publish(IndexSwapped(now.generation))
         elif now != before:
@@ -365,12 +365,6 @@ class Indexer:
             return
         if not cancelled():
             self._update(cache_excess=excess)
-
-    def _writer_name(self) -> str:
-        if self._lock.is_held:
-            return "this process"
-        owner = self._lock.owner()
-        return "none" if owner is None else f"process {owner.pid}"
 
 
 def _describe(error: Exception) -> str:

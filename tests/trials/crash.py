@@ -206,7 +206,7 @@ def broken_promises(
         for path in data.iterdir():
             if not _MAY_LIE_AROUND.fullmatch(path.name):
                 wrong.append(f"a stray file: {path.name}")
-        if WriterLock(IndexFolder(data)).owner() is not None:
+        if WriterLock(IndexFolder(data)).writer() != "none":
             wrong.append("the lock is not free")
         with closing(ground.workspace(data)) as workspace:
             folder = workspace.folder
