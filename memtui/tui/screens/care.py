@@ -33,7 +33,7 @@ from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
 
 _HEADING = "rule:"
-"""Begins the id of a heading; a finding's id is its place in the report."""
+"""Begins the id of a heading."""
 _METER_CELLS = 16
 _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNREACHABLE: "behind"}
 """The relation of a place to the one that it is compared with."""
@@ -55,6 +55,8 @@ class CareScreen(Screen[None]):
         self.glyphs = options.glyphs
         self.report: CareReport | None = None
         """The newest report about the memory."""
+        self._by_row: dict[str, CareFinding] = {}
+        """Its findings by the ids of their rows."""
         self._is_current = False
         """True if the report is of the index as it is now."""
         self._looking = LongTask(self)
@@ -97,19 +99,11 @@ class CareScreen(Screen[None]):
         """Go through the whole memory, from the beginning."""
         if (engine := app_of(self).engine) is None:
             return
-        before = self.finding
-
-        def is_before(one: CareFinding) -> bool:
-            """Return whether it is the finding that was chosen, perhaps worded anew."""
-            if before is None or one.rule is not before.rule:
-                return False
-            place, other = one.place, before.place
-            return (place.path, place.start_line) == (other.path, other.start_line)
 
         def take(report: CareReport) -> None:
             self.report = report
-            places = (str(at) for at, one in enumerate(report.findings) if is_before(one))
-            self._show_report(next(places, None))
+            self._by_row = {row_id(one): one for one in report.findings}
+            self._show_report()
             self._show_state()
 
         def show_progress(done: int, total: int) -> None:
@@ -144,19 +138,16 @@ class CareScreen(Screen[None]):
     @property
     def finding(self) -> CareFinding | None:
         """The chosen finding; `None` on the heading of a rule."""
-        chosen = self.findings.chosen_id or _HEADING
-        if self.report is None or chosen.startswith(_HEADING):
-            return None
-        return self.report.findings[int(chosen)]
+        return self._by_row.get(self.findings.chosen_id or "")
 
-    def _show_report(self, keep: str | None = None) -> None:
-        """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
+    def _show_report(self) -> None:
+        """Draw the rows of the newest report that the filter leaves."""
         if self.report is None:
             return
         rows = care_rows(self.report, self.filter_box.value, self.glyphs)
-        ids = [row.id for row in rows]
-        first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
-        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
+        ids, chosen = [row.id for row in rows], self.findings.chosen_id
+        if chosen not in ids:
+            chosen = next((one for one in ids if not one.startswith(_HEADING)), None)
         self.findings.set_rows(rows, chosen, empty="nothing holds these words")
         self._show_detail()
 
@@ -266,6 +257,11 @@ class CareScreen(Screen[None]):
         self.filter_box.value = ""
 
 
+def row_id(finding: CareFinding) -> str:
+    """Return what tells a finding from the others, also in another report."""
+    return f"{finding.rule.value} {finding.place.citation} {finding.message}"
+
+
 def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
     """Return a heading for every rule, and below it those of its findings that hold all words.
 
@@ -281,11 +277,11 @@ def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
         text = "\n".join(texts).casefold()
         return all(part in text for part in parts)
 
-    for at, one in enumerate(report.findings):
+    for one in report.findings:
         every[one.rule] += 1
         paths = (place.path for place in one.places)
         if holds_words(RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths):
-            shown[one.rule].append(Row(str(at), partial(finding_line, one)))
+            shown[one.rule].append(Row(row_id(one), partial(finding_line, one)))
     rows: list[Row] = []
     for rule in sorted(RULE_WORDS, key=lambda rule: (not every[rule], rule not in report.skipped)):
         if shown[rule] or holds_words(RULE_WORDS[rule].title, rule.value):
