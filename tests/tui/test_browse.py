@@ -26,10 +26,8 @@ from memtui.tui.screens.browse.file_list import (
     badge,
     file_line,
     filter_files,
-    folders_around,
     state_words,
     tree_lines,
-    visible_lines,
 )
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
 from memtui.tui.screens.browse.reader import chunk_at, path_filter
@@ -89,7 +87,9 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
         memory_file("memory/w9/c.md"),
         memory_file("/vault/a/n.md", place="/vault"),
     ]
-    names = [" " * one.depth + one.name + ("" if one.file else "/") for one in tree_lines(files)]
+    names = [
+        " " * len(one.around) + one.name + ("" if one.file else "/") for one in tree_lines(files)
+    ]
     assert names == [
         *("workspace/", " MEMORY.md", " memory/", "  b.md", "  topics/deep/"),
         *("   x9.md", "   x10.md", "  w9/", "   c.md", "  w10/", "   c.md"),
@@ -116,22 +116,19 @@ def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
         assert [line.name for line in tree_lines(files, sort, {"a.md": 3})[1:]] == names
 
 
-def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
+def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
     lines = tree_lines(FILES)
     workspace = lines[0]
     assert (workspace.name, len(workspace.files)) == ("workspace", 9)
     assert workspace.state is FileState.ERROR
     projects = next(line for line in lines if line.name == "projects")
     assert (len(projects.files), projects.size, projects.state) == (2, 1200, FileState.CURRENT)
-    router = next(at for at, line in enumerate(lines) if line.name == "router.md")
-    around = folders_around(lines, router)
-    assert around[0] == projects.id
-    assert around[-1] == workspace.id
-    assert len(around) == 3
-    left = list(visible_lines(lines, {projects.id}))
-    assert [line.name for line in lines if line not in left] == ["2026-02-10.md", "router.md"]
-    places = {line.id for line in lines if not line.depth}
-    assert len(list(visible_lines(lines, places))) == len(places) == 3
+    router = next(line for line in lines if line.name == "router.md")
+    assert (router.around[0], router.around[-1]) == (projects.id, workspace.id)
+    assert len(router.around) == 3
+    within = [line.name for line in lines if projects.id in line.around]
+    assert within == ["2026-02-10.md", "router.md"]
+    assert sum(not line.around for line in lines) == 3
 
 
 @pytest.mark.parametrize(
@@ -157,7 +154,7 @@ def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:
     many = [memory_file(f"n{n % 50:02}/{n}.md") for n in range(20_000)]
     lines = tree_lines([deep, *odd, *many])
     assert sum(line.file is not None for line in lines) == 20_005
-    assert max(line.depth for line in lines) <= 32
+    assert max(len(line.around) for line in lines) <= 32
 
 
 # --- days -----------------------------------------------------------------------------------------

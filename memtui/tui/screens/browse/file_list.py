@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time
 from enum import StrEnum
 from functools import partial
@@ -61,10 +61,11 @@ class TreeLine(Struct, frozen=True):
     """A line of the tree: a file, or a place or folder with all files in it."""
 
     id: str
-    depth: int
     name: str
     files: Sequence[MemoryFile]
     """The file alone, or those of the place or folder."""
+    around: tuple[str, ...] = ()
+    """The ids of the folders that it lies in, innermost first."""
     file: MemoryFile | None = None
     source: str = ""
     """Of a place: what its files are."""
@@ -111,7 +112,9 @@ def tree_lines(
         rank = file.place != WORKSPACE, file.source != "memory", file.place, file.source
         places[rank].append((parts, file))
 
-    def lines_of(parted: _Parted, id_: str, name: str, source: str, depth: int) -> list[TreeLine]:
+    def lines_of(
+        parted: _Parted, id_: str, name: str, around: tuple[str, ...] = (), source: str = ""
+    ) -> list[TreeLine]:
         inside: dict[str, _Parted] = defaultdict(list)
         alone: list[tuple[str, MemoryFile]] = []
         for (part, *rest), file in parted:
@@ -121,19 +124,20 @@ def tree_lines(
                 alone.append((part, file))
         if not source and not alone and len(inside) == 1:
             ((only, parted),) = inside.items()
-            return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", "", depth)
+            return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", around)
         alone.sort(key=lambda one: (_sort_number(one[1], sort, recalled), natural(one[0])))
-        lines = [TreeLine(id_, depth, name, [file for _, file in parted], source=source)]
+        lines = [TreeLine(id_, name, [file for _, file in parted], around, source=source)]
+        around = id_, *around
         for part, file in alone:
-            lines.append(TreeLine(f"{file.source}\0{file.path}", depth + 1, part, [file], file))
+            lines.append(TreeLine(f"{file.source}\0{file.path}", part, [file], around, file))
         for part in sorted(inside, key=natural):
-            lines += lines_of(inside[part], f"{id_}/{part}", part, "", depth + 1)
+            lines += lines_of(inside[part], f"{id_}/{part}", part, around)
         return lines
 
     return [
         line
         for rank, parted in sorted(places.items(), key=lambda item: item[0])
-        for line in lines_of(parted, "\0".join(rank[2:]), *rank[2:], 0)
+        for line in lines_of(parted, "\0".join(rank[2:]), rank[2], source=rank[3])
     ]
 
 
@@ -150,25 +154,6 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     """Return a key that sorts names by their letters, and numbers in them by their value."""
     pieces = enumerate(_DIGITS.split(name.casefold()))
     return tuple((int(piece), "") if at % 2 else (-1, piece) for at, piece in pieces)
-
-
-def visible_lines(lines: Iterable[TreeLine], folded: Collection[str]) -> Iterator[TreeLine]:
-    """Yield the lines of a tree without what lies in folded folders."""
-    depth = math.inf
-    for line in lines:
-        if line.depth <= depth:
-            depth = line.depth if line.id in folded else math.inf
-            yield line
-
-
-def folders_around(lines: Sequence[TreeLine], at: int) -> list[str]:
-    """Return the ids of the folders that a line lies in, innermost first."""
-    ids, depth = [], lines[at].depth
-    for line in reversed(lines[:at]):
-        if line.depth < depth:
-            ids.append(line.id)
-            depth = line.depth
-    return ids
 
 
 def filter_files(
@@ -335,7 +320,7 @@ class FileList:
         screen.describe()
 
     def _show_lines(self, keep: str | None = None) -> None:
-        self.lines = list(visible_lines(self._tree, self._folded))
+        self.lines = [line for line in self._tree if self._folded.isdisjoint(line.around)]
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
         empty = "no file fits: esc clears" if self.files else "no Markdown notes here"
         widget = self._screen.file_rows
@@ -421,13 +406,13 @@ class FileList:
 
     def _go_to_revealed(self) -> bool:
         path = self.path_to_reveal
-        places = (at for at, one in enumerate(self._tree) if one.file and one.file.path == path)
-        if (at := next(places, None)) is None:
+        line = next((one for one in self._tree if one.file and one.file.path == path), None)
+        if line is None:
             return False
-        self._folded.difference_update(folders_around(self._tree, at))
+        self._folded.difference_update(line.around)
         self._show_lines()
         self.path_to_reveal = None
-        return self._screen.file_rows.choose(self._tree[at].id)
+        return self._screen.file_rows.choose(line.id)
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -448,24 +433,21 @@ class FileList:
 
     def fold(self) -> None:
         """Close the folder; from a file go to the folder it is in."""
-        line, rows = self.chosen, self._screen.file_rows
-        if line is None or rows.cursor is None:
-            return
-        if line.file is None and line.id not in self._folded:
+        line = self.chosen
+        if line is not None and line.file is None and line.id not in self._folded:
             self.toggle(line.id)
-        elif around := folders_around(self.lines, rows.cursor):
-            rows.choose(around[0], by_user=True)
+        elif line is not None and line.around:
+            self._screen.file_rows.choose(line.around[0], by_user=True)
 
     def fold_all(self) -> None:
         """Close every folder; open all when they are closed."""
         folders = [line for line in self._tree if line.file is None]
-        inner = {line.id for line in folders if line.depth}
+        inner = {line.id for line in folders if line.around}
         closable = inner or {line.id for line in folders}
         self._folded = set() if closable <= self._folded else closable
         keep = None
         if (line := self.chosen) is not None and line.file is not None:
-            around = folders_around(self._tree, self._tree.index(line))
-            keep = next((folder for folder in reversed(around) if folder in self._folded), line.id)
+            keep = next((one for one in reversed(line.around) if one in self._folded), line.id)
         self._show_lines(keep)
 
     # --- drawing --------------------------------------------------------------------------------
@@ -491,7 +473,7 @@ class FileList:
         state = badge(FileState.CURRENT if is_open else line.state, glyphs)
         right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
-        indent = " " * min(2 * line.depth, max(0, room - 8))
+        indent = " " * min(2 * len(line.around), max(0, room - 8))
         name, source = safe_line(line.name), safe_line(line.source)
         if file is None:
             shown = Content.assemble(
