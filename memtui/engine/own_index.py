@@ -69,7 +69,7 @@ from memtui.text.tokens import FTS5_TOKENIZE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memtui.engine.conversations.stores import OwnTranscripts
+    from memtui.engine.conversations.service import OwnTranscripts
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
@@ -146,7 +146,7 @@ class OwnIndex(Index):
     @cached_property
     def transcripts(self) -> OwnTranscripts:
         """The conversations that are indexed beside the notes."""
-        from memtui.engine.conversations.stores import OwnTranscripts
+        from memtui.engine.conversations.service import OwnTranscripts
         from memtui.index.transcripts.discovery import transcript_scope_of
 
         return OwnTranscripts(

@@ -30,6 +30,7 @@ from memtui.model import (
     SkippedFile,
 )
 from memtui.model.browsing import ChunkRange, MemoryFile
+from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import KeywordExplanation, LegPlace, Place
 from memtui.retrieval.connection import Connection
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memtui.embedding.provider import Provider, ProviderIdentity
-    from memtui.engine.conversations.stores import TranscriptStore
     from memtui.engine.providers.failover import ProviderFailover
+    from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope
+    from memtui.index.transcripts.reading import TranscriptRow
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
@@ -347,6 +349,31 @@ class Files(ABC):
     def paths_on_disk(self) -> Collection[str]:
         """Return the path of every file on disk, those that are left out as well."""
         return ()
+
+
+class TranscriptStore(ABC):
+    """The transcripts of one memory; any thread."""
+
+    scope: TranscriptScope
+    """The transcripts that are opted in; changes while the memory is open."""
+    programs: tuple[TranscriptKind, ...] = tuple(TranscriptKind)
+    """Whose conversations can belong to this memory."""
+
+    @abstractmethod
+    def locate(self) -> Sequence[TranscriptPlace]:
+        """Return the places of transcripts and what is in them, opted in or not."""
+
+    @abstractmethod
+    def indexed(self) -> Mapping[str, TranscriptRow]:
+        """Return what the index holds of each transcript, by path."""
+
+    def destinations(self) -> str:
+        """Say where the text of what is indexed goes; empty where memtui does not index it."""
+        return ""
+
+    @abstractmethod
+    def use_sources(self, names: Sequence[str]) -> None:
+        """Index these sources from now on, and no others."""
 
 
 class Index(ABC):

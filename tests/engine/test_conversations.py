@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.replay import results_wanted
+from memtui.engine.conversations.service import results_wanted
 from memtui.engine.conversations.turns import masked_text
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign.agents import find_target

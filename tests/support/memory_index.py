@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from memtui import model
 from memtui.bus import Bus
-from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
 from memtui.engine.ports import (
     ChunkFacts,
@@ -29,11 +28,12 @@ from memtui.engine.ports import (
     SearchRequest,
     SourceText,
     StoredVector,
+    TranscriptStore,
     Vectors,
     refused,
 )
 from memtui.engine.search import EngineThread
-from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.documents import day_of_path, text_hash
 from memtui.model.browsing import FileState, MemoryFile
@@ -46,6 +46,9 @@ class NoTranscripts(TranscriptStore):
 
     def __init__(self, root: Path) -> None:
         self.scope = TranscriptScope(root, TranscriptHomes(), ())
+
+    def locate(self) -> Sequence[TranscriptPlace]:
+        return ()
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
         return {}

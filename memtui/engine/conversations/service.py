@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from memtui.embedding.registry import other_of, resolve
 from memtui.engine.browse import Browse
-from memtui.engine.conversations.replay import (
-    as_stored,
-    compare,
-    overlap,
-    results_wanted,
-)
-from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation, never
+from memtui.engine.places import CITED, file_meant
+from memtui.engine.ports import TranscriptStore
 from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, agent_of
-from memtui.index.transcripts.reading import TranscriptRow, format_for, name_of, open_lines
+from memtui.index.transcripts.discovery import (
+    TranscriptPlace,
+    TranscriptScope,
+    agent_of,
+    locate,
+    places_of,
+)
+from memtui.index.transcripts.reading import (
+    TranscriptRow,
+    format_for,
+    name_of,
+    open_lines,
+    transcript_rows,
+)
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import TranscriptReader, format_of
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, moment
-from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile
+from memtui.model import Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
+from memtui.model.browsing import ChunkRange
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
     RecallChange,
+    Recalled,
     RecallRow,
     Replayed,
     TranscriptKind,
     TranscriptSource,
+    is_source,
 )
+from memtui.settings.schema import Settings
 from memtui.text.sanitize import safe_line, size_words
+
+# It imports this module.
+if TYPE_CHECKING:
+    from memtui.engine.own_index import OwnIndex
 
 WHAT_IS_INDEXED: Final = (
     "what you and the agent said; no tool output and no thinking, credentials masked"
@@ -56,6 +74,48 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
+MOST_RESULTS: Final = 200
+"""The most results that a call can ask again for."""
+_LIMITS: Final = (
+    *("maxResults", "max_results", "limit", "k", "top_k", "topK"),
+    *("n_results", "num_results", "count"),
+)
+"""Names of the number of results in memory tools, OpenClaw's own first."""
+
+
+class OwnTranscripts(TranscriptStore):
+    """The transcripts that memtui indexes beside the notes, and follows while they grow."""
+
+    def __init__(self, index: OwnIndex, scope: TranscriptScope) -> None:
+        self.scope = scope
+        self._index = index
+
+    def locate(self) -> Sequence[TranscriptPlace]:
+        return locate(self.scope, everything=True)
+
+    def indexed(self) -> Mapping[str, TranscriptRow]:
+        return self._index.read_rows(transcript_rows) or {}
+
+    def destinations(self) -> str:
+        providers = self._index.providers
+        used = (providers.primary, providers.fallback, providers.acting)
+        return text_goes([one.address or one.identity.name for one in used if one and one.remote])
+
+    def use_sources(self, names: Sequence[str]) -> None:
+        """Index these sources from now on, and no others; the index follows.
+
+        For this run of the program: what the settings say is for who writes them. A wider name
+        that is gone by stays while all of its places are among these.
+        """
+        from memtui.settings.write import names_for
+
+        places = [place.name for place in places_of(self.scope)]
+        sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
+        paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
+        self.scope = replace(self.scope, sources=sources, paths=paths)
+        if (indexer := self._index.indexer) is not None:
+            indexer.job.transcripts = self.scope
+            indexer.sync()
 
 
 class Transcript(NamedTuple):
@@ -343,6 +403,78 @@ class ConversationService:
         )
 
 
+def results_wanted(call: MemoryCall) -> int | None:
+    """Return how many results a call asked for, 1 to 200; `None` when it does not say."""
+    values = (call.arguments.get(name) for name in _LIMITS)
+    numbers = (one for one in values if isinstance(one, int | float) and not isinstance(one, bool))
+    return next((min(int(one), MOST_RESULTS) for one in numbers if 1 <= one < math.inf), None)
+
+
+def as_stored(recalled: Recalled, root: Path, paths: Collection[str]) -> Recalled:
+    """Return the place with the path that the index has for it, and the lines that it cites.
+
+    A path that the index does not hold loses its citation alone.
+    """
+    path = file_meant(recalled.path, root, paths)
+    if path is not None or (cited := CITED.fullmatch(recalled.path)) is None:
+        return replace(recalled, path=path or recalled.path)
+    path, start, end = cited["path"], recalled.start_line, recalled.end_line
+    if not start:
+        start = int(cited["line"])
+        end = max(start, int(cited["end"] or start))
+    path = file_meant(path, root, paths) or path
+    return replace(recalled, path=path, start_line=start, end_line=end)
+
+
+def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
+    """Put two lists of places side by side: each place of either is in exactly one row.
+
+    Two places are one when the path is the same and their lines overlap; a place without lines
+    is any part of its file. Where several fit, the one with the most lines in common counts, then
+    the one with the nearest rank. Rows come by the rank now, then by the rank then. Paths must be
+    as the index stores them.
+    """
+    positions: dict[str, list[int]] = {}
+    for position, hit in enumerate(now):
+        positions.setdefault(hit.chunk.path, []).append(position)
+    pairs = [
+        (-shared, abs(before - after), after, before)
+        for before, recalled in enumerate(then)
+        for after in positions.get(recalled.path, ())
+        if (shared := overlap(recalled, now[after].chunk)) > 0
+    ]
+    partner: dict[int, int] = {}
+    for _, _, after, before in sorted(pairs):
+        if after not in partner and before not in partner.values():
+            partner[after] = before
+
+    def row(before: int | None, after: int | None) -> RecallRow:
+        place = now[after].chunk if after is not None else then[before or 0]
+        change = RecallChange.SAME if before == after else RecallChange.MOVED
+        if before is None or after is None:
+            change = RecallChange.ENTERED if before is None else RecallChange.LEFT
+        return RecallRow(
+            *(place.path, place.start_line, place.end_line, change),
+            rank_then=None if before is None else before + 1,
+            rank_now=None if after is None else after + 1,
+            score_then=None if before is None else then[before].score,
+            score_now=None if after is None else now[after].score,
+            chunk_id="" if after is None else now[after].chunk.id,
+        )
+
+    left = [before for before in range(len(then)) if before not in partner.values()]
+    return [row(partner.get(at), at) for at in range(len(now))] + [row(at, None) for at in left]
+
+
+def overlap(place: Recalled | RecallRow, chunk: Chunk | ChunkRange) -> float:
+    """Return the share of the lines of two places that both have; small for unknown lines."""
+    start, end = place.start_line, max(place.start_line, place.end_line)
+    if start <= 0:
+        return 1e-9
+    both = min(end, chunk.end_line) - max(start, chunk.start_line) + 1
+    return max(0, both) / (max(end, chunk.end_line) - min(start, chunk.start_line) + 1)
+
+
 def transcript_sources(
     scope: TranscriptScope,
     places: Sequence[TranscriptPlace],
@@ -396,3 +528,25 @@ def transcript_sources(
     for kind in (one for one in programs if one not in there):
         sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=_NOWHERE[kind]))
     return sources
+
+
+def hosts_in(settings: Settings) -> tuple[str, ...]:
+    """Return the other machines that would get texts by these settings; asks nothing.
+
+    Raises `SettingsError` for a provider that does not exist.
+    """
+    hosts = []
+    fallback = other_of(settings.embedding, settings.embedding.fallback)
+    for choice in (settings.embedding, fallback):
+        registration = resolve(choice)
+        if registration is not None:
+            address, is_remote = registration.destination(choice)
+            hosts += [address or registration.name] if is_remote else []
+    return tuple(hosts)
+
+
+def text_goes(hosts: Sequence[str]) -> str:
+    """Say where the indexed text goes: to those hosts, for its vectors, or nowhere."""
+    if not hosts:
+        return "all of it stays on this machine"
+    return f"it is sent to {' and '.join(dict.fromkeys(hosts))}, which makes the vectors"

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import EMBEDDED_DEFAULT
-from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
@@ -30,6 +29,7 @@ from memtui.engine.ports import (
     IndexedFile,
     Reading,
     SourceText,
+    TranscriptStore,
     refused,
 )
 from memtui.engine.providers.failover import ProviderFailover
