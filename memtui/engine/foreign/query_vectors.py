@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -28,20 +29,13 @@ from memtui.errors import Cancelled, ProviderError
 from memtui.index.foreign.disk import never
 from memtui.model import Reason
 from memtui.model.status import Identity
+from memtui.retrieval.openclaw.candidates import Vector
 from memtui.settings.files import in_words, read_json
 from memtui.settings.openclaw.read import RemoteAccess
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-Vector: TypeAlias = "NDArray[np.float64]"
-"""One vector: shape (dimensions,), of any length."""
 
 TIMEOUT: Final = 10.0
 """Seconds for a query about another program's index, its second try included."""
@@ -71,40 +65,29 @@ class NoVector(Struct, frozen=True):
     detail: str
 
 
+@dataclass(eq=False, repr=False)
 class QueryVectors:
     """Finds the vector of a query: in a given file, from the provider, in the index's cache.
 
-    `identity` is what the index says it was made with, `config` what its agent is configured for
-    (`None`: not known, so no provider is asked), `read_cache` gives the vector stored in the index
-    for the sha256 (hex) of a text. Of `env` only the key variables of the provider are read;
-    `read_access` adds the keys and headers that the agent's configuration has for it. A provider
-    that is not on this machine is asked only when the user has finished the query. To be called
-    from one thread, which runs no event loop; `close` may come from any. `timeout` is in
-    seconds, as `memtui.embedding.remote.ask_once` has it.
+    A provider that is not on this machine is asked only when the user has finished the query. To
+    be called from one thread, which runs no event loop; `close` may come from any.
     """
 
-    def __init__(
-        self,
-        identity: Identity,
-        config: MemorySearchConfig | None,
-        *,
-        given: GivenVectors | None,
-        env: Mapping[str, str],
-        read_cache: Callable[[str], Vector | None],
-        read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self._identity = identity
-        self._name, self._model = identity.provider or "", identity.model or ""
-        self._config, self._is_known = config or MemorySearchConfig(), config is not None
-        self._given = given
-        self._env = env
-        self._read_cache = read_cache
-        self._read_access = read_access
-        self._timeout = timeout
-        self._needed = _shown(self._name, self._model)
-        self._answers: dict[str, Vector] = {}
-        self._closed = threading.Event()
+    identity: Identity
+    """The origin that the index states."""
+    config: MemorySearchConfig | None
+    """The configuration of its agent; `None`: not known, so no provider is asked."""
+    given: GivenVectors | None
+    env: Mapping[str, str]
+    """Of which only the key variables of the provider are read."""
+    read_cache: Callable[[str], Vector | None]
+    """Return the vector stored in the index for the sha256 (hex) of a text."""
+    read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess()
+    """Return the keys and headers that the agent's configuration has for a provider."""
+    timeout: float = TIMEOUT
+    """In seconds, as `memtui.embedding.remote.ask_once` has it."""
+    _answers: dict[str, Vector] = field(default_factory=dict)
+    _closed: threading.Event = field(default_factory=threading.Event)
 
     def find(
         self, query: str, *, typing: bool, cancelled: Callable[[], bool] = never
@@ -116,12 +99,13 @@ class QueryVectors:
         """
         if self._closed.is_set() or cancelled():
             raise Cancelled
-        if self._name == NO_PROVIDER or self._model == KEYWORD_ONLY_MODEL:
+        name, model = self.identity.provider or "", self.identity.model or ""
+        if name == NO_PROVIDER or model == KEYWORD_ONLY_MODEL:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
-        if self._given is not None and (values := self._given.of(query)) is not None:
-            return self._checked(QueryVector(values, "file", safe_line(str(self._given.path))))
+        if self.given is not None and (values := self.given.of(query)) is not None:
+            return self._checked(QueryVector(values, "file", safe_line(str(self.given.path))))
         query = trim(query)
-        if not self._name or not self._model:
+        if not name or not model:
             why = "the index does not say which model made its vectors"
             return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}")
         try:
@@ -129,20 +113,20 @@ class QueryVectors:
         except (ProviderError, ValueError) as error:
             # `ValueError`: what cannot be sent, or an answer without a vector.
             why = safe_line(error.message if isinstance(error, ProviderError) else str(error))
-            if self._given is not None:
+            if self.given is not None:
                 why += "; the given file does not hold this query"
-            detail = f"not reproducible here: needs {self._needed}; {why}"
+            detail = f"not reproducible here: needs {_shown(name, model)}; {why}"
             answer = NoVector(Reason.NOT_REPRODUCIBLE, detail)
         if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
             return answer
-        values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
+        values = self.read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
         if values is None:
             return answer
-        config, detail = self._config, "the embedding cache of the index"
+        config, detail = self.config or MemorySearchConfig(), "the embedding cache of the index"
         query_type = config.query_input_type or config.input_type
         document_type = config.document_input_type or config.input_type
-        service = SERVICES.get(self._name, _COMPATIBLE)
-        if not service.embeds_alike(self._model, query_type, document_type):
+        service = SERVICES.get(name, _COMPATIBLE)
+        if not service.embeds_alike(model, query_type, document_type):
             detail += ", made for a note: scores may differ from the agent's"
         cached = self._checked(QueryVector(values, "cache", detail))
         return cached if isinstance(cached, QueryVector) else answer
@@ -152,7 +136,7 @@ class QueryVectors:
         self._closed.set()
 
     def _checked(self, vector: QueryVector) -> QueryVector | NoVector:
-        size, dimensions = vector.values.size, self._identity.vector_dims
+        size, dimensions = vector.values.size, self.identity.vector_dims
         if dimensions is not None and size != dimensions:
             detail = f"{size} numbers from {vector.detail}, the index has {dimensions}"
             detail = f"the query vector does not fit: {detail}"
@@ -167,22 +151,20 @@ class QueryVectors:
     def _from_provider(
         self, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:
-        import numpy as np
-
-        service, address, dimensions, key_name, headers = self._target()
-        host = safe_line(address.shown)
+        config, identity = self.config or MemorySearchConfig(), self.identity
+        name, model = identity.provider or "", identity.model or ""
+        service, address, dimensions, key_name, headers = self._target(name, model)
+        made_by, host = _shown(name, model), safe_line(address.shown)
         values = self._answers.get(query)
         if values is None:
             if typing and not address.is_loopback:
-                detail = f"needs {self._needed}; press Enter to ask {host}"
-                return NoVector(Reason.PENDING, detail)
+                return NoVector(Reason.PENDING, f"needs {made_by}; press Enter to ask {host}")
             from memtui.embedding.http import RequestContext
             from memtui.embedding.remote import ask_once
 
-            config = self._config
             request = service.query_request(
                 address,
-                self._model,
+                model,
                 query,
                 headers=headers,
                 dimensions=dimensions,
@@ -192,30 +174,42 @@ class QueryVectors:
                 request,
                 RequestContext(address, key_name),
                 stopped=lambda: self._closed.is_set() or cancelled(),
-                timeout=self._timeout,
+                timeout=self.timeout,
             )
             (values,) = service.vectors_in(answer, 1, finite=False).vectors
             if service.shape is Shape.OLLAMA:
                 values = values[:dimensions]
-            if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+            if identity.sources is not None or name not in _ONCE_AS_RETURNED:
                 values = normalised(values)
             elif not np.isfinite(values).all():
                 raise ProviderError("the vector in the answer holds a number that is not finite")
             if len(self._answers) >= _REMEMBERED:
-                del self._answers[next(iter(self._answers))]
+                self._answers.clear()
             self._answers[query] = values
-        return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
+        return self._checked(QueryVector(values, "provider", f"{made_by} at {host}"))
 
-    def _target(self) -> tuple[Service, Address, int | None, str, Mapping[str, str]]:
+    def _target(
+        self, name: str, model: str
+    ) -> tuple[Service, Address, int | None, str, Mapping[str, str]]:
         """Find out where it is asked; the configuration is read anew and no secret is kept.
 
         Returns the service, its address, how many dimensions are asked for (`None`: as many as the
         model gives), what a message calls the key (empty without one), and the headers, lower case,
         the key among them.
         """
-        config, name = self._config, self._name
-        access = self._read_access(name)
-        is_configured = self._is_configured(access)
+        config, access = self.config, self.read_access(name)
+        if config is None:
+            raise ProviderError(access.problem or "no configuration of the agent names it")
+        if not config.enabled:
+            raise ProviderError("memory search is switched off for the agent")
+        # Asked first, and not only when another one fails; asked neither way, no query goes out.
+        automatic = config.provider == "auto" and name in _CHOSEN_BY_AUTO
+        is_configured = automatic or config.provider == name
+        is_fallback = not is_configured and config.fallback == name
+        provider = name if is_configured or is_fallback else config.provider
+        due = ("" if is_fallback else config.model) or default_model(provider)
+        if provider != name or (due and _plain(name, due) != _plain(name, model)):
+            raise ProviderError(f"the agent is configured for {_shown(provider, due)}")
         if name in _NO_SERVICE:
             raise ProviderError(f"memtui cannot ask {name}")
         base = config.remote_base_url if is_configured else ""
@@ -242,7 +236,7 @@ class QueryVectors:
             key = access.provider_api_key.value
         if not key and (address.is_own or address.is_loopback):
             # One of the environment goes to its own host or this machine.
-            keys = ((name, self._env.get(name, "").strip()) for name in service.key_variables)
+            keys = ((each, self.env.get(each, "").strip()) for each in service.key_variables)
             variable, key = next((pair for pair in keys if pair[1]), ("", ""))
             key_name = f"the key in {variable}"
         if not key and is_provider_address:
@@ -253,29 +247,9 @@ class QueryVectors:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
         # Only asked for where the index was made with it.
         dimensions = config.output_dimensionality if is_configured else None
-        if self._identity.vector_dims not in (None, dimensions):
+        if self.identity.vector_dims not in (None, dimensions):
             dimensions = None
         return service, address, dimensions, key_name if key else "", headers
-
-    def _is_configured(self, access: RemoteAccess) -> bool:
-        """Return whether the agent asks provider and model first, not only when another one fails.
-
-        Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
-        """
-        config, name = self._config, self._name
-        if not self._is_known:
-            _refuse(access.problem, "no configuration of the agent names it")
-        if not config.enabled:
-            raise ProviderError("memory search is switched off for the agent")
-        automatic = config.provider == "auto" and name in _CHOSEN_BY_AUTO
-        is_configured = automatic or config.provider == name
-        is_fallback = not is_configured and config.fallback == name
-        provider = name if is_configured or is_fallback else config.provider
-        model = ("" if is_fallback else config.model) or default_model(provider)
-        is_same = not model or _plain(name, model) == _plain(name, self._model)
-        if provider != name or not is_same:
-            raise ProviderError(f"the agent is configured for {_shown(provider, model)}")
-        return is_configured
 
 
 def _shown(provider: str, model: str) -> str:
@@ -303,13 +277,12 @@ _Numbers: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class GivenVectors:
+class GivenVectors(Struct, frozen=True):
     """Vectors by query, and the one for every other query, from one file."""
 
     path: Path
-    by_query: Mapping[str, Vector] = field(repr=False)
-    for_all: Vector | None = field(default=None, repr=False)
+    by_query: Mapping[str, Vector]
+    for_all: Vector | None = None
 
     def of(self, query: str) -> Vector | None:
         """The vector of a query, as it is written or without the blanks around it."""
@@ -325,7 +298,6 @@ def load_given(path: Path) -> GivenVectors:
     zero: that is what some models make of some queries. Raises `SettingsError` of one line that
     says what is wrong, where, and what the file must hold.
     """
-    import numpy as np
 
     def vector(numbers: object) -> Vector:
         return np.array(msgspec.convert(numbers, _Numbers), dtype=np.float64)
@@ -335,11 +307,11 @@ def load_given(path: Path) -> GivenVectors:
             raise ValueError("it holds no vector")
         if isinstance(document, dict) and isinstance(document.get("query"), str):
             document = [document]
-        if isinstance(document, list) and not any(isinstance(item, dict) for item in document):
-            return GivenVectors(path, {}, vector(document))
-        if isinstance(document, list):
+        if isinstance(document, list) and any(isinstance(item, dict) for item in document):
             entries = msgspec.convert(document, list[_Entry])
             document = {entry.query: entry.vector for entry in entries}
+        if isinstance(document, list):
+            return GivenVectors(path, {}, vector(document))
         inner = document.get("vectors")
         by_query: dict[str, Vector] = {}
         for query, numbers in (inner if isinstance(inner, dict) else document).items():
