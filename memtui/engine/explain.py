@@ -64,10 +64,10 @@ class Explain:
         """Say why a chunk is in the list or not, through every station and stage."""
 
         def look(reading: Reading) -> tuple[ChunkFacts | None, IndexedFile | None]:
-            facts = reading.facts(ranked, chunk_id)
-            if facts is None:
-                return None, None
-            return facts, reading.file_at(Place(facts.chunk.path), facts.chunk.source)
+            facts, file = reading.facts(ranked, chunk_id), None
+            if facts is not None:
+                file = reading.file_at(Place(facts.chunk.path), facts.chunk.source)
+            return facts, file
 
         answer = self._index.read(look, ranked.pool)
         facts, indexed = answer or (None, None)
@@ -253,47 +253,37 @@ def inquiry_of(
     Without `facts` the index holds no chunk there: `missing` says why, and `numbers` what was
     compared to find none.
     """
-    query = ranked.pool.query
-    steps = tuple(_steps(ranked, file, facts, missing, numbers or {}))
-    if facts is None:
-        return Inquiry(query, place, None, steps, None)
-    rank, terms = ranked.ranks.get(facts.chunk.id), facts.terms
-    return Inquiry(query, place, facts.chunk, steps, rank, terms, facts.places)
-
-
-def _steps(
-    ranked: Ranked, file: FileStanding, facts: ChunkFacts | None, missing: Reason, numbers: Numbers
-) -> Iterator[TraceStep]:
-    refused_outcome = Outcome.LOST if facts is None else Outcome.MISSED
+    query, numbers = ranked.pool.query, numbers or {}
     is_refused = file.checked and file.reason is not Reason.OK
-    outcome = refused_outcome if is_refused else Outcome.PASSED
-    outcome = outcome if file.checked else Outcome.SKIPPED
+    outcome = Outcome.PASSED if file.checked else Outcome.SKIPPED
+    if is_refused:
+        outcome = Outcome.LOST if facts is None else Outcome.MISSED
     detail = "" if outcome is Outcome.PASSED else file.detail
-    yield TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)
-    if outcome is Outcome.LOST:
-        return
+    steps = [TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)]
     if facts is None:
-        yield TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
-        return
+        if outcome is not Outcome.LOST:
+            step = TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
+            steps.append(step)
+        return Inquiry(query, place, None, tuple(steps), None)
     reason = Reason.STALE if file.stale or is_refused else Reason.OK
     reason = Reason.VANISHED if facts.gone else reason
     outcome = Outcome.PASSED if reason is Reason.OK else Outcome.MISSED
-    lines = {"start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
-    yield TraceStep(Station.INDEXED, outcome, reason, {**numbers, **lines}, other=file.path)
-    steps = [step for leg in (Leg.KEYWORD, Leg.VECTOR) for step in _leg_steps(ranked, facts, leg)]
+    numbers = {**numbers, "start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
+    steps.append(TraceStep(Station.INDEXED, outcome, reason, numbers, other=file.path))
+    legs = [step for leg in _STATIONS for step in _leg_steps(ranked, facts, leg)]
     order = list(Station)
-    steps.sort(key=lambda step: order.index(Station(step.at)))
+    legs.sort(key=lambda step: order.index(Station(step.at)))
     pools = {pool for _, pool, _ in _STATIONS.values()}
-    if any(step.at in pools and step.outcome is Outcome.PASSED for step in steps):
-        yield from steps
-        yield from _stage_steps(ranked, facts.chunk.id)
-        return
-    refusing = [at for at, step in enumerate(steps) if step.outcome is Outcome.MISSED]
-    # No leg was asked: what keeps the query itself from being searched comes first.
-    searched = [at for at, step in enumerate(steps) if step.reason is not Reason.DISABLED]
-    last = next(iter([*refusing[-1:], *searched]), 0)
-    yield from steps[:last]
-    yield replace(steps[last], outcome=Outcome.LOST)
+    if any(step.at in pools and step.outcome is Outcome.PASSED for step in legs):
+        steps += [*legs, *_stage_steps(ranked, facts.chunk.id)]
+    else:
+        refusing = [at for at, step in enumerate(legs) if step.outcome is Outcome.MISSED]
+        # No leg was asked: what keeps the query itself from being searched comes first.
+        searched = [at for at, step in enumerate(legs) if step.reason is not Reason.DISABLED]
+        last = next(iter([*refusing[-1:], *searched]), 0)
+        steps += [*legs[:last], replace(legs[last], outcome=Outcome.LOST)]
+    rank = ranked.ranks.get(facts.chunk.id)
+    return Inquiry(query, place, facts.chunk, tuple(steps), rank, facts.terms, facts.places)
 
 
 _STATIONS: Final = {
@@ -401,20 +391,20 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
 
 def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
     """Explain whether a chunk's vector can be compared with the query's."""
-    station, place, terms = Station.VECTOR_LEG, facts.places.get(Leg.VECTOR), facts.terms
-    if hit is None:
-        if place is not None and place.reason is Reason.FILTERED:
-            missing = terms.missing if terms is not None and not facts.filters else ()
-            reason = Reason.TERM_MISSING if missing else Reason.FILTERED
-            return TraceStep(station, Outcome.MISSED, reason, words=missing or facts.filters)
-        if facts.vector is not Reason.OK or place is None:
-            return _without_vector(facts, Reason.NOT_INDEXED)
-        if place.reason is Reason.NO_VECTOR:
-            return TraceStep(station, Outcome.MISSED, Reason.NO_VECTOR)
+    place, terms = facts.places.get(Leg.VECTOR), facts.terms
+    missed = partial(TraceStep, Station.VECTOR_LEG, Outcome.MISSED)
+    if hit is None and place is not None and place.reason is Reason.FILTERED:
+        missing = terms.missing if terms is not None and not facts.filters else ()
+        reason = Reason.TERM_MISSING if missing else Reason.FILTERED
+        return missed(reason, words=missing or facts.filters)
+    if hit is None and (facts.vector is not Reason.OK or place is None):
+        return _without_vector(facts, Reason.NOT_INDEXED)
+    if hit is None and place is not None and place.reason is Reason.NO_VECTOR:
+        return missed(Reason.NO_VECTOR)
     ranked_by = hit or (place.rank if place is not None else None)
     cosine = ranked_by.raw if ranked_by is not None else None
     numbers: Numbers = {"cosine": cosine} if cosine is not None else {}
-    return TraceStep(station, Outcome.PASSED, facts.vector, numbers)
+    return TraceStep(Station.VECTOR_LEG, Outcome.PASSED, facts.vector, numbers)
 
 
 def _without_vector(facts: ChunkFacts, otherwise: Reason, detail: str = "") -> TraceStep:
