@@ -254,7 +254,7 @@ def with_options(**values: Any) -> Any:
         ({"queries": [5]}, "query 1: Expected `object`"),
         ({"now": NAN}, "now: Expected `float`"),
         ({"now": 253402300800000}, "now must be milliseconds since 1970, within the calendar"),
-        ({"settings": {"query": {"maxResults": 0}}}, "settings, query, maxResults: must be at"),
+        ({"settings": {"query": {"maxResults": 0}}}, "settings, query, maxResults: must be a"),
         ({"settings": {"model": "\udfff"}}, "settings, model: Expected `str` matching"),
         ({"settings": {"fts": {"tokenizer": "evil"}}}, "settings, fts"),
         (with_hybrid(enabled=1), "settings, query, hybrid, enabled: must be true or false"),
