@@ -129,8 +129,6 @@ class IndexedFile(Struct, frozen=True):
     ranges: Sequence[ChunkRange] = ()
     source: str = ""
     several: tuple[str, ...] = ()
-    standing: FileStanding | None = None
-    """Its state, where only the index itself can tell."""
 
     @property
     def is_held(self) -> bool:

@@ -348,8 +348,9 @@ class AgentTranscripts(TranscriptStore):
         def read(opened: Opened) -> Mapping[str, TranscriptRow]:
             listed = {(row.path, row.source): (0, 0) for row in rows.files(opened)}
             chunks = (listed | rows.chunks_by_file(opened)).items()
-            own = ((path, count) for (path, source), (count, _) in chunks if source == SESSIONS)
-            return {path: TranscriptRow(count) for path, count in own}
+            return {
+                path: TranscriptRow(n) for (path, source), (n, _) in chunks if source == SESSIONS
+            }
 
         return self._read_rows(read)
 
@@ -406,12 +407,11 @@ class AgentFiles(Files):
             lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
         listing = list_memory(self._target, self._release, cancelled=cancelled)
-        last = self._index.truth
+        last = self._index.truth.files if self._index.truth is not None else ()
         notes = [row for row in indexed if row.source == MEMORY]
         compared = compare_notes(notes, listing, counts, self._target, enabled=self._has_notes)
         row_of = {(row.path, row.source): row for row in indexed}
-        files_known = (*(last.files if last is not None else ()), *compared)
-        truth_of = {(one.path, one.source): one for one in files_known}
+        truth_of = {(one.path, one.source): one for one in (*last, *compared)}
         files: list[MemoryFile] = []
         for path, source in sorted(row_of.keys() | {(one.path, MEMORY) for one in compared}):
             row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
@@ -487,8 +487,8 @@ class AgentFiles(Files):
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
     def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
-        if indexed is not None and indexed.standing is not None:
-            return indexed.standing
+        if indexed is not None and indexed.is_held and indexed.source == SESSIONS:
+            return self._transcript_standing(path, indexed.row)
         workspace = self._target.workspace
         if workspace is None:
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, NO_WORKSPACE, checked=False)
@@ -526,9 +526,11 @@ class AgentFiles(Files):
         listing = list_memory(self._target, self._release)
         return {*listing.files, *listing.left_out}
 
-    def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
-        """Look at one transcript, on the engine thread: the newest are rows of the database."""
-        sessions = list_sessions(opened, self._target, self._release)
+    def _transcript_standing(self, path: str, row: FileRow | None) -> FileStanding:
+        # The newest are rows of the database.
+        sessions = self._index.read_rows(
+            lambda opened: list_sessions(opened, self._target, self._release)
+        )
         if sessions is None:
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)

@@ -25,7 +25,6 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.index.foreign import rows
-from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, moment, parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
@@ -182,12 +181,7 @@ class OpenClawReading(Reading):
         named = [row for row in files if source is None or row.source == source]
         row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
         kind = row.source if row is not None else source or MEMORY
-        file = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
-        if kind == SESSIONS and file.is_held:
-            # Transcripts may be rows of the database itself: they are looked at on this thread.
-            standing = self.index.files.transcript_standing(self.opened, path, row)
-            file = replace(file, standing=standing)
-        return file
+        return IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
 
     # --- one chunk under one search -------------------------------------------------------
 
