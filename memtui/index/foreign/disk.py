@@ -21,7 +21,7 @@ from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.index.transcripts.reading import registered_sessions
-from memtui.memory.documents import open_regular, reason_of, text_hash
+from memtui.memory.documents import open_regular, text_hash
 from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
@@ -387,11 +387,8 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         with open(open_regular(Path(file.absolute)), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
     except OSError as error:
-        if reason_of(error) in {Reason.UNREADABLE, Reason.TOO_LARGE}:
-            reason = f"{Why.UNREADABLE.phrase} ({said(error)})"
-            return FileState.SKIPPED, Reason.UNREADABLE, reason
-        reason = f"vanished while it was looked at ({said(error)})"
-        return FileState.ORPHAN, Reason.VANISHED, reason
+        reason = f"{Why.UNREADABLE.phrase} ({said(error)})"
+        return FileState.SKIPPED, Reason.UNREADABLE, reason
     if digest == row.hash:
         return FileState.CURRENT, Reason.OK, "same content as indexed, read and hashed"
     return FileState.STALE, Reason.STALE, "same size as indexed, other content (hash)"
@@ -415,10 +412,17 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         with suppress(OSError):
             files = _transcript_files(folder, rules)
-    in_rows = _transcript_rows(opened) if rules.stores_agent else None
-    if in_rows is not None:
-        archived = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
-        return Listing(archived | in_rows)
+    needed = "name IN ('session_id', 'seq', 'created_at')"
+    columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
+    if rules.stores_agent and number(opened.connection, columns, _EVENTS) == 3:
+        listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
+        last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
+        for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
+            size = last if isinstance(last, int) else 0
+            mtime_ms = float(changed) if isinstance(changed, int | float) else 0.0
+            path, root = f"{SESSIONS}/{session}.jsonl", "the agent's database"
+            listed[f"{session}.jsonl"] = DiskFile(path, "", root, size, mtime_ms)
+        return Listing(listed)
     if files is None:
         return None
     registered = registered_sessions(folder / REGISTRY)
@@ -437,25 +441,6 @@ def _transcript_files(folder: Path, rules: TranscriptRules) -> dict[str, DiskFil
             root = "the agent's transcripts"
             files[name] = DiskFile(path, place, root, state.st_size, mtime_ms)
     return files
-
-
-def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
-    """Transcripts of the database; `size` is the number of the last event, not bytes."""
-    needed = "name IN ('session_id', 'seq', 'created_at')"
-    columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
-    if number(opened.connection, columns, _EVENTS) != 3:
-        return None
-    last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
-    return {
-        f"{session}.jsonl": DiskFile(
-            f"{SESSIONS}/{session}.jsonl",
-            "",
-            "the agent's database",
-            last if isinstance(last, int) else 0,
-            float(changed) if isinstance(changed, int | float) else 0.0,
-        )
-        for session, changed, last in opened.select(f"{last_events} ORDER BY 1")
-    }
 
 
 def compare_sessions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -30,6 +31,7 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.model.status import IndexGeneration
+from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.sanitize import safe_line
 
@@ -269,19 +271,12 @@ class Opened(Struct, frozen=True):
         """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
         return foreign_errors(self.path, self.is_current)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> AbstractContextManager[None]:
         """Let all queries of the block see the same commit; keep it short.
 
         Until it ends, a program that writes cannot empty its log.
         """
-        self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            # SQLite may already have ended it on its own (I/O error).
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+        return snapshot_of(self.connection)
 
     def close(self) -> None:
         """Close the connection and remove the private copy, if there is one."""
@@ -416,14 +411,11 @@ def _existing(path: Path) -> Path:
     """Return the file that a path leads to; anything but a regular file with content is refused."""
     name = safe_line(str(path))
     try:
-        real = path.resolve(strict=True)
+        real = Path(os.path.realpath(path, strict=True))
         state = real.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         hint = "memtui agents lists what is on this machine"
         raise IndexMissing(f"{name} is not there", hint=hint) from None
-    except RuntimeError:  # a loop of links, up to Python 3.12
-        hint = "give the file itself"
-        raise IndexUnusable(f"{name} is a link that leads to itself", hint=hint) from None
     if stat.S_ISDIR(state.st_mode):
         raise IndexUnusable(f"{name} is a folder", hint="give the .sqlite file, or --agent NAME")
     if not stat.S_ISREG(state.st_mode):
