@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from memtui.model.inquiry import (
+    FoundBy,
     KeywordExplanation,
     LegRank,
     PhraseScore,
@@ -49,8 +50,6 @@ LEAST_IDF = 1e-6
 FUNCTION = "memtui_bm25_numbers"
 NATIVE_TABLE = "chunks_fts"
 
-# A float32 product of unit vectors is off by far less; rows this near are compared exactly.
-_SLACK = 1e-5
 _LONGEST_WORD = 40
 """A run without spaces that is longer is no word that anybody would add."""
 _MATCHABLE = 3
@@ -210,11 +209,15 @@ def explain_openclaw(
         substrings.append(SubstringTerm(term, bool(is_held)))
     lacking = [term.text for term in substrings if not term.held]
     matches = explanation.found or (plan.match is None and bool(substrings) and explanation.indexed)
+    is_found = matches and not lacking
+    found_by = FoundBy.MATCH if plan.match is not None else FoundBy.SUBSTRINGS
     return replace(
         explanation,
         substrings=tuple(substrings),
-        found=matches and not lacking,
+        found=is_found,
         missing=_different([*explanation.missing, *lacking]),
+        asked=query,
+        found_by=found_by if is_found else FoundBy.NOTHING,
     )
 
 
@@ -322,21 +325,15 @@ def view_rank(
     """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
-    in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
-    where the view's own search only estimates.
+    in `allowed`. Every cosine is exact, even where the view's own search only estimates.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
-    places = np.flatnonzero(eligible & (view.rowids == rowid))
-    if not len(places):
-        return None
-    own = exact_cosines(view, query, places)[0]
-    estimates = view.matrix @ query
-    position = int(np.count_nonzero(eligible & (estimates > own + _SLACK)))
-    close = np.flatnonzero(eligible & (np.abs(estimates - own) <= _SLACK))
-    exact = exact_cosines(view, query, close)
-    ahead = (exact > own) | ((exact == own) & (view.rowids[close] < rowid))
-    position += int(np.count_nonzero(ahead))
-    return LegRank(position, int(np.count_nonzero(eligible)), float(own))
+    places = np.flatnonzero(eligible)
+    rowids, cosines = view.rowids[places], exact_cosines(view, query, places)
+    for own in cosines[rowids == rowid]:
+        ahead = (cosines > own) | ((cosines == own) & (rowids < rowid))
+        return LegRank(int(np.count_nonzero(ahead)), len(places), float(own))
+    return None
 
 
 def rare_words(

@@ -23,6 +23,7 @@ from memtui.engine.foreign.verify import (
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.model import Ranking
+from memtui.settings.openclaw.convert import with_fields
 from tests.support import recorded
 from tests.support.known import load
 from tests.support.openclaw import edit
@@ -227,7 +228,8 @@ def test_weights_are_the_programs(
     tmp_path: Path, written_weights: Any, weights: list[float]
 ) -> None:
     base = Ranking(vector_weight=0.25, keyword_weight=0.75)
-    ranking = settings_of(tmp_path, {"query": {"hybrid": written_weights}}).onto(base)
+    settings = settings_of(tmp_path, {"query": {"hybrid": written_weights}})
+    ranking = with_fields(base, settings.search)
     assert [ranking.vector_weight, ranking.keyword_weight] == weights
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -36,7 +35,7 @@ from memtui.retrieval.leg_detail import (
     matching_rows,
     openclaw_row,
 )
-from memtui.retrieval.openclaw.candidates import Vector, is_zero, read_chunks, scan
+from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
@@ -86,14 +85,8 @@ class OpenClawReading(Reading):
         return next(iter(self._rows("WHERE id = ?", chunk_id)), None)
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        stored = self._select(
-            f"SELECT {readable('id')}, rowid FROM {self._layout.chunks}"
-            " WHERE rowid IN (SELECT value FROM json_each(?))",
-            json.dumps(list(rowids)),
-        )
-        names = {text_of(name) or "": rowid for name, rowid in stored}
-        chunks = read_chunks(self.opened.connection, self._layout, names)
-        return {names[name]: self._dated(with_mask(chunk)) for name, chunk in chunks.items()}
+        chunks = chunk_rows(self.opened.connection, self._layout, "rowid", rowids)
+        return {rowid: self._dated(with_mask(chunk)) for rowid, chunk in chunks.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)
@@ -127,9 +120,8 @@ class OpenClawReading(Reading):
         return StoredVector(values, state, provider, len(values))
 
     def vectors(self, rowid: int) -> Vectors | Reason:
-        own = self.chunks([rowid]).get(rowid)
         stored = self.vector(rowid)
-        if own is None or stored.values is None:
+        if stored.values is None:
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
@@ -137,11 +129,10 @@ class OpenClawReading(Reading):
         parts = [part for part in batches if part.vectors.shape[1] == dims]
         if not parts:
             return Reason.NO_VECTORS
+        rowids = np.concatenate([part.rowids for part in parts])
+        of_model = f"WHERE model = (SELECT model FROM {self._layout.chunks} WHERE rowid = ?)"
         # The index of a damaged table may name rows that the table does not have.
-        comparable = np.isin(
-            rowids := np.concatenate([part.rowids for part in parts]),
-            self._rows("WHERE model = ?", own.model),
-        )
+        comparable = np.isin(rowids, self._rows(of_model, rowid))
         rowids, matrix = rowids[comparable], np.concatenate([p.vectors for p in parts])[comparable]
         live = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
         return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
@@ -196,10 +187,9 @@ class OpenClawReading(Reading):
         # As it is searched: without blanks around it, and no longer than the leg reads.
         query = searched_part(trim(well_formed(text)))
         scope = filtered_scope(opened, self._facts.scope, filters)
-        stored = read_chunks(opened.connection, self._layout, [chunk_id])
-        gone = chunk_id not in stored
+        stored = chunk_rows(opened.connection, self._layout, "id", [chunk_id])
         # A full-text row whose chunk is gone still is a hit up to 2026.5.
-        chunk = pool.chunks.get(chunk_id) if gone else stored[chunk_id]
+        rowid, chunk = next(iter(stored.items()), (None, pool.chunks.get(chunk_id)))
         if chunk is None:
             return None
         chunk, terms = with_mask(chunk), self._keyword_terms(pool, query, scope, chunk_id)
@@ -216,14 +206,14 @@ class OpenClawReading(Reading):
                 Leg.VECTOR: self._vector_place(pool, scope, chunk_id),
                 Leg.KEYWORD: self._keyword_place(pool, query, scope, terms),
             }
-        vector, rowid = Reason.NO_VECTOR, self.row_of(chunk.id)
+        vector = Reason.NO_VECTOR
         values = self.vector(rowid).values if rowid is not None else None
         if scope.model is not None and chunk.model not in ("", scope.model):
             vector = Reason.OTHER_MODEL
         elif values is not None and (scope.model is None or chunk.model):
             is_nothing = is_zero(values.astype(np.float64, copy=False))
             vector = Reason.ZERO_VECTOR if is_nothing else Reason.OK
-        return ChunkFacts(chunk, terms, places, vector, left_out, gone=gone)
+        return ChunkFacts(chunk, terms, places, vector, left_out, gone=rowid is None)
 
     def _keyword_terms(
         self, pool: CandidatePool, query: str, scope: SearchScope, chunk_id: str
@@ -243,13 +233,10 @@ class OpenClawReading(Reading):
         if listed == query and len(extract_keywords(listed, trigram=is_trigram)) <= 1:
             # A query without keywords of its own stands for them.
             words = ()
-        explained = []
-        for text in (query, *words):
-            one = explain_openclaw(connection, layout, release, text, rowid)
-            by = FoundBy.MATCH if one.match is not None else FoundBy.SUBSTRINGS
-            by = by if one.found else FoundBy.NOTHING
-            explained.append(replace(one, asked=text, found_by=by))
-        entire, *single = explained
+        texts = (query, *words)
+        entire, *single = (
+            explain_openclaw(connection, layout, release, text, rowid) for text in texts
+        )
         found_by, hits = entire.found_by, pool.hits.get(Leg.KEYWORD, ())
         if any(hit.chunk_id == chunk_id and not hit.has_body for hit in hits):
             found_by = FoundBy.PATH

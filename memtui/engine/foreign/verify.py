@@ -136,20 +136,6 @@ class RecordedSettings(Struct, frozen=True):
             settings["vector_weight"], settings["text_weight"] = weights
         return settings
 
-    def onto(self, base: Ranking) -> Ranking:
-        """The ranking that was recorded."""
-        ranking = with_fields(base, self.search)
-        return replace(ranking, project_keys=_given(self.project_keys, base.project_keys))
-
-    def mode(self, otherwise: SearchMode) -> SearchMode:
-        """Return which legs the program searched with."""
-        if self.provider in {"none", ""}:
-            return SearchMode.KEYWORD_ONLY
-        is_hybrid = self.search.get("hybrid_enabled")
-        if is_hybrid is None:
-            return otherwise
-        return SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
-
 
 class Recording(Struct, frozen=True):
     """A file of answers."""
@@ -259,7 +245,13 @@ def verify(
     verdicts = []
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
         facts, ids, vec_readable = database.read(read)
-        base, mode = settings.onto(facts.ranking), settings.mode(facts.mode)
+        base, mode = with_fields(facts.ranking, settings.search), facts.mode
+        project_keys = _given(settings.project_keys, base.project_keys)
+        is_hybrid = settings.search.get("hybrid_enabled")
+        if settings.provider in {"none", ""}:
+            mode = SearchMode.KEYWORD_ONLY
+        elif is_hybrid is not None:
+            mode = SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
         enabled = _given(settings.sources, facts.scope.sources)
         enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
         legs = AgentLegs(database, facts, given, env)
@@ -270,7 +262,7 @@ def verify(
                     base,
                     k=_given(options.max_results, base.k),
                     min_score=_given(options.min_score, base.min_score),
-                    project_keys=_given(options.active_project_keys, base.project_keys),
+                    project_keys=_given(options.active_project_keys, project_keys),
                 )
                 sources = enabled
                 if options.sources:

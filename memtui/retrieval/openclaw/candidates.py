@@ -146,6 +146,13 @@ def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> d
 
     A row without id, path or text is left out.
     """
+    return {chunk.id: chunk for chunk in chunk_rows(connection, layout, "id", ids).values()}
+
+
+def chunk_rows(
+    connection: Connection, layout: Layout, column: str, keys: Iterable[str | int]
+) -> dict[int, Chunk]:
+    """Read chunks whose `column` is one of some keys, by rowid; as `read_chunks` otherwise."""
     source = readable("c.source") if layout.legs_see_source else "NULL"
     recall, join = "NULL, NULL", ""
     if layout.recall is not None:
@@ -154,17 +161,17 @@ def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> d
         join = f"LEFT JOIN {layout.recall} r ON r.chunk_id = c.id"
     texts = ", ".join(map(readable, ("c.id", "c.path", "c.text", "c.hash", "c.model")))
     sql = (
-        f"SELECT c.start_line, c.end_line, {recall}, {source}, {texts} "
-        f"FROM {layout.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
+        f"SELECT c.rowid, c.start_line, c.end_line, {recall}, {source}, {texts} "
+        f"FROM {layout.chunks} c {join} WHERE c.{column} IN (SELECT value FROM json_each(?))"
     )
-    chunks: dict[str, Chunk] = {}
-    rows = connection.execute(sql, (json.dumps(list(ids)),)).fetchall()
-    for start, end, importance, projects, *values in rows:
+    chunks: dict[int, Chunk] = {}
+    rows = connection.execute(sql, (json.dumps(list(keys)),)).fetchall()
+    for rowid, start, end, importance, projects, *values in rows:
         origin, chunk_id, path, text, digest, model = map(text_of, values)
         if chunk_id is None or path is None or text is None:
             continue
         keys = (key.strip() for key in (text_of(projects) or "").split(";"))
-        chunks[chunk_id] = Chunk(
+        chunks[rowid] = Chunk(
             *(chunk_id, path, origin or DEFAULT_SOURCE, whole(start), whole(end), text),
             *(digest or "", model or ""),
             importance=finite(importance),
