@@ -93,8 +93,14 @@ class WhatIf:
             solved = Counterfactuals((), outside_pool(needs))
         reasons = {one.parameter: one.reason for one in solved.without}
         deep = [one for one in DEPTH if reasons.get(one) is NoChangeReason.NEW_SEARCH]
-        wider = _deep_pool(ranked, ranking, ask) if deep and not pool.sized else None
-        if wider is not None and chunk_id in wider.chunks:
+        wider = pool
+        if deep and not pool.sized:
+            # Legs that do not size their candidates by a rule of their own give the same ones,
+            # further down: all that any k takes, unless the keyword leg asks other words.
+            most = max(ranking.min_candidates, ranking.max_candidates)
+            every = ask(replace(ranking, min_candidates=most)).pool
+            wider = every if _asked(every) == _asked(pool) else pool
+        if wider is not pool and chunk_id in wider.chunks:
             deeper = solve(wider, ranking, parameters=deep)
         elif deep and self._index.status().chunks <= MOST_CHUNKS:
             tried = {
@@ -103,8 +109,7 @@ class WhatIf:
             none = (NoChange(one, NoChangeReason.NO_VALUE) for one in deep if tried[one] is None)
             deeper = Counterfactuals(tuple(filter(None, tried.values())), tuple(none))
         # What was solved by searching stands in the place of what needed a search.
-        again = {one.parameter for one in deeper.changes}
-        again |= {one.parameter for one in deeper.without}
+        again = {one.parameter for one in (*deeper.changes, *deeper.without)}
         changes = [*solved.changes, *deeper.changes]
         without = [one for one in solved.without if one.parameter not in again]
         without += deeper.without
@@ -182,21 +187,8 @@ class WhatIf:
         return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
 
 
-def _deep_pool(
-    ranked: Ranked, ranking: Ranking, ask: Callable[[Ranking], Ranked]
-) -> CandidatePool | None:
-    """Return all the candidates that any k takes; `None`: the keyword leg asks other words.
-
-    Legs that do not size their candidates by a rule of their own give the same ones, further down.
-    """
-    most = max(ranking.min_candidates, ranking.max_candidates)
-    shallow, deep = ranked.pool, ask(replace(ranking, min_candidates=most)).pool
-    shallow_state, deep_state = (
-        [(state.status, state.facts.get("match")) for state in one.states.values()]
-        for one in (shallow, deep)
-    )
-    is_same = shallow_state == deep_state and deep.generation == shallow.generation
-    return deep if is_same else None
+def _asked(pool: CandidatePool) -> tuple[object, ...]:
+    return pool.generation, *((one.status, one.facts.get("match")) for one in pool.states.values())
 
 
 def _nearest(

@@ -204,7 +204,7 @@ class OpenClawIndex(Index):
                 answer = self.legs.query_vectors.find(split_filters(about.query)[0], typing=False)
             vector = answer.values if isinstance(answer, QueryVector) else None
             return self._database.read(
-                lambda opened: function(OpenClawReading(opened, self, vector))
+                lambda opened: function(OpenClawReading(opened, self.legs, vector))
             )
 
         return self._thread.call(look)

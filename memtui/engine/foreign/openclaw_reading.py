@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from memtui.engine.foreign.agent import filtered_scope, fits_file
+from memtui.engine.foreign.agent import AgentLegs, filtered_scope, fits_file
 from memtui.engine.own_reading import MOST_ROWS
 from memtui.engine.ports import (
     ChunkFacts,
@@ -47,12 +47,8 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
-from memtui.settings.openclaw.releases import Expansion, release_named
+from memtui.settings.openclaw.releases import Expansion
 from memtui.text.ecmascript import trim
-
-# It imports this module.
-if TYPE_CHECKING:
-    from memtui.engine.foreign.index import OpenClawIndex
 
 MOST_SCANNED: Final = 20_000
 """So many rows are compared with substrings at most, or vectors read for the first time."""
@@ -64,12 +60,12 @@ class OpenClawReading(Reading):
     `vector` is that of the query that is asked about; `None` without one.
     """
 
-    def __init__(self, opened: Opened, index: OpenClawIndex, vector: Vector | None) -> None:
+    def __init__(self, opened: Opened, legs: AgentLegs, vector: Vector | None) -> None:
         self.opened = opened
-        self.index = index
+        self.legs = legs
         self.query_vector = vector
         self._layout = opened.layout
-        self._facts, self._release = index.facts, release_named(index.facts.profile)
+        self._facts, self._release = legs.facts, legs.release
         self._select = opened.select
         if opened.layout.fts is not None:
             table, tokenizer = opened.layout.fts, opened.layout.tokenizer
@@ -96,8 +92,8 @@ class OpenClawReading(Reading):
         return next((row.changed for row in files if row.source == chunk.source), None)
 
     def _dated(self, chunk: Chunk) -> Chunk:
-        timed = replace(chunk, mtime_ns=self.index.legs.file_time(chunk.source, chunk.path))
-        dated, day_from = chunk_day(timed, self.index.ranking.decay.dates)
+        timed = replace(chunk, mtime_ns=self.legs.file_time(chunk.source, chunk.path))
+        dated, day_from = chunk_day(timed, self._facts.ranking.decay.dates)
         is_named = dated is not None and day_from is Reason.FILE_NAME
         return replace(timed, day=dated.date() if dated is not None and is_named else None)
 
@@ -125,7 +121,7 @@ class OpenClawReading(Reading):
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
-        dims, batches = len(stored.values), self.index.legs.vectors.batches(self.opened)
+        dims, batches = len(stored.values), self.legs.vectors.batches(self.opened)
         parts = [part for part in batches if part.vectors.shape[1] == dims]
         if not parts:
             return Reason.NO_VECTORS
@@ -140,7 +136,7 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.index.legs.vectors.fingerprint == self.opened.fingerprint
+        in_memory = self.legs.vectors.fingerprint == self.opened.fingerprint
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -285,7 +281,7 @@ class OpenClawReading(Reading):
         if self.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
         # As memtui compares: the last digits are not sqlite-vec's.
-        hits = scan(vector, self.index.legs.vectors.visible(self.opened, scope)).hits
+        hits = scan(vector, self.legs.vectors.visible(self.opened, scope)).hits
         for position, (name, cosine) in enumerate(hits):
             if name == chunk_id:
                 return LegPlace(LegRank(position, len(hits), cosine))
