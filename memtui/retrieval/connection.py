@@ -25,8 +25,6 @@ class Rows(Protocol):
 class Connection(Protocol):
     """The part of `apsw.Connection` that is used here, with values of any type."""
 
-    @property
-    def in_transaction(self) -> bool: ...
     def execute(self, statements: str, bindings: Any = None, /) -> Rows: ...
     def interrupt(self) -> None: ...
     def create_scalar_function(
@@ -53,9 +51,8 @@ def snapshot(connection: Connection) -> Iterator[None]:
             if not is_database_error(error):
                 raise
             # An interruption may hit this very statement; a snapshot that stayed open would show
-            # the same moment to every later search. An I/O error may have ended it.
-            if connection.in_transaction:
-                connection.execute(_RELEASE)
+            # the same moment to every later search.
+            connection.execute(_RELEASE)
 
 
 def register_fts5(connection: Connection, name: str, function: Callable[..., Any]) -> None:

@@ -31,7 +31,6 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.model.status import IndexGeneration
-from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.sanitize import safe_line
 
@@ -271,12 +270,19 @@ class Opened(Struct, frozen=True):
         """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
         return foreign_errors(self.path, self.is_current)
 
-    def snapshot(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
         """Let all queries of the block see the same commit; keep it short.
 
         Until it ends, a program that writes cannot empty its log.
         """
-        return snapshot_of(self.connection)
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            # SQLite may already have ended it on its own (I/O error).
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection and remove the private copy, if there is one."""
