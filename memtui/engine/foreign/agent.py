@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final
@@ -180,18 +179,13 @@ class AgentLegs(Legs):
         self.vectors = StoredVectors()
         self.backend = "not loaded"
         """The way vectors were compared last, in words."""
-        self.answered = threading.Event()
-        """Set by the first search."""
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
         text, filters = split_filters(request.text)
         ranked = replace(request, ranking=for_mode(request.ranking, self.facts.mode))
-        try:
-            return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
-        finally:
-            self.answered.set()
+        return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
 
     def interrupt(self) -> None:
         self.database.interrupt()

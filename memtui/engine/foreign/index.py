@@ -88,8 +88,8 @@ from memtui.text.sanitize import safe_line
 
 T = TypeVar("T")
 
-FIRST_ANSWER_SECONDS = 1.0
-"""So long the truth report waits for the first search, which whoever opens an index waits for."""
+_PATIENCE: Final = 1.0
+"""Most seconds that the truth report waits for searches."""
 NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
 _OTHER_WORD = "memtui"
 _SHOWN = 200
@@ -284,7 +284,6 @@ class OpenClawIndex(Index):
 
     def stop(self) -> None:
         self._closed.set()
-        self.legs.answered.set()
         self.legs.query_vectors.close()
 
     def close(self) -> None:
@@ -295,7 +294,7 @@ class OpenClawIndex(Index):
 
     def _examine(self) -> None:
         # The first answer comes before the report: both read the whole file.
-        self.legs.answered.wait(FIRST_ANSWER_SECONDS)
+        self._thread.wait_idle(_PATIENCE)
         try:
             self.truth, self._base = self._look(deep=False)
             self._problem = ""

@@ -129,11 +129,9 @@ class RecordedSettings(Struct, frozen=True):
                     raise ValueError(f"settings, {key.name.replace('.', ', ')}: {error}") from None
         if settings.keys() & {"vector_weight", "text_weight"}:
             # The one that is not written has its default, and both are divided by their sum.
-            vector, text = DEFAULT_WEIGHTS
-            vector = settings.get("vector_weight", vector)
-            text = settings.get("text_weight", text)
-            weights = normalised_weights(vector, text)
-            settings["vector_weight"], settings["text_weight"] = weights
+            names = ("vector_weight", "text_weight")
+            weights = map(settings.get, names, DEFAULT_WEIGHTS)
+            settings |= zip(names, normalised_weights(*weights), strict=True)
         return settings
 
 

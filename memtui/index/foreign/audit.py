@@ -445,7 +445,16 @@ class _Audit(Struct):
             size = sum(state.st_size for state in states)
             if not stat.S_ISREG(states[0].st_mode) or (is_log and size == 0):
                 continue
-            holds = "" if is_log or is_lock else f", {_contents(real.with_name(name))}"
+            holds = ""
+            if not (is_log or is_lock):
+                # The chunks of an index that was being built or replaced; why not, otherwise.
+                try:
+                    chunks = read_once(
+                        real.with_name(name), lambda other: rows.counts(other, other.layout.chunks)
+                    )
+                    holds = f", {sum(chunks.values()):,} chunks"
+                except MemtuiError as error:
+                    holds = f", {error.message}"
             seconds = max(0.0, now - max(state.st_mtime for state in states))
             age = f"{seconds:.0f} s"
             for unit_seconds, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
@@ -473,15 +482,6 @@ def leftover_code(name: str, database: str) -> str | None:
         if pattern is not None and re.fullmatch(pattern.format(re.escape(database)), name, re.S):
             return code
     return None
-
-
-def _contents(path: Path) -> str:
-    """Count the chunks of an index that was being built or replaced; why not, otherwise."""
-    try:
-        counts = read_once(path, lambda opened: rows.counts(opened, opened.layout.chunks))
-    except MemtuiError as error:
-        return error.message
-    return f"{sum(counts.values()):,} chunks"
 
 
 def _paths(files: Iterable[FileTruth], state: FileState) -> list[str]:

@@ -166,7 +166,25 @@ class StoredTables:
             self.vector_state = self._check_vectors(config is None or config.vector_enabled)
         with part(layout.chunks):
             if layout.fts is not None and not layout.tokenizer.startswith("trigram"):
-                self._check_scripts()
+                # How much East Asian text a keyword table holds that cuts words at spaces.
+                total, paths = 0, list[str]()
+                where = "WHERE rowid > ? ORDER BY rowid LIMIT ?"
+                texts = f"SELECT rowid, path, text FROM {layout.chunks} {where}"
+                for batch in rows.pieces(opened, texts, _BATCH):
+                    total += len(batch)
+                    paths += [
+                        str(path)
+                        for _, path, text in batch
+                        if isinstance(text, str) and not text.isascii() and _CJK.search(text)
+                    ]
+                findings.add(
+                    "cjk_words",
+                    sorted(set(paths)),
+                    count=len(paths) or None,
+                    total=total,
+                    share=len(paths) / max(total, 1),
+                    tokenizer=layout.tokenizer,
+                )
         if layout.fts is not None:
             findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
         if layout.cache is not None:
@@ -234,23 +252,6 @@ class StoredTables:
             self._findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
         if any(share.dimensions <= 0 for share in shares):
             self._check_rows("chunks_without_vector", "vectors_damaged")
-
-    def _check_scripts(self) -> None:
-        """Say how much East Asian text a keyword table holds that cuts words at spaces.
-
-        Reads the text of every chunk.
-        """
-        layout, total, paths = self._opened.layout, 0, list[str]()
-        query = (
-            f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-        )
-        for batch in rows.pieces(self._opened, query, _BATCH):
-            total += len(batch)
-            texts = ((path, text) for _, path, text in batch if isinstance(text, str))
-            paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
-        names, share = sorted(set(paths)), len(paths) / max(total, 1)
-        values: dict[str, Any] = {"total": total, "share": share, "tokenizer": layout.tokenizer}
-        self._findings.add("cjk_words", names, count=len(paths) or None, **values)
 
     # --- vectors --------------------------------------------------------------------------
 
