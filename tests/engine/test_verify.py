@@ -23,7 +23,7 @@ from memtui.engine.foreign.verify import (
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.model import Ranking
-from memtui.settings.openclaw.convert import with_fields
+from memtui.settings.openclaw.releases import with_fields
 from tests.support import recorded
 from tests.support.known import load
 from tests.support.openclaw import edit
