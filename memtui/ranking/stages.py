@@ -79,8 +79,6 @@ ONLY_LEG: Mapping[SearchMode, Leg] = {
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})
 RRF_K_DEFAULT = 5.0
 
-LegHits = Mapping[Leg, Sequence[LegHit]]
-
 
 class FusedRow(NamedTuple):
     """A candidate and its parts: leg -> (hit, mapped score, weight), in the order of the legs."""
@@ -121,7 +119,7 @@ def keyword_value(hit: LegHit, ranking: Ranking) -> float:
     return hit.path_raw if hit.path_raw is not None else text
 
 
-def mapped_scores(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
+def mapped_scores(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dict[Leg, list[float]]:
     """Return the score of every hit of each leg that fusion weights, by the method of the profile.
 
     `weighted_sum`: the cosine as it is, 0 where it is not finite, and the text through the
@@ -350,18 +348,13 @@ def decay_stage(state: StageState) -> Step:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
     setting, dates = state.ranking.decay, dates_of(state)
     ages = [None if day is None else (state.now - day) / DAY for day, _ in dates]
+    days, floor = setting.half_life_days, setting.floor
     described: dict[int, Described] = {}
     for index, ((day, source), age) in enumerate(zip(dates, ages, strict=True)):
-        described[index] = (
-            source,
-            {
-                "age_days": age,
-                "half_life_days": setting.half_life_days,
-                "floor": setting.floor,
-                "date": day.date().isoformat() if day else None,
-            },
-        )
-    return multiplied(state, decay_factors(ages, setting.half_life_days, setting.floor), described)
+        written = day.date().isoformat() if day else None
+        numbers = {"age_days": age, "half_life_days": days, "floor": floor, "date": written}
+        described[index] = source, numbers
+    return multiplied(state, decay_factors(ages, days, floor), described)
 
 
 def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
@@ -96,7 +95,6 @@ def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
 
 
 Setting: TypeAlias = float | int | bool | str | None
-_NAMES = {"lambda_": "lambda"}
 
 
 class SettingDifference(Struct, frozen=True):
@@ -109,26 +107,23 @@ class SettingDifference(Struct, frozen=True):
 
 def compare_settings(first: Ranking, second: Ranking) -> tuple[SettingDifference, ...]:
     """Return the parameters that differ, in the order in which a ranking names them."""
-    other = dict(_flat(second))
+    before, after = _flat(to_builtins(first)), _flat(to_builtins(second))
     return tuple(
-        SettingDifference(name, value, other[name])
-        for name, value in _flat(first)
-        if value != other[name]
+        SettingDifference(name, value, after[name])
+        for name, value in before.items()
+        if value != after[name]
     )
 
 
-def _flat(values: Struct, prefix: str = "") -> list[tuple[str, Setting]]:
-    """Return the fields of a value and of those in it: `mmr.lambda`; tuples as one text."""
-    flat: list[tuple[str, Setting]] = []
-    for field in values.__struct_fields__:
-        name = prefix + _NAMES.get(field, field)
-        value = getattr(values, field)
-        if isinstance(value, Struct):
-            flat += _flat(value, f"{name}.")
-        elif isinstance(value, tuple):
-            flat.append((name, ", ".join(str(one) for one in value)))
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+    """Return the fields of a ranking and of its parts: `mmr.lambda`; lists as one text."""
+    flat: dict[str, Setting] = {}
+    for field, value in values.items():
+        name = prefix + field.rstrip("_")
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{name}.")
         else:
-            flat.append((name, str(value) if isinstance(value, Enum) else value))
+            flat[name] = ", ".join(value) if isinstance(value, list | tuple) else value
     return flat
 
 

@@ -54,15 +54,7 @@ _SECRETS: Final = load_patterns("secrets")
 _DATES: Final = load_patterns("dates")
 _FACTS: Final = load_patterns("facts")
 _LINKS: Final = load_patterns("links")
-
-_FENCE = re.compile(r"[ \t>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
-_ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
-_INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
-_RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})")
-_COMMENT = re.compile(r"<!(?=--).*?(?:-->|$)")
-_RUN = re.compile(r"(?<!\\)(\\*)(`+)")
+_LINES: Final = load_patterns("lines")
 
 
 class LineKind(StrEnum):
@@ -100,7 +92,7 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
     after_blank = True
     for number, raw in enumerate(lines[matter_end:], start=matter_end + 1):
         line, kind = raw, LineKind.CODE
-        opened = None if in_comment else _FENCE.match(raw)
+        opened = None if in_comment else _LINES["fence"].match(raw)
         if fence:
             mark = raw.strip(" \t>")
             if len(mark) >= len(fence) and not mark.strip(fence[0]):
@@ -108,18 +100,21 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
         elif opened is not None:
             fence = opened[1]
         else:
-            line, in_comment = _uncommented(raw, in_comment)
+            text = "<!-- " + raw if in_comment else raw
+            comments = _LINES["comment"].findall(text)
+            in_comment = bool(comments) and not comments[-1].endswith("-->")
+            line = _blanked(_LINES["comment"], text)[len(text) - len(raw) :]
             below = lines[number] if number < len(lines) else ""
-            is_underline = _UNDERLINE.fullmatch(line) and number > 1 and not after_blank
-            if not line.strip() or _RULE.fullmatch(line) or is_underline:
+            is_underline = _LINES["underline"].fullmatch(line) and number > 1 and not after_blank
+            if not line.strip() or _LINES["rule"].fullmatch(line) or is_underline:
                 kind = LineKind.BLANK
-            elif after_blank and not in_list and _INDENTED.match(line):
+            elif after_blank and not in_list and _LINES["indented"].match(line):
                 kind = LineKind.CODE
             elif heading := _heading(line, below if after_blank else ""):
                 headings = [one for one in headings if one[0] < heading[0]] + [heading]
                 in_list, kind = False, LineKind.HEADING
             else:
-                in_list = _ITEM.match(line) is not None or (in_list and line[0] in " \t")
+                in_list = _LINES["item"].match(line) is not None or (in_list and line[0] in " \t")
                 is_table = line.lstrip().startswith("|") and line.count("|") > 1
                 kind = LineKind.TABLE if is_table else LineKind.TEXT
         after_blank = kind is LineKind.BLANK or (kind is LineKind.CODE and after_blank)
@@ -130,26 +125,23 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
 
 def _heading(line: str, below: str) -> tuple[int, str] | None:
     """Return the level and the title of a heading, underlined by the line below or not."""
-    if mark := _ATX.match(line):
+    if mark := _LINES["heading"].match(line):
         return mark[0].count("#"), line[mark.end() :].strip().rstrip("#").strip()
-    if _UNDERLINE.fullmatch(below) and not _ITEM.match(line):
+    if _LINES["underline"].fullmatch(below) and not _LINES["item"].match(line):
         return (1 if "=" in below else 2), line.strip()
     return None
 
 
-def _uncommented(raw: str, in_comment: bool) -> tuple[str, bool]:
-    """Blank the HTML comments of a line; tell whether the last one goes on in the next line."""
-    text = "<!-- " + raw if in_comment else raw
-    comments = _COMMENT.findall(text)
-    line = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
-    return line[len(text) - len(raw) :], bool(comments) and not comments[-1].endswith("-->")
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """Put blanks in place of what matches."""
+    return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
 def without_code(text: str) -> str:
     """Blank the code spans of a line, length kept; linear, whatever backticks it has."""
     closing: dict[int, int] = {}
     next_ends: dict[int, int] = {}
-    runs = [(len(run[1]), *run.span(2)) for run in _RUN.finditer(text)]
+    runs = [(len(run[1]), *run.span(2)) for run in _LINES["backticks"].finditer(text)]
     for _, start, end in reversed(runs):
         # A span ends at the next run of the same length.
         if end - start in next_ends:
@@ -225,8 +217,6 @@ def _finding(
     return CareFinding(rule, place, message, numbers=numbers)
 
 
-_BLOCK_START = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
-_BLOCK_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
 _DIGIT = re.compile("[0-9]")
 _BLOCK_LINES: Final = 4
 _LONGEST_CHECKED_LINE: Final = 100_000
@@ -239,9 +229,9 @@ def credentials(document: Document) -> Iterator[CareFinding]:
     """
     lines = split_lines(document.text)
     for number, line in enumerate(lines, start=1):
-        if _BLOCK_START.search(line):
+        if _SECRETS["block_start"].search(line):
             below = lines[number - 1 : number + _BLOCK_LINES]
-            if not any(_BLOCK_BODY.search(one) for one in below):
+            if not any(_SECRETS["block_body"].search(one) for one in below):
                 continue
             text, what = line.strip(), "a private key"
         elif tokens := secrets_of(line[:_LONGEST_CHECKED_LINE]):
@@ -269,8 +259,6 @@ def secrets_of(line: str) -> list[str]:
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
 
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_SEPARATORS = re.compile(r"[\s_-]+")
 _LONGEST_LINKED_LINE: Final = 50_000
 _LONGEST_NAME: Final = 200
 
@@ -352,12 +340,11 @@ def links_in(document: Document) -> Iterator[Link]:
         if "[" not in line.text or line.kind in unlinked:
             continue
         text = without_code(line.text[:_LONGEST_LINKED_LINE])
-        if "</" in text:
-            text = _LINKS["html_code"].sub(lambda code: " " * len(code[0]), text)
+        text = _blanked(_LINKS["html_code"], text)
         links = [link for link in _LINKS["link"].finditer(text) if not link["image"]]
         links += filter(None, [_LINKS["definition"].match(text)])
         targets = [(target, False) for link in links if (target := note_target(link["target"]))]
-        without_urls = _LINKS["address"].sub(lambda url: " " * len(url[0]), text)
+        without_urls = _blanked(_LINKS["address"], text)
         names = (link["target"] for link in _LINKS["wikilink"].finditer(without_urls))
         targets += [(name, True) for name in names if _is_name(name)]
         for target, is_wiki in dict.fromkeys(targets):
@@ -377,7 +364,9 @@ def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFindin
 
 def note_target(written: str) -> str:
     """Return the path that a link destination names; empty for what is no path to a note."""
-    target = written.strip("<>") if written.startswith("<") else _ESCAPED.sub(r"\1", written)
+    target = (
+        written.strip("<>") if written.startswith("<") else _LINKS["escaped"].sub(r"\1", written)
+    )
     if _LINKS["scheme"].match(target) or len(target) > _LONGEST_NAME * 5:
         return ""
     target = unquote(re.split("[#?]", target, maxsplit=1)[0]).strip()
@@ -407,13 +396,12 @@ def _folded(path: str) -> str:
 
 
 def _bare(path: str) -> str:
-    suffix = next((suffix for suffix in SUFFIXES if path.endswith(suffix)), "")
-    return path.removesuffix(suffix)
+    return re.sub(r"\.(?:md|markdown)\Z", "", path)
 
 
 def _slug(name: str) -> str:
     """Return a name with the blanks and dashes that people mix up made one."""
-    return _SEPARATORS.sub("-", _folded(name)).strip("-/")
+    return _LINKS["separators"].sub("-", _folded(name)).strip("-/")
 
 
 MOST_ENTRIES: Final = 3
@@ -459,8 +447,7 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
     ]
     entries = Counter(line.section for line in lines if _begins_with_day(line.text))
     for line in lines:
-        text = without_code(line.text)
-        text = _FACTS["elsewhere"].sub(lambda match: " " * len(match[0]), text)
+        text = _blanked(_FACTS["elsewhere"], without_code(line.text))
         dates = list(_dates(text))
         if not dates or _FACTS["lasting"].search(text) or any(one.day > today for one in dates):
             continue

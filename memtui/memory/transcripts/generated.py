@@ -116,7 +116,16 @@ def spoken_line(text: str, role: str) -> tuple[str, Dropped | None]:
     """
     if role == "user":
         text = _without_envelopes(text)
-    line = normalise(_without_internal_context(text))
+    begin, end = _OURS["internal_begin"], _OURS["internal_end"]
+    lines: list[str] = []
+    is_inside = False
+    # What stands between the marks of the program's context is taken out; unclosed, to the end.
+    for one in text.split("\n") if begin in text or end in text else [text]:
+        if (mark := trim(one)) in (begin, end):
+            is_inside = mark == begin
+        elif not is_inside:
+            lines.append(one)
+    line = normalise("\n".join(lines))
     if not line:
         return line, Dropped.NO_TEXT
     wrapper = _PATTERNS["system"].match(line)
@@ -184,22 +193,6 @@ def _without_envelopes(text: str) -> str:
             said.append(lines[at])
         at += 1
     return _PATTERNS["timestamp"].sub("", "\n".join(said).strip("\n"), count=1)
-
-
-def _without_internal_context(text: str) -> str:
-    """Take out what stands between the marks of the program's context; unclosed, to the end."""
-    begin, end = _OURS["internal_begin"], _OURS["internal_end"]
-    if begin not in text and end not in text:
-        return text
-    lines: list[str] = []
-    inside = False
-    for line in text.split("\n"):
-        mark = trim(line)
-        if mark in (begin, end):
-            inside = mark == begin
-        elif not inside:
-            lines.append(line)
-    return "\n".join(lines)
 
 
 def run_of_key(key: object) -> Run | None:
