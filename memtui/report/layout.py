@@ -291,39 +291,34 @@ class Layout(Struct, frozen=True):
         if self.width is None or sum(cells_of(span.text) for span in spans) <= self.width:
             yield Line(tuple(spans))
             return
-        yield from _folded(spans, self.width, min(indent, max(0, self.width - 8)))
+        # Broken between words; a word that is longer than a line is cut.
+        width, indent = self.width, min(indent, max(0, self.width - 8))
+        line: list[Span] = []
+        used, is_empty = 0, True
+        for span in spans:
+            for piece in _PIECES.findall(span.text):
+                if piece.isspace():
+                    if not (line and is_empty and used == indent):
+                        line.append(replace(span, text=piece))
+                        used += len(piece)
+                    continue
+                rest = piece
+                while cells_of(rest) > width - used:
+                    if is_empty and used <= indent:
+                        fits = max(1, fitting(rest, width - used))
+                        line.append(replace(span, text=rest[:fits]))
+                        rest = rest[fits:]
+                    yield Line(tuple(line))
+                    line, used, is_empty = [Span(" " * indent)], indent, True
+                line.append(replace(span, text=rest))
+                used, is_empty = used + cells_of(rest), False
+        yield Line(tuple(line))
 
 
 def text_of(report: Report, *, ascii_only: bool = False) -> str:
     """The report as text that no terminal acts on, one line for each row."""
     lines = Layout(ascii_only=ascii_only).lines(report)
     return "".join(f"{line.text}\n" for line in lines)
-
-
-def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:
-    """Break between words; a word that is longer than a line is cut."""
-    line: list[Span] = []
-    used, is_empty = 0, True
-    for span in spans:
-        for piece in _PIECES.findall(span.text):
-            if piece.isspace():
-                if line and not (is_empty and used == indent):
-                    line.append(replace(span, text=piece))
-                    used += len(piece)
-                elif not line:
-                    line, used = [replace(span, text=piece)], len(piece)
-                continue
-            rest = piece
-            while cells_of(rest) > width - used:
-                if is_empty and used <= indent:
-                    fits = max(1, fitting(rest, width - used))
-                    line.append(replace(span, text=rest[:fits]))
-                    rest = rest[fits:]
-                yield Line(tuple(line))
-                line, used, is_empty = [Span(" " * indent)], indent, True
-            line.append(replace(span, text=rest))
-            used, is_empty = used + cells_of(rest), False
-    yield Line(tuple(line))
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -37,7 +37,8 @@ from memtui.index.transcripts.reading import (
 )
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.formats import TranscriptReader, format_of
+from memtui.memory.transcripts.formats import TranscriptReader
+from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, moment
 from memtui.model import Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
@@ -507,7 +508,7 @@ def transcript_sources(
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
         detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
         detail += f"; {destinations}" if destinations else ""
-        detail += f". {format_of(place.kind).calls_note}." if place.kind is not None else ""
+        detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         source = TranscriptSource(
             name=place.name,
             kind=place.kind,

@@ -33,9 +33,6 @@ class ClaudeCode(TranscriptFormat):
     """The format of Claude Code's transcripts."""
 
     kind = TranscriptKind.CLAUDE_CODE
-    calls_note = (
-        "Calls of tools are recorded with what came back; long answers may stand in files beside it"
-    )
 
     def recognises(self, record: Record) -> bool:
         """Look for a message under the type that is its role, or for the id of a session."""

@@ -35,7 +35,6 @@ class Codex(TranscriptFormat):
     """The format of Codex CLI's transcripts."""
 
     kind = TranscriptKind.CODEX
-    calls_note = "Calls of tools are recorded with what came back; long answers may be cut"
 
     def recognises(self, record: Record) -> bool:
         """Look for a payload under a known type, or for the items that once stood alone."""

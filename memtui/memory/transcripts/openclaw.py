@@ -44,9 +44,6 @@ class OpenClaw(TranscriptFormat):
     """The format of OpenClaw's transcripts."""
 
     kind = TranscriptKind.OPENCLAW
-    calls_note = (
-        "Calls of tools are recorded with what came back, unless a clean-up took the answers out"
-    )
 
     def recognises(self, record: Record) -> bool:
         """Look for a message under its own key, or the type of another entry of the tree."""

@@ -44,8 +44,6 @@ class TranscriptFormat(ABC):
     """The format of one program's transcripts."""
 
     kind: TranscriptKind
-    calls_note: str
-    """One line: what they say of tool calls, and what may be missing."""
 
     @abstractmethod
     def recognises(self, record: Record) -> bool:

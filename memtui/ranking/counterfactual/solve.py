@@ -343,6 +343,12 @@ def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) 
     return None
 
 
+def _attempt(value: float, now: float, step: float) -> Attempt:
+    """Return a value with the one a step nearer to the present one, where that is further off."""
+    nearer = value - step if value > now else value + step
+    return value, None if abs(value - now) <= step else nearer
+
+
 def _entries(
     problem: Problem, parameter: Parameter, direction: int, below: float
 ) -> Iterator[Attempt]:
@@ -373,9 +379,7 @@ def _entries(
             values += [axis.value(inside)] if direction * (stretch.end - inside) > 0 else []
             values.append(axis.value((stretch.start + stretch.end) / 2))
         for value in values:
-            step = STEP * value if is_logarithmic else STEP
-            nearer = value - step if value > now else value + step
-            yield value, None if abs(value - now) <= step else nearer
+            yield _attempt(value, now, STEP * value if is_logarithmic else STEP)
 
 
 def minimum_edges(state: State) -> Floats:
@@ -396,11 +400,12 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
     state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
     edges = minimum_edges(state).tolist()
     beyond = (value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf))))
-    if now is None:
-        values: list[float | None] = [*beyond]
-    else:
+    values: list[float | None] = [*beyond]
+    if now is not None:
         below = [edge for edge in reversed(edges) if edge < now]
-        values = [*below, None, *(value for value in beyond if value > now)]
+        values = [*below, None, *(one for one in values if one is not None and one > now)]
+    # No minimum is as far from the lowest one as a switch.
+    start = 0.0 if now is None else now
     for value in values:
         changed = replace(state, ranking=replace(problem.ranking, min_score=value))
         if problem.chunk_id not in problem.columns.ranks(listing(changed)[0]):
@@ -409,15 +414,9 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
             yield None, 0.0
             continue
         # The shortest to write first.
-        upwards = now is None or value > now
-        number = math.ceil(value / STEP) if upwards else math.floor(value / STEP)
-        for one in (round(number * STEP, 6), value):
-            if now is None:
-                # No minimum is as far from the lowest one as a switch.
-                yield one, one - STEP if one >= STEP else None
-            else:
-                nearer = one + STEP if one < now else one - STEP
-                yield one, None if abs(one - now) <= STEP else nearer
+        number = math.ceil(value / STEP) if value > start else math.floor(value / STEP)
+        yield _attempt(round(number * STEP, 6), start, STEP)
+        yield _attempt(value, start, STEP)
 
 
 def _whole(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
