@@ -55,14 +55,8 @@ class ForeignExamined(Event, frozen=True):
     """One line; empty when the report is there."""
 
 
-class IndexSwapped(Event, frozen=True):
-    """Another generation is live."""
-
-    generation: int
-
-
 class IndexChanged(Event, frozen=True):
-    """Another process committed to the live index."""
+    """Another generation is live, or another process committed to the live one."""
 
 
 class LegChanged(Event, frozen=True):
@@ -98,7 +92,7 @@ def changes_content(event: Event) -> bool:
         stats = event.stats
         changed = stats.files_added + stats.files_changed + stats.files_removed
         return stats.rebuild or bool(changed + stats.chunks_embedded)
-    return isinstance(event, FileIndexed | IndexChanged | IndexSwapped)
+    return isinstance(event, FileIndexed | IndexChanged)
 
 
 EventTypes: TypeAlias = type[Event] | tuple[type[Event], ...]

@@ -18,7 +18,6 @@ from memtui.bus import (
     Bus,
     Event,
     IndexChanged,
-    IndexSwapped,
     StatusChanged,
     SyncFinished,
     SyncStarted,
@@ -41,7 +40,7 @@ from memtui.index.database import (
     open_database,
     read_meta,
 )
-from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
+from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile, counts, known_files, plan_changes, within_limit
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
 from memtui.memory.discover import Scope, discover
@@ -191,7 +190,7 @@ class OwnIndex(Index):
             spared=lambda: self.providers.spared,
         )
         self.providers.changed = self._provider_changed
-        events = (SyncStarted, IndexSwapped, IndexChanged, SyncFinished)
+        events = (SyncStarted, IndexChanged, SyncFinished)
         self._unsubscribe = self._bus.subscribe(events, self._index_changed)
         if self._bus.on_error is None:
             # A handler that fails must not end the thread that published.
@@ -503,7 +502,7 @@ class OwnLegs(Legs):
         self._is_following = False
         self._keyword: KeywordLeg | None = None
         self._view: VectorView | None = None
-        self._view_stamp: Stamp | None = None
+        self._view_stamp: tuple[int, int] | None = None
         self._viewed_at = 0.0
         self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
         """Seconds that each leg is expected to take: what it took last."""

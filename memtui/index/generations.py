@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec import MsgspecError, Struct
@@ -153,13 +152,6 @@ class IndexFolder:
                 path.unlink()
 
 
-class Stamp(NamedTuple):
-    """Changes whenever another connection has committed to the live index."""
-
-    generation: int
-    data_version: int
-
-
 class LiveIndex:
     """A read-only connection to the live generation; for one thread.
 
@@ -211,13 +203,10 @@ class LiveIndex:
             f"there is no index in {self._folder.folder}", hint="memtui index builds it"
         )
 
-    def stamp(self) -> Stamp:
-        """Return a value to compare: was anything committed since the last stamp?
-
-        Of the generation of the last `connection`, though another may be live by now.
-        """
+    def stamp(self) -> tuple[int, int]:
+        """Return the generation of the last `connection`, and a number that commits change."""
         assert self._connection is not None
-        return Stamp(self.generation, number(self._connection, "PRAGMA data_version"))
+        return self.generation, number(self._connection, "PRAGMA data_version")
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""

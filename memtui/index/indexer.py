@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from memtui.bus import (
     IndexChanged,
-    IndexSwapped,
     LegChanged,
     StatusChanged,
     SyncFailed,
@@ -23,7 +22,7 @@ from memtui.bus import (
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, read_meta
-from memtui.index.generations import LiveIndex, Stamp, WriterLock
+from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
 from memtui.index.sync import rebuild, sync
@@ -66,7 +65,7 @@ class Indexer:
         self._spared = spared
         self._lock = WriterLock(job.folder)
         self._live = LiveIndex(job.folder)
-        self._stamp: Stamp | None = None
+        self._stamp: tuple[int, int] | None = None
         self._next_count = 0.0
         self._retry_seconds: float | None = None
         """After so many chunks without vectors are asked for again; `None` where none are."""
@@ -303,7 +302,7 @@ class Indexer:
         with mapped_errors(self._live.path):
             stamp = self._live.stamp()
             if stamp != self._stamp:
-                self._update(generation=stamp.generation, **counts(connection))
+                self._update(generation=self._live.generation, **counts(connection))
                 self._stamp = stamp
 
     def _count_sometimes(self) -> None:
@@ -327,9 +326,7 @@ class Indexer:
         before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._lock.writer()
-        if now is not None and now.generation != status.generation:
-            self._bus.publish(IndexSwapped(now.generation))
-        elif now != before:
+        if now != before:
             self._bus.publish(IndexChanged())
         with self._condition:
             # The writing process takes in what was seen here.

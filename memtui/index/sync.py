@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.bus import FileIndexed, IndexSwapped, LegChanged
+from memtui.bus import FileIndexed, IndexChanged, LegChanged
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
@@ -94,13 +94,13 @@ def rebuild(job: Job) -> Job:
             finally:
                 connection.close()
             job.check()
-            generation = job.folder.commit(building, cancelled=job.cancelled)
+            job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
         raise Cancelled from error
     finally:
         job.folder.discard(building)
     job.folder.clean()
-    job.bus.publish(IndexSwapped(generation))
+    job.bus.publish(IndexChanged())
     return _ended(job, began)
 
 
@@ -128,7 +128,7 @@ def sync(job: Job) -> Job:
                 connection.close()
         generation = job.folder.commit(building)
         job.folder.clean()
-        job.bus.publish(IndexSwapped(generation))
+        job.bus.publish(IndexChanged())
     path = job.folder.path(generation)
     with mapped_errors(path):
         connection = open_database(path)

@@ -81,31 +81,30 @@ _SEPARATORS = re.compile(r"[-_.\s]+")
 _DEEPEST: Final = 100
 
 
-def redact(
-    text: str,
-    named: Sequence[Rule] = NAMED,
-    tokens: Sequence[Rule] = TOKENS,
-    *,
-    masked: Callable[[str], str] | None = None,
-) -> str:
-    """Mask the credentials in a text; `masked` is what a token becomes, `mask` unless given.
-
-    `named` rules come first, then PEM blocks, then `tokens`; each sees what the one before left.
-    """
-    chosen = masked or mask
-    return apply_rules(redact_pem(apply_rules(text, named, chosen)), tokens, chosen)
-
-
-def openclaw_redact(text: str) -> str:
-    """Mask the credentials that OpenClaw masks, and no others."""
-    return redact(text, OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS)
-
-
 def mask(token: str) -> str:
     """A token's first six and last four characters; nothing of one shorter than 18."""
     if len(token) < SHORTEST_HINTED:
         return MASK
     return f"{token[:_FIRST]}…{token[-_LAST:]}"
+
+
+def redact(
+    text: str,
+    named: Sequence[Rule] = NAMED,
+    tokens: Sequence[Rule] = TOKENS,
+    *,
+    masked: Callable[[str], str] = mask,
+) -> str:
+    """Mask the credentials in a text; `masked` is what a token becomes.
+
+    `named` rules come first, then PEM blocks, then `tokens`; each sees what the one before left.
+    """
+    return apply_rules(redact_pem(apply_rules(text, named, masked)), tokens, masked)
+
+
+def openclaw_redact(text: str) -> str:
+    """Mask the credentials that OpenClaw masks, and no others."""
+    return redact(text, OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS)
 
 
 def redact_pem(text: str) -> str:

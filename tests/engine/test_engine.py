@@ -18,7 +18,6 @@ from memtui.bus import (
     Bus,
     Event,
     IndexChanged,
-    IndexSwapped,
     SearchReady,
     StatusChanged,
     SyncFinished,
@@ -135,7 +134,7 @@ def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
         assert changes.get(timeout=20) == StatusChanged()
         writer.index.sync(wait=True)
         assert paths(follower, QUERY)
-        while not isinstance(event := changes.get(timeout=20), IndexSwapped):
+        while not isinstance(event := changes.get(timeout=20), IndexChanged):
             assert event is not None, "the follower never told of the first index"
         (new.root / "memory/owl.md").write_text("An owl in the barn.\n", encoding="utf-8")
         writer.index.sync(wait=True)

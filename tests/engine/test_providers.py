@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memtui.bus import IndexSwapped, SearchReady, SyncFinished
+from memtui.bus import IndexChanged, SearchReady, SyncFinished
 from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
@@ -226,7 +226,7 @@ def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
         engine.index.sync(wait=True)
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
-        swapped = EventQueue(engine.bus, IndexSwapped)
+        swapped = EventQueue(engine.bus, IndexChanged)
         for query in ("heron", "garden"):
             assert vector_leg(engine, query).reason is Reason.PROVIDER_FAILED
         assert engine.index.status().provider.actual == "spare"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.bus import Bus, Event, FileIndexed, IndexChanged, IndexSwapped
+from memtui.bus import Bus, Event, FileIndexed, IndexChanged, StatusChanged
 
 
 def test_a_handler_gets_only_the_types_it_asked_for() -> None:
     bus = Bus()
     seen: list[Event] = []
-    unsubscribe = bus.subscribe((IndexChanged, IndexSwapped), seen.append)
+    unsubscribe = bus.subscribe((IndexChanged, StatusChanged), seen.append)
     bus.publish(IndexChanged())
     bus.publish(FileIndexed("a.md", 1))
-    bus.publish(IndexSwapped(2))
-    assert seen == [IndexChanged(), IndexSwapped(2)]
+    bus.publish(StatusChanged())
+    assert seen == [IndexChanged(), StatusChanged()]
     unsubscribe()
     unsubscribe()
     bus.publish(IndexChanged())
@@ -30,13 +30,13 @@ def test_a_failing_handler_is_reported_and_stops_nobody_else() -> None:
     def fail(event: Event) -> None:
         raise ValueError("boom")
 
-    bus.subscribe(IndexSwapped, fail)
-    bus.subscribe(IndexSwapped, seen.append)
-    bus.publish(IndexSwapped(1))
-    assert seen == [IndexSwapped(1)]
+    bus.subscribe(StatusChanged, fail)
+    bus.subscribe(StatusChanged, seen.append)
+    bus.publish(StatusChanged())
+    assert seen == [StatusChanged()]
     assert [str(error) for _, error in failures] == ["boom"]
     # Without a handler of errors it reaches the publisher last.
     bus.on_error = None
     with pytest.raises(ValueError, match="boom"):
-        bus.publish(IndexSwapped(2))
-    assert seen == [IndexSwapped(1), IndexSwapped(2)]
+        bus.publish(StatusChanged())
+    assert seen == [StatusChanged(), StatusChanged()]
