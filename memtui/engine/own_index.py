@@ -242,7 +242,10 @@ class OwnIndex(Index):
             if identity is not None and maker in (None, identity):
                 import_numpy()
                 if self.providers.get()[0] is not None:
-                    self._thread.call_later(self.legs.warm)
+                    request = SearchRequest("", self.ranking)
+                    self._thread.call_later(
+                        lambda gives_way: self.legs.retrieve(request, gives_way, None)
+                    )
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -537,16 +540,6 @@ class OwnLegs(Legs):
             # Only closing stops what is no search.
             raise IndexMissing("the index is closed") from error
 
-    def warm(self, gives_way: Callable[[], bool]) -> None:
-        """Load the vectors before somebody asks; raises `Cancelled` when somebody does."""
-        try:
-            with suppress(IndexMissing):
-                self.open()
-                with mapped_errors(self.live.path):
-                    self._current_leg(gives_way)
-        except Interrupted as error:
-            raise Cancelled from error
-
     def interrupt(self) -> None:
         with self._guard:
             # Who goes on typing must not have a short look begin again and again.
@@ -605,7 +598,7 @@ class OwnLegs(Legs):
                 if leg is Leg.KEYWORD:
                     answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
                 else:
-                    vector_leg = self._current_leg(cancelled, typing=typing)
+                    vector_leg = self._current_leg(cancelled, typing)
                     answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
             except DatabaseError as error:
                 # Each leg fails alone: what one cannot read, the other may.
@@ -647,7 +640,7 @@ class OwnLegs(Legs):
             self._view_stamp, self._viewed_at = stamp, time.monotonic()
         return self._view
 
-    def _current_leg(self, gives_way: Callable[[], bool], *, typing: bool = False) -> VectorLeg:
+    def _current_leg(self, gives_way: Callable[[], bool], typing: bool) -> VectorLeg:
         """Return the vector leg with who embeds now and the vectors as they are now."""
         missing, maker = "", self.identity
         provider, state = self._providers.made_by(maker)

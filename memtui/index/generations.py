@@ -11,7 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -110,15 +110,12 @@ class IndexFolder:
         """
         live = building.with_suffix("")
         with mapped_errors(building):
-            connection = open_database(building)
-            try:
+            with closing(open_database(building)) as connection:
                 with interruptible(connection, cancelled):
                     wrong = damage(connection)
                 if wrong is not None:
                     raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
                 checkpoint(connection)
-            finally:
-                connection.close()
             journal = building.with_name(f"{building.name}-wal")
             if journal.exists() and journal.stat().st_size:
                 raise IndexUnusable(f"{building.name} is still in use", hint="try again")

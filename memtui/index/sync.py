@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Final
 
 from msgspec.structs import replace
@@ -78,8 +79,7 @@ def rebuild(job: Job) -> Job:
     job.stats.rebuild = True
     try:
         with mapped_errors(building):
-            connection = open_database(building, bulk=True)
-            try:
+            with closing(open_database(building, bulk=True)) as connection:
                 seen_ns = time.time_ns()
                 create(connection)
                 write_meta(connection, job.recipe.meta())
@@ -91,8 +91,6 @@ def rebuild(job: Job) -> Job:
                     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
                 connection.executemany(_FTS_OPTION, _NORMAL)
                 VectorsPhase(job, connection).run()
-            finally:
-                connection.close()
             job.check()
             job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
@@ -119,48 +117,40 @@ def sync(job: Job) -> Job:
     generation = job.folder.current()
     if generation is None:
         building = job.folder.begin()
-        with mapped_errors(building):
-            connection = open_database(building)
-            try:
-                create(connection)
-                write_meta(connection, job.recipe.meta())
-            finally:
-                connection.close()
+        with mapped_errors(building), closing(open_database(building)) as connection:
+            create(connection)
+            write_meta(connection, job.recipe.meta())
         generation = job.folder.commit(building)
         job.folder.clean()
         job.bus.publish(IndexChanged())
     path = job.folder.path(generation)
-    with mapped_errors(path):
-        connection = open_database(path)
-        try:
-            meta = read_meta(connection)
-            check_version(meta, path)
-            if not job.recipe.matches(meta):
-                job = _kept_meanwhile(job, connection, meta)
-            # Before the scan, so that a write during it counts as too close to be trusted.
-            seen_ns = time.time_ns()
-            discovery = job.discover()
-            # The folder on which a file system was mounted is there without it, and has no notes.
-            root = file_state(job.scope.root)
-            if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
-                is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
-                query = "SELECT count(*) FROM files WHERE source <> ?"
-                if is_empty and number(connection, query, TRANSCRIPTS):
-                    raise WorkspaceNotFound(
-                        f"the memory folder {job.scope.root} is empty and not the one that was "
-                        "indexed: not mounted?",
-                        hint="the index is kept until the notes are back; memtui index --force "
-                        "empties it",
-                    )
-            if job.recipe.matches(meta):
-                before = connection.total_changes()
-                index_files(job, connection, discovery, seen_ns)
-                VectorsPhase(job, connection).run()
-                if connection.total_changes() != before:
-                    checkpoint(connection)
-                return _ended(job, began)
-        finally:
-            connection.close()
+    with mapped_errors(path), closing(open_database(path)) as connection:
+        meta = read_meta(connection)
+        check_version(meta, path)
+        if not job.recipe.matches(meta):
+            job = _kept_meanwhile(job, connection, meta)
+        # Before the scan, so that a write during it counts as too close to be trusted.
+        seen_ns = time.time_ns()
+        discovery = job.discover()
+        # The folder on which a file system was mounted is there without it, and has no notes.
+        root = file_state(job.scope.root)
+        if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
+            is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
+            query = "SELECT count(*) FROM files WHERE source <> ?"
+            if is_empty and number(connection, query, TRANSCRIPTS):
+                raise WorkspaceNotFound(
+                    f"the memory folder {job.scope.root} is empty and not the one that was "
+                    "indexed: not mounted?",
+                    hint="the index is kept until the notes are back; memtui index --force "
+                    "empties it",
+                )
+        if job.recipe.matches(meta):
+            before = connection.total_changes()
+            index_files(job, connection, discovery, seen_ns)
+            VectorsPhase(job, connection).run()
+            if connection.total_changes() != before:
+                checkpoint(connection)
+            return _ended(job, began)
     return rebuild(job)
 
 

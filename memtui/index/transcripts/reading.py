@@ -193,10 +193,8 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
         stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:
         stream = open_transcript(file.absolute)
-    try:
+    with stream:
         yield stream
-    finally:
-        stream.close()
 
 
 _NODES: Final = "session_nodes"
