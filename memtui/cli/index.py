@@ -190,7 +190,7 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
         output.progress("")
         try:
             if invocation.json:
-                output.record({"sync": event.stats})
+                output.document({"sync": event.stats}, indent=None)
             else:
                 output.lines([sync_line(event.stats)])
             output.flush()

@@ -79,10 +79,6 @@ class Output:
         """Write one JSON document; without an indent it takes one line."""
         self.whole(document_text(document, indent=indent) + "\n")
 
-    def record(self, document: Mapping[str, Any]) -> None:
-        """Write one JSON document on one line, of several."""
-        self.document(document, indent=None)
-
     @delivering()
     def whole(self, text: str) -> None:
         """Write a document that is safe as it is: UTF-8, whatever the locale says."""

@@ -59,7 +59,7 @@ def search(
         states = file_states(status)
         if jsonl:
             for hit in ranked.hits:
-                output.record(hit_entry(hit, states))
+                output.document(hit_entry(hit, states), indent=None)
         elif paths:
             for path in dict.fromkeys(hit.chunk.path for hit in ranked.hits):
                 output.data(path)

@@ -105,7 +105,7 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
         turns = conversation.wholes() if full else iter(conversation.turns)
         if jsonl:
             for turn in turns:
-                output.record({"turn": turn})
+                output.document({"turn": turn}, indent=None)
         elif invocation.json:
             malformed = [{"line": line, "why": why} for line, why in conversation.malformed]
             document = {"conversation": conversation.listing, "malformed": malformed}
@@ -305,7 +305,7 @@ def replay(
             if invocation.json:
                 replays.append({"verdict": verdict, **plain(answer)})
             elif jsonl:
-                output.record({"verdict": verdict, **plain(answer)})
+                output.document({"verdict": verdict, **plain(answer)}, indent=None)
             else:
                 output.lines([""] if shown > 1 else [])
                 output.lines(replay_lines(answer, output.width))

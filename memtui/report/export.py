@@ -31,7 +31,7 @@ from memtui.report.explanation import Explained, flags_of, report_of
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
 from memtui.report.words import SHORT, cells_of
 from memtui.retrieval.marks import snippet
-from memtui.settings.files import write_new, written_beside
+from memtui.settings.files import cause_of, write_new, written_beside
 from memtui.text.sanitize import safe, safe_line
 
 SCHEMA_VERSION: Final = 1
@@ -96,16 +96,9 @@ def hit_entry(hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
     `file_state` is null for a file that nobody could compare.
     """
     file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
-    return {
-        "rank": hit.rank,
-        **_place(hit.chunk),
-        "score": hit.score,
-        "effective": hit.effective,
-        "legs": hit.legs,
-        "stages": hit.stages,
-        "snippet": excerpt_of(hit, SNIPPET)[0],
-        **file_state,
-    }
+    numbers = {name: getattr(hit, name) for name in ("score", "effective", "legs", "stages")}
+    snippet = excerpt_of(hit, SNIPPET)[0]
+    return {"rank": hit.rank, **_place(hit.chunk), **numbers, "snippet": snippet, **file_state}
 
 
 def drop_entry(drop: Drop) -> dict[str, Any]:
@@ -115,15 +108,9 @@ def drop_entry(drop: Drop) -> dict[str, Any]:
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "chunk_id": chunk.id,
-        "path": chunk.path,
-        "source": chunk.source,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
-        "citation": citation(chunk.path, chunk.start_line, chunk.end_line),
-        "model": chunk.model,
-    }
+    lines = {name: getattr(chunk, name) for name in ("path", "source", "start_line", "end_line")}
+    cited = citation(chunk.path, chunk.start_line, chunk.end_line)
+    return {"chunk_id": chunk.id, **lines, "citation": cited, "model": chunk.model}
 
 
 def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -228,8 +215,8 @@ def explanation_document(
 
 def format_of(path: Path) -> Format:
     """Return what the ending of a file's name says it holds; text for any other."""
-    ending = {".markdown": ".md"}.get(path.suffix.lower(), path.suffix.lower())
-    return next((format_ for format_, own in ENDINGS.items() if own == ending), Format.TEXT)
+    formats = {ending: format_ for format_, ending in ENDINGS.items()}
+    return {".markdown": Format.MARKDOWN, **formats}.get(path.suffix.lower(), Format.TEXT)
 
 
 def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> None:
@@ -252,8 +239,7 @@ def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> No
     except FileExistsError as error:
         raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ExportFailed(f"cannot write {path}: {reason}") from error
+        raise ExportFailed(f"cannot write {path}: {cause_of(error)}") from error
 
 
 _HARMLESS = re.compile(r"(?! |\d+\))(?:[A-Za-z ,;()]|\d|(?<=\d)\.(?=\d))*")
@@ -276,7 +262,6 @@ def markdown_of(report: Report) -> str:
 def _markdown_lines(section: Section) -> Iterator[str]:
     yield f"### {_words_or_code(section.title[:1].upper() + section.title[1:])}"
     if section.rows:
-        is_marked = any(row.mark is not None for row in section.rows)
         table = [
             [column.name for column in section.columns],
             ["--:" if column.right else "---" for column in section.columns],
@@ -287,11 +272,10 @@ def _markdown_lines(section: Section) -> Iterator[str]:
                 "&#124;".join(map(_words_or_code, cell.strip().split("|"))) for cell in row.cells
             ]
             table.append([f"**{cells[0]}**", *cells[1:]] if row.strong else cells)
-        if is_marked:
+        if any(row.mark is not None for row in section.rows):
             marks = (" " if row.mark is None else UNICODE_MARKS[row.mark] for row in section.rows)
-            table = [
-                [mark, *cells] for mark, cells in zip((" ", ":-:", *marks), table, strict=True)
-            ]
+            pairs = zip((" ", ":-:", *marks), table, strict=True)
+            table = [[mark, *cells] for mark, cells in pairs]
         yield ""
         yield from (f"| {' | '.join(cells)} |" for cells in table)
     if section.notes:

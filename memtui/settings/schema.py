@@ -6,7 +6,7 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import EnumMeta, StrEnum
+from enum import EnumMeta
 from functools import cache, reduce
 from operator import attrgetter
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -144,15 +144,6 @@ class IndexSettings(Table, frozen=True):
     cache_mb: Annotated[int, Meta(ge=1, le=10**6)] = 2048
 
 
-class Redaction(StrEnum):
-    """The credentials that the index has masked in OpenClaw's conversations."""
-
-    AUTO = "auto"
-    """As the configured profile: exactly the release's list under `openclaw-*`, else the wide."""
-    WIDE = "wide"
-    OPENCLAW = "openclaw"
-
-
 class TranscriptSettings(Table, frozen=True):
     """Whose conversations are indexed beside the notes; none unless they are named."""
 
@@ -161,7 +152,8 @@ class TranscriptSettings(Table, frozen=True):
     delta_bytes: Annotated[int, Meta(le=2**40)] = 100_000
     delta_messages: Annotated[int, Meta(le=10**9)] = 50
     debounce_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
-    redaction: Redaction = Redaction.AUTO
+    redaction: Literal["auto", "wide", "openclaw"] = "auto"
+    """`auto`: exactly the release's list under a profile `openclaw-*`, else the wide one."""
     max_line_bytes: Annotated[int, Meta(ge=1024, le=2**30)] = 16 * 2**20
 
 

@@ -35,7 +35,7 @@ from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.settings.openclaw.read import expanded, state_dir_of
-from memtui.settings.schema import Redaction, Settings
+from memtui.settings.schema import Settings
 from memtui.text.sanitize import safe_line
 
 SOURCE: Final = "sessions"
@@ -106,7 +106,7 @@ class TranscriptScope(Struct, frozen=True):
     @property
     def recipe(self) -> str:
         """The values that decide, besides the files, what is read of them."""
-        redaction = "" if self.rules.masks_more else f":{Redaction.OPENCLAW}"
+        redaction = "" if self.rules.masks_more else ":openclaw"
         return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
 
     def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
@@ -157,7 +157,7 @@ def rules_of(settings: Settings) -> TranscriptRules:
     own = settings.profiles.get(name)
     rules = RULES.get(own.profile if own is not None else name)
     chosen = settings.transcripts.redaction
-    is_exact = chosen is Redaction.OPENCLAW or (chosen is Redaction.AUTO and rules is not None)
+    is_exact = chosen == "openclaw" or (chosen == "auto" and rules is not None)
     return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
 
 
