@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
-from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
@@ -84,8 +83,12 @@ def profiles(invocation: Invocation) -> int | None:
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
     settings = invocation.settings_here().settings
-    ranking = _ranking_named(name, settings)
-    own = settings.profiles.get(name)
+    rankings = settings.named_rankings()
+    if name not in rankings:
+        raise SettingsError(
+            f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)
+        )
+    ranking, own = rankings[name], settings.profiles.get(name)
     if own is not None:
         keys, lines = values_of(own), [f"[{toml_key((PROFILES, name))}]"]
     else:
@@ -153,7 +156,6 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
 @command("profiles remove", of=profiles)
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
-    _ranking_named(name, invocation.settings_here().settings)
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     return _write(invocation, "removed", [name], plan_removal(files, name), files)
 
@@ -171,13 +173,3 @@ def _write(
     path = plan.file.path
     lines = [f"{what} {', '.join(names)} in {path}"]
     return invocation.respond({what: names, "path": path}, lines, warnings=[*warnings, *plan.notes])
-
-
-def _ranking_named(name: str, settings: Settings) -> Ranking:
-    """Return the ranking of a name; raises `SettingsError` that names the nearest."""
-    rankings = settings.named_rankings()
-    if name not in rankings:
-        raise SettingsError(
-            f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)
-        )
-    return rankings[name]

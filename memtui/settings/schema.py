@@ -446,14 +446,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the known word most like `word`, or `None` when nothing is like it."""
-    candidates = sorted(names)
-    close = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
-    if close:
-        return close[0]
-    last = word[:200].rsplit(".", 1)[-1]
-    by_last = {name.rsplit(".", 1)[-1]: name for name in reversed(candidates)}
-    close = difflib.get_close_matches(last, by_last, n=1, cutoff=0.75)
-    return by_last[close[0]] if close else None
+    return next(iter(difflib.get_close_matches(word[:200], sorted(names), n=1)), None)
 
 
 def shown_name(name: str) -> str:
