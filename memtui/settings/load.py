@@ -139,25 +139,19 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             if leaf := _PROFILE_START if is_start else known_keys().get(setting):
                 yield key, leaf, Given(source, place, value)
             elif setting not in tables():
-                near = None
-                if next(hints, None) is not None:
-                    names = {*known_keys(), *tables()}
-                    if in_profile:
-                        names = {one for one in names if one.startswith(RANKING)}
-                    near = nearest(setting, names)
+                names = {*known_keys(), *tables()} if next(hints, None) is not None else set()
+                near = nearest(setting, (k for k in names if not in_profile or RANKING in k))
                 if near and in_profile:
                     near = near.replace(RANKING, key_of(here[:2]), 1)
                 hint = f"did you mean {near}?" if near else EVERY_KEY
                 hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
                 yield Problem(ProblemCode.UNKNOWN_KEY, place, masked_text(key), "no such key", hint)
+            elif not isinstance(value, dict):
+                yield Problem(ProblemCode.WRONG_VALUE, place, key, f"must be a table [{key}]")
+            elif path == (PROFILES,) and (why := name_problem(name)):
+                yield Problem(ProblemCode.WRONG_VALUE, place, key, why)
             else:
-                is_profile = path == (PROFILES,)
-                why = name_problem(name) if is_profile else ""
-                why = why if isinstance(value, dict) else f"must be a table [{key}]"
-                if why:
-                    yield Problem(ProblemCode.WRONG_VALUE, place, key, why)
-                    continue
-                if is_profile:
+                if path == (PROFILES,):
                     # A table without any key is a profile, too.
                     start = Given(source, place, _PROFILE_START.default)
                     yield profile_key(name), _PROFILE_START, start
@@ -319,12 +313,12 @@ class SettingsFiles(Struct, frozen=True):
         problems += [problem for _, wrong in read.values() for problem in wrong]
         layers = {source: layer for source, (layer, _) in read.items()}
         if project is not None and not is_trusted(project, self.state or StateFolder()):
-            layer = layers[Source.PROJECT]
-            withheld = protected_keys(values_in(layer))
-            layers[Source.PROJECT] = {key: layer[key] for key in layer if key not in withheld}
-            message = "ignored: a project file may not set it until you trust the file"
-            code, hint = ProblemCode.PROTECTED, "memtui trust"
-            problems += [Problem(code, layer[key].place, key, message, hint) for key in withheld]
+            trusted = dict(layers[Source.PROJECT])
+            for key in protected_keys(values_in(trusted)):
+                place, hint = trusted.pop(key).place, "memtui trust"
+                message = "ignored: a project file may not set it until you trust the file"
+                problems.append(Problem(ProblemCode.PROTECTED, place, key, message, hint))
+            layers[Source.PROJECT] = trusted
         settings, contradictions = merge(layers)
         every = (*problems, *contradictions)
         return Loaded(settings, layers, every, user_file, user, project, self.root)
