@@ -317,8 +317,8 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
             value = list(value) if name.endswith("keys") else value
             flags[name.replace("__", ".")] = Given(Source.FLAG, written[name], value)
     if weights := flags.pop("ranking.weights", None):
-        vector, comma, keyword = weights.value.partition(",")
-        if not comma:
+        vector, _, keyword = weights.value.partition(",")
+        if not (vector and keyword):
             raise click.BadParameter("--weights needs two numbers such as 0.3,0.7")
         flags["ranking.vector_weight"] = weights._replace(value=vector)
         flags["ranking.keyword_weight"] = weights._replace(value=keyword)

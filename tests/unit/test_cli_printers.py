@@ -97,7 +97,7 @@ def _all_printed(ranked: Ranked, status: IndexStatus, stream: io.StringIO) -> st
     output.lines(status_sections(status))
     output.note(progress_line(SyncProgressed("files", 1, 3, 2.0, 1.0, status.root)))
     output.document(search_document(ranked, status, [status.root]))
-    output.record(plain(status))
+    output.document(plain(status), indent=None)
     return stream.getvalue()
 
 
