@@ -59,13 +59,9 @@ T = TypeVar("T")
 
 MOST_TEXTS: Final = 50_000
 """Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
-MOST_BYTES: Final = 32_000_000
-"""Of one input file, which is held as a whole, and made between two looks at a stop; every service
-takes more (OpenAI the least, 200 MB)."""
 ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
 """The pattern of an id that may become part of a path."""
 _JSONL: Final = "application/jsonl"
-_FILENAME: Final = "memtui.jsonl"
 
 _STATES: Final = {
     word: name for name, words in read_table("batch_states.toml").items() for word in words
@@ -118,7 +114,8 @@ class BatchInterface:
         self.provider = provider
         self.form = form
         self.most_texts = MOST_TEXTS
-        self.most_bytes = MOST_BYTES
+        # Of one input file, which is held as a whole; every service takes more.
+        self.most_bytes = 32_000_000
 
     def line(self, text_hash: str, text: str) -> bytes:
         """Return the line of the input file that asks for one text as an inline request does."""
@@ -129,12 +126,12 @@ class BatchInterface:
         """Send an input file; returns its id."""
         if self.form.is_google:
             kind, query, beside = "related", {"uploadType": "multipart"}, "upload"
-            about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
+            about = as_json({"file": {"displayName": "memtui.jsonl", "mimeType": _JSONL}})
             parts = {f"content-type: {JSON}": about, f"content-type: {_JSONL}": data}
         else:
             kind, query, beside = "form-data", {}, ""
             field = "content-disposition: form-data; name="
-            file = f'{field}"file"; filename="{_FILENAME}"\r\ncontent-type: {_JSONL}'
+            file = f'{field}"file"; filename="memtui.jsonl"\r\ncontent-type: {_JSONL}'
             parts = {f'{field}"purpose"': b"batch", file: data}
         boundary = f"memtui-{secrets.token_hex(20)}"
         pieces = list[bytes]()

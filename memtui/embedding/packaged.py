@@ -120,8 +120,6 @@ class PackagedModel(Struct, frozen=True):
                 raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
         try:
             embed = _LOADERS[self.name](paths, choice.threads, identity.dimensions or 0)
-        except ProviderError:
-            raise
         except ImportError as error:
             package = self.packages[-1][1] if error.name is None else error.name.partition(".")[0]
             message = f"the package {package} cannot be loaded: {one_line(error)}"
