@@ -318,10 +318,12 @@ class ServiceClient:
         try:
             self._check(None)
             if self._client is None:
-                verify = trust(self._ca_file) if self._ca_file else True
+                verify: ssl.SSLContext | bool = True
                 if self.address.is_loopback and self.address.url.startswith("http:"):
                     # Loading the certificates of the machine takes longer than a local answer.
                     verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                elif self._ca_file:
+                    verify = trust(self._ca_file)
                 self._client = httpx.AsyncClient(
                     verify=verify,
                     trust_env=not self.address.is_loopback,
@@ -396,7 +398,8 @@ class Pacer:
     the window is empty. A limit of 0 is learned from answers: OpenAI (`x-ratelimit-limit-requests`,
     `-tokens`, `-remaining-*`, `-reset-*`) and Mistral (`x-ratelimit-limit-req-minute`,
     `-tokens-minute`, `-remaining-*`) tell theirs; Gemini and Voyage only refuse, with or without a
-    pause that they ask for. For one thread. `clock` gives seconds.
+    pause that they ask for. `tries` are how often, and after which pauses, a failure is tried again
+    that passes and one that says that too much is asked. For one thread. `clock` gives seconds.
     """
 
     def __init__(

@@ -361,6 +361,7 @@ class RemoteProvider(Provider):
         used = tokens if answered.tokens is None else answered.tokens
         self.pacer.settle(tokens, used)
         self.count(Usage(0, len(texts), used, answered.tokens is None))
+        # At once, so that a later failure loses none.
         made.update(zip(texts, answered.vectors, strict=True))
 
 

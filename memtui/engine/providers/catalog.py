@@ -65,16 +65,9 @@ class ProviderService:
         count = sum(text_hash in cached for text_hash, _ in chunks)
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
-        cost = RebuildCost(
-            files,
-            len(chunks),
-            count,
-            sum(map(estimated_tokens, missing.values())),
-            weighed.remote,
-            provider=identity.name,
-            model=identity.model,
-            address=weighed.address,
-        )
+        tokens = sum(map(estimated_tokens, missing.values()))
+        cost = RebuildCost(files, len(chunks), count, tokens, weighed.remote)
+        cost = replace(cost, provider=identity.name, model=identity.model, address=weighed.address)
         is_batch = weighed.choice.batch and len(missing) >= weighed.choice.batch_minimum
         return _priced(cost, weighed.choice, batch=is_batch)
 
@@ -121,16 +114,16 @@ def provider_listings(
         address, remote = registration.destination(choice)
         listings.append(
             ProviderListing(
-                name,
-                registration.summary,
-                remote,
-                failure is None,
-                safe_line(detail),
-                hint,
-                failure,
-                model,
-                dimensions,
-                address,
+                name=name,
+                summary=registration.summary,
+                remote=remote,
+                works=failure is None,
+                detail=safe_line(detail),
+                hint=hint,
+                failure=failure,
+                model=model,
+                dimensions=dimensions,
+                address=address,
                 is_requested=name == requested,
                 is_actual=is_actual,
                 is_fallback=name == fallback and name != requested,
@@ -199,11 +192,7 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
-    name, model = provider.actual or "", provider.model or ""
-    cost = RebuildCost(
-        *(len(files), 0, 0, tokens, provider.remote),
-        provider=name,
-        model=model,
-        address=provider.address,
-    )
+    name = provider.actual or ""
+    cost = RebuildCost(len(files), 0, 0, tokens, provider.remote, provider=name)
+    cost = replace(cost, model=provider.model or "", address=provider.address)
     return _priced(cost, choice_for(settings.embedding, name))
