@@ -277,6 +277,9 @@ def test_a_service_that_is_busy_is_asked_once_more(
     server.answers = [Answer(status=status, headers={"retry-after": pause})]
     assert f"HTTP {status}" in find(finder(configured(server))).detail
     assert len(server.seen) == times
+    server.answers = [Answer(b"<html>")]
+    assert "a web page" in find(finder(configured(server))).detail
+    assert len(server.seen) == times + 1
 
 
 def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None:
