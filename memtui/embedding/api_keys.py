@@ -301,13 +301,8 @@ def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: fl
     def ask(question: Future[str]) -> None:
         try:
             import keyring
-            from keyring.errors import NoKeyringError
 
-            key = ""
-            # The package without a keyring of the system behind it: there is none to hold a key.
-            with suppress(NoKeyringError):
-                key = (keyring.get_password("memtui", name) or "").strip()
-            question.set_result(key)
+            question.set_result((keyring.get_password("memtui", name) or "").strip())
         except BaseException as error:
             question.set_exception(error)
 
@@ -326,7 +321,11 @@ def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: fl
             raise ValueError(f"did not answer within {limit:g} s; it may be locked")
     with _lock:
         _questions.pop(name, None)
-    if error := question.exception():
+    kind = type(question.exception()).__name__
+    # The package without a keyring of the system behind it: there is none to hold a key.
+    if kind == "NoKeyringError":
+        return ""
+    if question.exception():
         # Backends raise what they like; the text of it may hold anything.
-        raise ValueError(f"could not be asked: {type(error).__name__}") from None
+        raise ValueError(f"could not be asked: {kind}") from None
     return question.result()

@@ -68,8 +68,6 @@ def find_model(choice: EmbeddingSettings) -> tuple[Path | None, str]:
     def expanded(name: str) -> Path:
         return Path(os.path.expanduser(name.strip().replace("\0", "")))
 
-    if choice.model_path and expanded(choice.model_path).is_absolute():
-        return expanded(choice.model_path), "embedding.model_path"
     home = expanded("~")
     search = read_config(os.environ, home).default_agent.search
     # There node-llama-cpp, which OpenClaw loads models with, keeps them.

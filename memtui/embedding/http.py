@@ -354,8 +354,7 @@ class ServiceClient:
             if len(data) > MAX_BYTES:
                 words = f"{self.address.shown} answers with more than {MAX_BYTES // 2**20} MiB"
                 raise ServiceError(words, Failure.BAD_ANSWER)
-        headers = {name.lower(): value for name, value in answer.headers.items()}
-        return Reply(answer.status_code, headers, bytes(data))
+        return Reply(answer.status_code, dict(answer.headers), bytes(data))
 
 
 def trust(ca_file: str) -> ssl.SSLContext:

@@ -27,14 +27,7 @@ from memtui.embedding.provider import (
     is_for_good,
     one_line,
 )
-from memtui.embedding.registry import (
-    AUTO,
-    NONE,
-    other_of,
-    provider_names,
-    registration_of,
-    resolve,
-)
+from memtui.embedding.registry import other_of, registration_of, resolve
 from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.files import StateFolder
@@ -456,14 +449,12 @@ def local_choice(
     Never a service: text is sent only where the user chose to. `configured` may know the file of
     a local model.
     """
-    if maker.name not in provider_names() or maker.name in (AUTO, NONE):
-        return None
-    registration = registration_of(maker.name)
     plain = other_of(configured, maker.name)
     plain = replace(plain, model=maker.model, dimensions=maker.dimensions)
     for choice in (plain, replace(configured, provider=maker.name)):
-        # These settings may mean no model that there is, or one that lacks something.
+        # There may be no provider of that name, or no such model, or it may lack something.
         with suppress(MemtuiError):
+            registration = registration_of(maker.name)
             if registration.identity(choice) == maker and not registration.destination(choice)[1]:
                 registration.check(choice)
                 return choice
