@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
+from textual.widgets import Input
 
 from memtui.data import read_table
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
@@ -70,60 +70,52 @@ def is_typed(key: str) -> bool:
 
 
 class KeyedAction(Struct, frozen=True):
-    """An action that a key leads to now, with all of its keys as they are written on a keyboard."""
+    """An action that keys lead to now."""
 
     node: DOMNode
     """The node that runs it."""
     binding: Binding
     """The binding of its first key."""
-    keys: tuple[str, ...]
-    typed: tuple[str, ...]
-    """Those of the keys that the focused text box takes as text."""
     enabled: bool
     """True if it can be run now."""
+    keys: list[str]
+    typed: list[str]
+    """Those of the keys that the focused text box takes as text."""
 
 
-def keyed_actions(screen: Screen[object]) -> list[KeyedAction]:
+def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
     """Return the described actions of the focused widget, its ancestors and the application.
 
     Unlike `Screen.active_bindings` this has the keys that a focused text box takes as text.
     Keys that another binding hides are left out.
     """
     active, focused = screen.active_bindings, screen.focused
+    is_typing = isinstance(focused, Input)
     keymap: Mapping[str, str] = getattr(screen.app, "keymap", {})
     actions: dict[tuple[DOMNode, str], KeyedAction] = {}
     for node in (focused or screen).ancestors_with_self:
         bound = {
             key: binding
-            for kind in reversed(type(node).__mro__)
+            for kind in (reversed(type(node).__mro__) if is_typing else ())
             for binding in Binding.make_bindings(vars(kind).get("BINDINGS", ()))
             for key in keymap.get(binding.id or "", binding.key).split(",")
         }
         own = {key: one.binding for key, one in active.items() if one.node is node}
-        for key in {**bound, **own}:
-            binding = worded(node, own.get(key) or bound[key])
-            if not binding.description or binding.system:
+        for key, binding in (bound | own).items():
+            binding = worded(node, binding)
+            is_own, is_text = key in own, is_typing and is_typed(key)
+            is_hidden = not is_own and (key in active or not is_text)
+            if is_hidden or not binding.description or binding.system:
                 continue
-            is_own, is_enabled = key in own, False
-            if is_own:
-                is_enabled = active[key].enabled
-            else:
-                character = key_to_character(key)
-                if key in active or not (focused and focused.check_consume_key(key, character)):
-                    continue
-                space, name, parameters = parse(binding.action)
-                state = (node.app if space == "app" else node).check_action(name, parameters)
-                if state is False:
-                    continue
-                is_enabled = bool(state)
-            new = KeyedAction(node, binding, (), (), is_enabled)
-            before, label = actions.get((node, binding.action), new), key_name(key)
-            actions[node, binding.action] = replace(
-                before,
-                keys=tuple(dict.fromkeys((*before.keys, label))),
-                typed=before.typed if is_own else (*before.typed, label),
-                enabled=is_enabled,
-            )
+            space, name, parameters = parse(binding.action)
+            state = (node.app if space == "app" else node).check_action(name, parameters)
+            if is_own or state is not False:
+                is_enabled = active[key].enabled if is_own else bool(state)
+                new = KeyedAction(node, binding, is_enabled, [], [])
+                keyed = actions.setdefault((node, binding.action), new)
+                keyed.keys.append(key)
+                if is_text:
+                    keyed.typed.append(key)
     return list(actions.values())
 
 

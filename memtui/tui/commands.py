@@ -21,7 +21,7 @@ from memtui.tui import format as fmt
 from memtui.tui.bindings import key_name, keyed_actions
 from memtui.tui.place_actions import app_of
 
-_STEPS = frozenset(map(key_name, ("up", "down", "tab", "shift+tab", "escape")))
+_STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
 """Keys of steps that nobody looks for in a palette before typing."""
 
 
@@ -70,7 +70,7 @@ class MemtuiCommands(Provider):
                     binding.description,
                     binding.tooltip,
                     partial(self.app.run_action, binding.action, keyed.node),
-                    keyed.keys,
+                    tuple(dict.fromkeys(map(key_name, keyed.keys))),
                     discover=binding.show or _STEPS.isdisjoint(keyed.keys),
                 )
         search = app.search_screen

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
-from memtui.tui.bindings import KeyedAction, bindings, keyed_actions
+from memtui.tui.bindings import KeyedAction, bindings, key_name, keyed_actions
 from memtui.tui.glyphs import in_glyphs
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
@@ -99,10 +99,9 @@ class HelpScreen(Dialog[None]):
                 block.append(Content.styled(in_glyphs(hint, self.glyphs), fmt.MUTED))
             head = len(block)
             for line in lines:
-                binding = line.binding
-                text = " ".join((*line.keys, binding.description, binding.tooltip)).casefold()
-                if all(word in text for word in words):
-                    block.append(_help_line(line))
+                drawn = _help_line(line)
+                if all(word in drawn.plain.casefold() for word in words):
+                    block.append(drawn)
             if len(block) > head:
                 blocks.append(Content("\n").join(block))
         nothing = Content.styled("no key does that", fmt.MUTED)
@@ -111,10 +110,10 @@ class HelpScreen(Dialog[None]):
 
 
 def _help_line(line: KeyedAction) -> Content:
-    binding = line.binding
-    keys = Content(" ").join(
-        Content.styled(key, fmt.MUTED if key in line.typed else "bold") for key in line.keys
-    )
+    binding, styles = line.binding, {}
+    for key in line.keys:
+        styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
+    keys = Content(" ").join(Content.styled(*one) for one in styles.items())
     description = binding.description if binding.id else binding.description.lower()
     aside = f"  {binding.tooltip}" if binding.tooltip else ""
     aside += "" if line.enabled else "  (not now)"

@@ -6,9 +6,8 @@ from textual import events
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
-from textual.widgets import Input
 
-from memtui.tui.bindings import is_typed, key_name, worded
+from memtui.tui.bindings import is_typed, key_name, keyed_actions
 
 LIMIT = 7
 _OFF = "$foreground 40%"
@@ -32,22 +31,14 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         """Draw the keys that fit, the palette's key at the right."""
-        is_typing = isinstance(self.screen.focused, Input)
-        keys: dict[str, list[str]] = {}
-        shown: dict[str, tuple[str, bool]] = {}
-        for key, active in self.screen.active_bindings.items():
-            binding = worded(active.node, active.binding)
-            if not (is_typing and is_typed(key)):
-                keys.setdefault(binding.action, []).append(key)
-            if binding.show and binding.description:
-                shown.setdefault(binding.action, (binding.description, active.enabled))
         drawn: dict[str, Content] = {}
-        for action, (label, enabled) in shown.items():
-            if named := keys.get(action):
+        for keyed in keyed_actions(self.screen):
+            binding, named = keyed.binding, [key for key in keyed.keys if key not in keyed.typed]
+            if binding.show and named:
                 # A character is shorter; but everywhere the same key leads back.
-                is_back = action in _BACK and "escape" in named
+                is_back = binding.action in _BACK and "escape" in named
                 key = "escape" if is_back else max(named, key=is_typed)
-                drawn[action] = draw_key(key, label, enabled)
+                drawn.setdefault(binding.action, draw_key(key, binding.description, keyed.enabled))
         first = [action for action in drawn if action not in _ALWAYS]
         last = [action for action in drawn if action in _ALWAYS]
         if len(drawn) > LIMIT and not set(_BACK).isdisjoint(last):
