@@ -103,7 +103,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
         own = {key: one.binding for key, one in active.items() if one.node is node}
         for key, binding in (bound | own).items():
             binding = worded(node, binding)
-            is_own, is_text = key in own, is_typing and is_typed(key)
+            is_own = key in own
+            is_text = is_typing and is_typed(key)
             is_hidden = not is_own and (key in active or not is_text)
             if is_hidden or not binding.description or binding.system:
                 continue

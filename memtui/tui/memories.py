@@ -204,7 +204,8 @@ class Memories:
             if result is None:
                 return
             choice, written = result
-            provider, saved = words.brief(choice.provider), "for this session"
+            provider = words.brief(choice.provider)
+            saved = "for this session"
             app.search_screen.is_switched = True
             if written is not None:
                 saved = f"saved in {fmt.home_relative(str(written.plan.file.path))}"

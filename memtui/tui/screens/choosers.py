@@ -201,7 +201,8 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         self._choices: dict[str, ForeignAgent | None] = {}
         """The indexes that can be opened, by the words that they are found by."""
         self._rows: list[Row] = []
-        self._is_opening = self._is_left = False
+        self._is_opening = False
+        self._is_left = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="agents-box"):

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.getters import query_one
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -26,7 +27,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.common import close
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
 
@@ -43,10 +44,8 @@ class Dialog(ModalScreen[ScreenResultType]):
 
     CSS_PATH = Path(__file__).with_name("dialogs.tcss")
 
-    @property
-    def box(self) -> Widget:
-        """The widget with the frame."""
-        return self.query_one(".dialog-box")
+    box = query_one(".dialog-box", Widget)
+    """The widget with the frame."""
 
     @property
     def glyphs(self) -> Glyphs:
@@ -59,13 +58,16 @@ class Dialog(ModalScreen[ScreenResultType]):
         noted = (f"{safe_line(note)}   ", style) if note else ""
         self.box.border_subtitle = Content.assemble(noted, keys)
 
-    def fit_scroll(self, least: int = 1) -> int:
+    def on_resize(self) -> None:
+        after_refresh(self, self.fit_scroll)
+
+    def fit_scroll(self) -> int:
         """Limit the scrolled part to what the other parts leave; return that number of lines."""
-        scroll, box = self.query_one(VerticalScroll), self.box
-        others = [child for child in box.children if child.display and child is not scroll]
-        room = self.size.height - box.gutter.height - sum(one.outer_size.height for one in others)
-        room -= scroll.styles.margin.height
-        scroll.styles.max_height = max(least, room)
+        room = self.size.height
+        for scroll in self.query("Vertical.dialog-box > VerticalScroll"):
+            room -= self.box.gutter.height + scroll.styles.margin.height
+            room -= sum(other.outer_size.height for other in scroll.siblings if other.display)
+            scroll.styles.max_height = max(2, room)
         return room
 
     def action_scroll(self, lines: int) -> None:
@@ -269,6 +271,8 @@ class DifferenceScreen(Dialog[None]):
     BINDING_GROUP_TITLE = "Difference"
     BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
 
+    view = query_one(LineView)
+
     def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
         super().__init__()
         self._path, self._indexed, self._on_disk = path, indexed, on_disk
@@ -287,11 +291,6 @@ class DifferenceScreen(Dialog[None]):
             self._compared,
             "compare the two versions",
         )
-
-    @property
-    def view(self) -> LineView:
-        """The lines."""
-        return self.query_one(LineView)
 
     def _show(self, counts: str, lines: Sequence[Content]) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
@@ -363,6 +362,5 @@ class ConfigurationScreen(Dialog[None]):
 
     def action_release(self, step: int) -> None:
         place = RELEASE_NAMES.index(self.release) + step
-        if 0 <= place < len(RELEASE_NAMES):
-            self.release = RELEASE_NAMES[place]
-            self._show()
+        self.release = RELEASE_NAMES[min(max(place, 0), len(RELEASE_NAMES) - 1)]
+        self._show()

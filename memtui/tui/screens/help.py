@@ -110,7 +110,8 @@ class HelpScreen(Dialog[None]):
 
 
 def _help_line(line: KeyedAction) -> Content:
-    binding, styles = line.binding, {}
+    binding = line.binding
+    styles: dict[str, str] = {}
     for key in line.keys:
         styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
     keys = Content(" ").join(Content.styled(*one) for one in styles.items())

@@ -25,7 +25,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.common import after_refresh, close
+from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.index_status import place_style
@@ -77,8 +77,10 @@ class ProvidersScreen(Dialog[Chosen | None]):
     ) -> None:
         """`choose` is the name of a provider."""
         super().__init__()
-        self._engine, self._options = engine, options
-        self._choose, self._is_first_run = choose, is_first_run
+        self._engine = engine
+        self._options = options
+        self._choose = choose
+        self._is_first_run = is_first_run
         self.listings: Sequence[ProviderListing] = ()
         """The rows."""
         self._message = Content("")
@@ -171,10 +173,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
     @on(RowList.Chosen)
     def _row_chosen(self) -> None:
         self._show()
-
-    def on_resize(self) -> None:
-        """Give what there is to know of a provider the room that there is."""
-        after_refresh(self, self.fit_scroll, 2)
 
     def action_try(self) -> None:
         """Ask the chosen provider for the vector of one word: the only way that it is asked."""

@@ -26,7 +26,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.common import after_refresh, close
+from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
@@ -54,7 +54,8 @@ class TranscriptsScreen(Dialog[bool]):
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
         """`files` are the settings that the choice can be written to."""
         super().__init__()
-        self._engine, self._files = engine, files
+        self._engine = engine
+        self._files = files
         self.sources: dict[str, TranscriptSource] = {}
         """The sources that are shown, by name."""
         self.selected: set[str] = set()
@@ -111,10 +112,6 @@ class TranscriptsScreen(Dialog[bool]):
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self.frame(TITLE, _KEYS, note)
         self.on_resize()
-
-    def on_resize(self) -> None:
-        """Give what there is to know of a place the room that there is."""
-        after_refresh(self, self.fit_scroll, 2)
 
     # --- choosing -------------------------------------------------------------------------------
 

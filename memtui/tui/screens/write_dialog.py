@@ -27,7 +27,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.screens.common import after_refresh, close
+from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
 from memtui.tui.widgets.lists import TextBlock
@@ -80,8 +80,13 @@ class WriteDialog(Dialog[Written]):
         `note` below every difference, `warning` above the first one.
         """
         super().__init__()
-        self._title, self._files, self._plans = title, files, plans
-        self._already, self._note, self._first_warning, self._name = already, note, warning, name
+        self._title = title
+        self._files = files
+        self._plans = plans
+        self._already = already
+        self._note = note
+        self._first_warning = warning
+        self._name = name
         self._places = list(plans)
         self.where = self._places[0]
         """The place that is chosen."""
@@ -126,10 +131,6 @@ class WriteDialog(Dialog[Written]):
         self._plan_anew()
 
     @on(Input.Changed)
-    def _name_changed(self) -> None:
-        if self.where is Where.PROFILE:
-            self._plan_anew()
-
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
         files, where, name = self._files, self.where, self.query_one(Input).value.strip()
@@ -204,16 +205,14 @@ class WriteDialog(Dialog[Written]):
         )
         return fmt.fit(line, width)
 
-    def on_resize(self) -> None:
+    def fit_scroll(self) -> int:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
-
-        def fit() -> None:
-            scrolls = self.query_one(VerticalScroll).virtual_size.height > self.fit_scroll()
-            where = "tab where  " if len(self._places) > 1 else ""
-            scroll = "j/k scroll  " if scrolls else ""
-            self.frame(self._title, f"enter write  {where}{scroll}esc leave")
-
-        after_refresh(self, fit)
+        room = super().fit_scroll()
+        lines = self.query_one(VerticalScroll).virtual_size.height
+        where = "tab where  " if len(self._places) > 1 else ""
+        scroll = "j/k scroll  " if lines > room else ""
+        self.frame(self._title, f"enter write  {where}{scroll}esc leave")
+        return room
 
     # --- keys -----------------------------------------------------------------------------------
 

@@ -33,7 +33,8 @@ class KeyBar(Widget):
         """Draw the keys that fit, the palette's key at the right."""
         drawn: dict[str, Content] = {}
         for keyed in keyed_actions(self.screen):
-            binding, named = keyed.binding, [key for key in keyed.keys if key not in keyed.typed]
+            binding = keyed.binding
+            named = [key for key in keyed.keys if key not in keyed.typed]
             if binding.show and named:
                 # A character is shorter; but everywhere the same key leads back.
                 is_back = binding.action in _BACK and "escape" in named
