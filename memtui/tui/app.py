@@ -52,14 +52,7 @@ LASTING_SCREENS = {
     "care": "care:CareScreen",
 }
 """The screens that keep their state while one memory is open, each imported for its first use."""
-HANDLED = (
-    SearchReady,
-    SearchFailed,
-    SyncFinished,
-    SyncFailed,
-    ForeignExamined,
-    LegChanged,
-)
+HANDLED = SearchReady | SearchFailed | SyncFinished | SyncFailed | ForeignExamined | LegChanged
 """The events that the search screen shows one by one."""
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
@@ -148,7 +141,7 @@ class MemtuiApp(App[int]):
             more = len(problems) - MOST_WARNINGS
             problems[MOST_WARNINGS:] = [f"{more} more: memtui config validate"]
         for problem in problems:
-            self._warn(problem)
+            tell(self, safe_line(problem), warning=True)
         # What is loaded by then is left out of every collection, which makes it short.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(gc.enable)
@@ -387,10 +380,7 @@ class MemtuiApp(App[int]):
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Tell once that two actions want one key."""
         names = ", ".join(sorted(binding.id or binding.action for binding in clashed_bindings))
-        self._warn(f"keymap: one key for {names}")
-
-    def _warn(self, problem: str) -> None:
-        self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
+        tell(self, f"keymap: one key for {names}", warning=True)
 
 
 def run(

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
+from textual.notifications import SeverityLevel
 from textual.timer import Timer
 from textual.worker import Worker, get_current_worker
 
@@ -22,18 +23,13 @@ T = TypeVar("T")
 
 PROGRESS_SECONDS = 0.1
 """Between two reports of how far something is."""
-_ERROR_SECONDS = 30
-_TOAST_SECONDS = 4
+_TOAST_SECONDS = {"error": 30, "warning": 10, "information": 4}
 
 
 def tell(node: DOMNode, text: str, *, error: bool = False, warning: bool = False) -> None:
     """Show a toast: what happened, and what to do next."""
-    node.app.notify(
-        safe(text),
-        markup=False,
-        severity="error" if error else "warning" if warning else "information",
-        timeout=_ERROR_SECONDS if error else _TOAST_SECONDS,
-    )
+    severity: SeverityLevel = "error" if error else "warning" if warning else "information"
+    node.app.notify(safe(text), markup=False, severity=severity, timeout=_TOAST_SECONDS[severity])
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from textual.actions import parse
@@ -102,7 +102,9 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
         }
         own = {key: one.binding for key, one in active.items() if one.node is node}
         for key, binding in (bound | own).items():
-            binding = worded(node, binding)
+            if (word := getattr(node, "worded", None)) is not None:
+                # The place that answers it words it.
+                binding = word(binding)
             is_own = key in own
             is_text = is_typing and is_typed(key)
             is_hidden = not is_own and (key in active or not is_text)
@@ -120,29 +122,13 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
     return list(actions.values())
 
 
-def worded(node: DOMNode, binding: Binding) -> Binding:
-    """Return a binding as the place that answers it words it: a node with a method `worded`.
-
-    One without a description is not offered.
-    """
-    word: Callable[[Binding], Binding] | None = getattr(node, "worded", None)
-    return binding if word is None else word(binding)
-
-
-def resolve_keymap(
-    preset: str, overrides: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
+def resolve_keymap(preset: str, overrides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Combine a preset with the user's own keys.
 
     Returns the mapping for `App.set_keymap` and one line for each thing that cannot be used.
     """
-    problems: list[str] = []
+    problems = [f"keymap: no binding {name!r}" for name in overrides if name not in ACTION_IDS]
     if preset not in PRESETS:
-        problems.append(f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
-    keymap = dict(PRESETS.get(preset, {}))
-    for name, keys in overrides.items():
-        if name in ACTION_IDS:
-            keymap[name] = keys
-        else:
-            problems.append(f"keymap: no binding {name!r}")
-    return keymap, tuple(problems)
+        problems.insert(0, f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
+    own = {name: keys for name, keys in overrides.items() if name in ACTION_IDS}
+    return {**PRESETS.get(preset, {}), **own}, problems

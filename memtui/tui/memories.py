@@ -98,7 +98,7 @@ class Memories:
             if is_only_one or (self._open_notes is not None and not usable):
                 self.open_again()
             elif agents:
-                self.choose_agent(agents)
+                self._show_agents(agents)
             else:
                 self._failed(problem or NO_NOTES)
 
@@ -159,8 +159,12 @@ class Memories:
         if opened.is_new:
             self._offer_providers(engine)
 
-    def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
-        """Choose among the agents of this machine; those that are known are shown at once."""
+    def choose_agent(self) -> None:
+        """Choose among the agents of this machine."""
+        if self.agents is not None:
+            in_background(self._app, self.agents.find, self._show_agents, "look for agents")
+
+    def _show_agents(self, agents: Sequence[ForeignAgent]) -> None:
         from memtui.tui.screens.choosers import AgentsScreen
 
         app, source = self._app, self.agents
@@ -180,7 +184,7 @@ class Memories:
                 self.open_again()
 
         notes = fmt.home_relative(str(app.configured.root)) if self._open_notes else ""
-        app.push_screen(AgentsScreen(source.find, open_memory, agents, notes), chosen)
+        app.push_screen(AgentsScreen(open_memory, agents, notes), chosen)
 
     # --- who makes the vectors ------------------------------------------------------------------
 
@@ -236,7 +240,9 @@ class Memories:
         app, options = self._app, self._app.configured
         if options.is_provider_given or options.demo or options.state_dir is None:
             return
-        folder, search, text_before = StateFolder(options.state_dir), app.search_screen, ""
+        folder = StateFolder(options.state_dir)
+        search = app.search_screen
+        text_before = ""
 
         def is_worth_asking() -> bool:
             from memtui.tui.screens.providers import worth_asking

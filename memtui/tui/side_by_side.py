@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from itertools import accumulate, groupby, zip_longest
 
@@ -45,9 +45,8 @@ class SideText(Struct, frozen=True):
 
 class _Line(Struct, frozen=True):
     number: int
-    text: str
+    content: Content
     mark: str = " "
-    spans: tuple[Span, ...] = ()
 
 
 _Pair = tuple[_Line | None, _Line | None]
@@ -56,11 +55,9 @@ _Pair = tuple[_Line | None, _Line | None]
 def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Content]:
     """Draw a text with its line numbers, wrapped to `width` cells, with these words marked."""
     lines, more = _lines_of(side)
-    if terms:
-        lines = [
-            replace(one, spans=tuple(Span(*span, _MARKED) for span in match_spans(one.text, terms)))
-            for one in lines
-        ]
+    for at, line in enumerate(lines):
+        spans = match_spans(line.content.plain, terms) if terms else ()
+        lines[at] = replace(line, content=_styled(line.content, spans, _MARKED))
     return _draw(lines, width) + more
 
 
@@ -106,7 +103,7 @@ def _lines_of(side: SideText) -> tuple[list[_Line], list[Content]]:
     lines = [display_line(text) for text in texts[:MOST_LINES]]
     before = accumulate(map(len, lines), initial=0)
     shown = [
-        _Line(number, text)
+        _Line(number, Content(text))
         for number, (text, used) in enumerate(zip(lines, before, strict=False), side.first_line)
         if used < MOST_CHARACTERS
     ]
@@ -122,9 +119,9 @@ def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
     drawn: list[Content] = []
     for line in lines:
         if line.mark == _FOLD:
-            drawn.append(indent + Content.styled(line.text, f"italic {fmt.MUTED}"))
+            drawn.append(indent + line.content)
             continue
-        parts = Content(line.text, list(line.spans)).wrap(max(4, width - digits - 3))
+        parts = line.content.wrap(max(4, width - digits - 3))
         mark = (line.mark, _MARK_STYLES.get(line.mark, ""))
         head = Content.assemble((f"{line.number:>{digits}} ", fmt.MUTED), mark, " ")
         drawn += [(indent if at else head) + part for at, part in enumerate(parts or [Content("")])]
@@ -145,14 +142,16 @@ def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
         if is_near or len(places) <= CONTEXT:
             shown += [pairs[place] for place in places]
         else:
-            fold = _Line(0, f"{fmt.counted(len(places), 'line')} the same", _FOLD)
+            words = f"{fmt.counted(len(places), 'line')} the same"
+            fold = _Line(0, Content.styled(words, f"italic {fmt.MUTED}"), _FOLD)
             shown.append((fold, fold))
     return shown
 
 
 def _pairs(first: Sequence[_Line], second: Sequence[_Line]) -> Iterator[_Pair]:
     """Yield the lines that stand beside each other, marked where they differ."""
-    matcher = SequenceMatcher(None, [line.text for line in first], [line.text for line in second])
+    texts = [line.content.plain for line in first]
+    matcher = SequenceMatcher(None, texts, [line.content.plain for line in second])
     for kind, from_1, to_1, from_2, to_2 in matcher.get_opcodes():
         one, other = first[from_1:to_1], second[from_2:to_2]
         if kind == "equal":
@@ -160,27 +159,23 @@ def _pairs(first: Sequence[_Line], second: Sequence[_Line]) -> Iterator[_Pair]:
         elif kind == "replace":
             yield from zip_longest(_changed(one, other, _LEFT), _changed(other, one, _RIGHT))
         else:
-            for mark, style, lines in (("-", _LEFT, one), ("+", _RIGHT, other)):
-                for line in lines:
-                    whole = replace(line, mark=mark, spans=(Span(0, len(line.text), style),))
-                    yield (whole, None) if mark == "-" else (None, whole)
+            for line in one:
+                yield replace(line, mark="-", content=line.content.stylize(_LEFT)), None
+            for line in other:
+                yield None, replace(line, mark="+", content=line.content.stylize(_RIGHT))
 
 
-def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> list[_Line]:
+def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> Iterator[_Line]:
     """Mark the words that the other block has not, whatever their order."""
-    other_words = {word for line in others for word in _WORD.findall(line.text.casefold())}
-    return [
-        replace(
-            line,
-            mark="~",
-            spans=tuple(
-                Span(word.start(), word.end(), f"bold {style}")
-                for word in _WORD.finditer(line.text)
-                if word.group().casefold() not in other_words
-            ),
-        )
-        for line in lines
-    ]
+    known = {word for line in others for word in _WORD.findall(line.content.plain.casefold())}
+    for line in lines:
+        words = _WORD.finditer(line.content.plain)
+        new = [word.span() for word in words if word.group().casefold() not in known]
+        yield replace(line, mark="~", content=_styled(line.content, new, f"bold {style}"))
+
+
+def _styled(content: Content, spans: Iterable[tuple[int, int]], style: str) -> Content:
+    return content.add_spans([Span(start, end, style) for start, end in spans])
 
 
 def unified_lines(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[str]:

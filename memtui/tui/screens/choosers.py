@@ -65,17 +65,15 @@ class Chooser(Dialog[str]):
             yield RowList(id="chooser", classes="dialog-box")
 
     def on_mount(self) -> None:
-        rows = self.query_one(RowList)
-        rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
+        self.rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
         self.frame(safe_line(self._title), "⏎ open  esc back")
-        rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
+        self.rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
         if not self._filtered:
-            rows.focus()
+            self.rows.focus()
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        rows = narrowed(self._rows, event.value)
-        self.query_one(RowList).set_rows(rows, empty="none holds these words")
+        self.rows.set_rows(narrowed(self._rows, event.value), empty="none holds these words")
 
     @on(RowList.Opened)
     def _row_opened(self, message: RowList.Opened) -> None:
@@ -126,7 +124,7 @@ class PlacePrompt(Dialog[Place | None]):
         box = self.query_one(Input)
         box.border_title = Content("Why is a file or a line shown, or not?")
         box.action_end()
-        self.query_one(RowList).border_subtitle = Content("⏎ trace  tab complete  esc back")
+        self.rows.border_subtitle = Content("⏎ trace  tab complete  esc back")
         self._show()
 
         def take(paths: Sequence[str]) -> None:
@@ -139,7 +137,7 @@ class PlacePrompt(Dialog[Place | None]):
     def _show(self) -> None:
         """Show the paths that the text may mean, then the text itself."""
         self.query_one("#place-problem", Static).update("")
-        typed, rows = self.query_one(Input).value.strip(), self.query_one(RowList)
+        typed, rows = self.query_one(Input).value.strip(), self.rows
         paths = completions(typed, self._paths or ())
         offered = dict.fromkeys(paths, "")
         if typed and typed not in paths:
@@ -160,15 +158,14 @@ class PlacePrompt(Dialog[Place | None]):
 
     def action_complete(self) -> None:
         """Write the chosen path into the line, to go on with its line number."""
-        box, path = self.query_one(Input), self.query_one(RowList).chosen_id
-        if path:
-            box.value = path
-            box.action_end()
+        if path := self.rows.chosen_id:
+            self.query_one(Input).value = path
+            self.query_one(Input).action_end()
 
     @on(RowList.Opened)
     def open_chosen(self) -> None:
         """Trace the chosen path, at the line that was typed, or what was typed."""
-        typed, path = self.query_one(Input).value.strip(), self.query_one(RowList).chosen_id
+        typed, path = self.query_one(Input).value.strip(), self.rows.chosen_id
         # A name that the index holds is taken whole, even when it ends in a number.
         place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
         if not typed and not path:
@@ -189,18 +186,19 @@ class AgentsScreen(Dialog[EngineOpened | None]):
 
     def __init__(
         self,
-        find: Callable[[], Sequence[ForeignAgent]],
         open_memory: Callable[[ForeignAgent | None], EngineOpened],
-        agents: Sequence[ForeignAgent] | None,
+        agents: Sequence[ForeignAgent],
         notes: str,
     ) -> None:
-        """`find` and `open_memory` run on a thread; `notes` names the notes folder."""
+        """`open_memory` runs on a thread; `notes` names the notes folder, where there is one."""
         super().__init__()
-        self._find, self._open_memory = find, open_memory
-        self._agents, self._notes = agents, notes
-        self._choices: dict[str, ForeignAgent | None] = {}
+        self._open_memory = open_memory
+        self._notes = notes
+        self._choices: dict[str, ForeignAgent | None] = {f"notes {notes}": None} if notes else {}
         """The indexes that can be opened, by the words that they are found by."""
-        self._rows: list[Row] = []
+        for agent in agents:
+            text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
+            self._choices[safe_line(text)] = agent
         self._is_opening = False
         self._is_left = False
 
@@ -214,36 +212,26 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         box = self.query_one(Input)
         box.border_title = Content("Open an index")
         box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
-        if self._agents is None:
-            self._note("looking for agents…")
-            in_background(self, self._find, self._take, "look for agents")
-        else:
-            self._take(self._agents)
-
-    def _take(self, agents: Sequence[ForeignAgent]) -> None:
-        """List these agents, after the notes folder where there is one."""
-        self._note("" if agents else "no agents on this machine: no ~/.openclaw")
-        if self._notes:
-            self._choices[f"notes {self._notes}"] = None
-            line = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
-            self._rows.append(Row(f"notes {self._notes}", partial(fmt.fit, line)))
-        now = datetime.now(UTC)
-        for agent in agents:
-            text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
-            self._choices[safe_line(text)] = agent
-            self._rows.append(Row(safe_line(text), partial(agent_row, agent, now=now), 2))
-        self._show(self._rows[1 if self._notes else 0].id if agents else None)
+        first = next((words for words, agent in self._choices.items() if agent is not None), None)
+        self._note("" if first is not None else "no agents on this machine: no ~/.openclaw")
+        self._show(first)
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
-        self._show(self.query_one(RowList).chosen_id)
+        self._show(self.rows.chosen_id)
 
     def _show(self, keep: str | None) -> None:
-        typed, widget = self.query_one(Input).value, self.query_one(RowList)
-        rows = narrowed(self._rows, typed)
-        widget.set_rows(rows, keep, first=True)
-        is_narrowed = bool(typed.strip())
-        widget.border_subtitle = f"{len(rows)} of {len(self._rows)}" if is_narrowed else ""
+        now, typed = datetime.now(UTC), self.query_one(Input).value.strip()
+
+        def row(words: str, agent: ForeignAgent | None) -> Row:
+            if agent is not None:
+                return Row(words, partial(agent_row, agent, now=now), 2)
+            notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
+            return Row(words, partial(fmt.fit, notes))
+
+        rows = narrowed([row(*choice) for choice in self._choices.items()], typed)
+        self.rows.set_rows(rows, keep, first=True)
+        self.rows.border_subtitle = f"{len(rows)} of {len(self._choices)}" if typed else ""
 
     def _note(self, text: str, style: str = fmt.MUTED) -> None:
         line = self.query_one("#agents-note", Static)

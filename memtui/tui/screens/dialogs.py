@@ -46,6 +46,7 @@ class Dialog(ModalScreen[ScreenResultType]):
 
     box = query_one(".dialog-box", Widget)
     """The widget with the frame."""
+    rows = query_one(RowList)
 
     @property
     def glyphs(self) -> Glyphs:
@@ -74,7 +75,7 @@ class Dialog(ModalScreen[ScreenResultType]):
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_move(self, step: int) -> None:
-        self.query_one(RowList).action_move(step)
+        self.rows.action_move(step)
 
     @on(Input.Submitted)
     def _text_submitted(self) -> None:
@@ -113,11 +114,9 @@ class Confirm(Dialog[str]):
             words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
             return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
 
-        rows = self.query_one(RowList)
-        rows.set_rows(
-            [Row(name, partial(line, *words)) for name, words in self._answers.items()], "keep"
-        )
-        rows.focus()
+        rows = [Row(name, partial(line, *words)) for name, words in self._answers.items()]
+        self.rows.set_rows(rows, "keep")
+        self.rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "answer" or parameters[0] in self._answers

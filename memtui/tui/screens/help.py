@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -15,6 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from memtui.data import read_table
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, bindings, key_name, keyed_actions
 from memtui.tui.glyphs import in_glyphs
@@ -22,22 +22,8 @@ from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 
 _KEYS = 16
-_TITLES: Mapping[str, str] = {
-    "query": "While typing",
-    "results": "Results",
-    "near-misses": "Not shown",
-    "preview": "Preview",
-    "why": "Why this rank",
-    "conversations": "Conversations",
-    "memory-calls": "What the memory was asked",
-    "comparison": "Then and now",
-    "file-tree": "Files",
-}
-"""By the id of a widget."""
-_HINTS: Mapping[str, str] = {
-    "file-tree": "● changed  ! error  · not indexed  ◌ file gone; the line below says why.",
-}
-
+_PANES = read_table("keys.toml")["panes"]
+"""Titles and hints by the id of a widget."""
 
 HelpGroup = tuple[str, str, list[KeyedAction]]
 """Title, hint and actions of one pane, of the screen or of the application."""
@@ -55,7 +41,8 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
         (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
     groups: list[HelpGroup] = []
     for node, lines in own.items():
-        title, hint = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE, ""
+        pane, hint = _PANES.get(node.id, {}), ""
+        title = pane.get("title") or node.BINDING_GROUP_TITLE
         if isinstance(node, App):
             title = "Everywhere"
         elif isinstance(node, Screen):
@@ -64,7 +51,7 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
                 hint = "Grey keys are typed into the box: leave it with esc to use them."
         elif node is focused:
             title = title or "This pane"
-            hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
+            hint = pane.get("hint") or getattr(node, "HELP", None) or ""
         groups.append((title or "Around it", hint, lines))
     if stock:
         groups.append(("Editing and scrolling", "", stock))
@@ -99,7 +86,20 @@ class HelpScreen(Dialog[None]):
                 block.append(Content.styled(in_glyphs(hint, self.glyphs), fmt.MUTED))
             head = len(block)
             for line in lines:
-                drawn = _help_line(line)
+                binding = line.binding
+                styles: dict[str, str] = {}
+                for key in line.keys:
+                    styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
+                keys = Content(" ").join(Content.styled(*one) for one in styles.items())
+                description = binding.description if binding.id else binding.description.lower()
+                aside = f"  {binding.tooltip}" if binding.tooltip else ""
+                drawn = Content.assemble(
+                    "  ",
+                    keys,
+                    " " * max(1, _KEYS - keys.cell_length),
+                    (description, "" if line.enabled else fmt.MUTED),
+                    (aside if line.enabled else f"{aside}  (not now)", fmt.MUTED),
+                )
                 if all(word in drawn.plain.casefold() for word in words):
                     block.append(drawn)
             if len(block) > head:
@@ -107,21 +107,3 @@ class HelpScreen(Dialog[None]):
         nothing = Content.styled("no key does that", fmt.MUTED)
         self.query_one("#help-text", Static).update(Content("\n\n").join(blocks) or nothing)
         self.query_one(VerticalScroll).scroll_home(animate=False)
-
-
-def _help_line(line: KeyedAction) -> Content:
-    binding = line.binding
-    styles: dict[str, str] = {}
-    for key in line.keys:
-        styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
-    keys = Content(" ").join(Content.styled(*one) for one in styles.items())
-    description = binding.description if binding.id else binding.description.lower()
-    aside = f"  {binding.tooltip}" if binding.tooltip else ""
-    aside += "" if line.enabled else "  (not now)"
-    return Content.assemble(
-        "  ",
-        keys,
-        " " * max(1, _KEYS - keys.cell_length),
-        (description, "" if line.enabled else fmt.MUTED),
-        (aside, fmt.MUTED),
-    )

@@ -106,7 +106,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         )
         looking = f"looking at the providers{self.glyphs.ellipsis}"
         self._message = Content.styled(looking, fmt.MUTED)
-        self.query_one(RowList).focus()
+        self.rows.focus()
         self._show()
 
         def failed(error: str) -> None:
@@ -119,7 +119,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
     @property
     def chosen(self) -> ProviderListing | None:
         """The provider of the chosen row."""
-        name = self.query_one(RowList).chosen_id
+        name = self.rows.chosen_id
         return next((each for each in self.listings if each.name == name), None)
 
     def _take(self, listings: Sequence[ProviderListing]) -> None:
@@ -140,14 +140,14 @@ class ProvidersScreen(Dialog[Chosen | None]):
     def show_provider(self, name: str) -> None:
         """Go to the row of a provider; without such a row it stays where it is."""
         self._choose = name
-        self.query_one(RowList).choose(name)
+        self.rows.choose(name)
 
     def _show_rows(self, keep: str | None) -> None:
         rows = [
             Row(each.name, partial(provider_line, each, self._probes.get(each.name), self.glyphs))
             for each in self.listings
         ]
-        self.query_one(RowList).set_rows(rows, keep)
+        self.rows.set_rows(rows, keep)
         self._show()
 
     def _show(self, note: str = "") -> None:
@@ -186,7 +186,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         def tried(result: ProbeResult) -> None:
             self._trying.remove(listing.name)
             self._probes[listing.name] = result
-            self._show_rows(self.query_one(RowList).chosen_id)
+            self._show_rows(self.rows.chosen_id)
 
         in_background(
             self,

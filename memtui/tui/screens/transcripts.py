@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
@@ -48,8 +47,6 @@ class TranscriptsScreen(Dialog[bool]):
 
     BINDING_GROUP_TITLE = TITLE
     BINDINGS: ClassVar[list[BindingType]] = bindings("transcripts")
-
-    rows = query_one("#transcripts-list", RowList)
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
         """`files` are the settings that the choice can be written to."""
