@@ -149,7 +149,9 @@ class Stage:
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
             ranking = RANKINGS[picture.ranking]
-            options = UiOptions(ranking=ranking, root=self.root, theme=picture.theme, demo=True)
+            options = UiOptions(
+                ranking=ranking, root=self.root, theme=picture.theme, is_provider_given=True
+            )
             width, height = map(int, picture.size.split("x"))
             app = MemtuiApp(lambda bus: self.open_memory(picture.memory, bus), options)
             async with app.run_test(size=(width, height), notifications=True) as pilot:

@@ -131,7 +131,7 @@ class MemtuiApp(App[int]):
 
     def on_mount(self) -> None:
         options = self.options
-        self.keymap, unknown = resolve_keymap(options.keymap_preset, options.keymap)
+        self.keymap, unknown = resolve_keymap(options.keymap.preset, options.keymap.bindings)
         self.set_keymap(self.keymap)
         problems = [*options.warnings]
         if options.theme not in ("auto", *self.available_themes):

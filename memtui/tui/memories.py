@@ -238,7 +238,7 @@ class Memories:
     def _offer_providers(self, engine: Engine) -> None:
         """Over a memory that was never indexed, offer the providers that were found, once."""
         app, options = self._app, self._app.configured
-        if options.is_provider_given or options.demo or options.state_dir is None:
+        if options.is_provider_given or options.state_dir is None:
             return
         folder = StateFolder(options.state_dir)
         search = app.search_screen

@@ -13,7 +13,7 @@ from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import EmbeddingSettings, KeymapSettings
 from memtui.tui.glyphs import UNICODE, Glyphs, glyphs
 
 if TYPE_CHECKING:
@@ -37,15 +37,13 @@ class UiOptions(Struct, frozen=True):
     history: bool = True
     editor: str | None = None
     """The configured command; `None` means `$VISUAL`, `$EDITOR` or the system's own."""
-    keymap_preset: str = "default"
-    keymap: Mapping[str, str] = {}
+    keymap: KeymapSettings = KeymapSettings()
     state_dir: Path | None = None
     """The folder of history and screenshots; `None` keeps nothing on disk."""
     embedding: EmbeddingSettings = EmbeddingSettings()
     """The configured provider and everything that is set for it."""
     is_provider_given: bool = False
-    """True if the provider was chosen already: the first run asks nothing then."""
-    demo: bool = False
+    """True if the provider was chosen already: the first run asks nothing then, nor in the demo."""
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
 
@@ -76,12 +74,11 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         glyphs=glyphs(ui.glyphs),
         history=ui.history,
         editor=settings.editor,
-        keymap_preset=settings.keymap.preset,
-        keymap=settings.keymap.bindings,
+        keymap=settings.keymap,
         state_dir=state_dir(),
         embedding=settings.embedding,
         # A file, a variable or an option says which provider it is to be, `auto` among them.
-        is_provider_given=any("embedding.provider" in one for one in loaded.layers.values()),
-        demo=demo,
+        is_provider_given=demo
+        or any("embedding.provider" in layer for layer in loaded.layers.values()),
         warnings=loaded.warnings,
     )

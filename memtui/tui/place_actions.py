@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
 from memtui.bus import Event, changes_content
+from memtui.data import read_table
 from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -93,9 +95,8 @@ def act_on_place(
                         return
                 tell(screen, "No chunk of the index holds this line.", warning=True)
 
-            in_background(
-                screen, lambda: engine.browse.chunks_of(path), show, "find the chunk of a line"
-            )
+            read = partial(engine.browse.chunks_of, path)
+            in_background(screen, read, show, "find the chunk of a line")
         case "cite":
             cite(screen, path, start_line, end_line)
 
@@ -107,32 +108,21 @@ def cite(screen: Screen[Any], path: str, start_line: int = 0, end_line: int = 0)
     tell(screen, f"copied {place}")
 
 
-# The editor is given an argument list, never a shell's command.
-_ARGUMENTS: Mapping[str, str] = {
-    "hx helix subl sublime_text zed zeditor lapce": "{place}",
-    "code code-insiders codium vscodium cursor windsurf": "-g {place}",
-    "kate mate idea pycharm": "--line {line} {file}",
-    "notepad open xdg-open ed": "{file}",
-}
-"""The arguments by which editors take a file and a line; every other one as `+12 file`."""
-
-
 def editor_arguments(
     configured: str | None, environment: Mapping[str, str], path: str, line: int
 ) -> list[str]:
     """Return the argument list that opens `path` at 1-based `line`, in the editor's own syntax.
 
-    The editor is the configured one, `$VISUAL` or `$EDITOR`, else `vi`, on Windows `notepad`.
-    Raises `ValueError` when quotes do not close.
+    The editor is the configured one, `$VISUAL` or `$EDITOR`, else `vi`, on Windows `notepad`. It is
+    given an argument list, never a shell's command. Raises `ValueError` when quotes do not close.
     """
     texts = (configured, environment.get("VISUAL"), environment.get("EDITOR"))
     fallback = "notepad" if os.name == "nt" else "vi"
     text = next((text for text in texts if text and text.strip()), fallback)
     command = shlex.split(text, posix=os.name != "nt")
     name = PurePath(command[0]).name.removesuffix(".exe").removesuffix(".cmd").lower()
-    form = next(
-        (form for names, form in _ARGUMENTS.items() if name in names.split()), "+{line} {file}"
-    )
+    forms = read_table("editors.toml")["arguments"].items()
+    form = next((form for names, form in forms if name in names.split()), "+{line} {file}")
     values = {"file": path, "line": line, "place": f"{path}:{line}"}
     return [*command, *(part.format_map(values) for part in form.split())]
 

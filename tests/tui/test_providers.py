@@ -252,7 +252,7 @@ async def test_the_question_comes_after_the_greeting_and_once(
 
 
 @pytest.mark.usefixtures("minilm")
-@pytest.mark.parametrize("case", ["indexed", "demo", "given", "nothing", "no state"])
+@pytest.mark.parametrize("case", ["indexed", "given", "nothing", "no state"])
 async def test_nothing_is_asked(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
@@ -263,7 +263,6 @@ async def test_nothing_is_asked(
     options = UiOptions(
         theme="memtui-dark",
         state_dir=None if case == "no state" else folder,
-        demo=case == "demo",
         is_provider_given=case == "given",
     )
 
@@ -297,6 +296,7 @@ def test_the_answer_may_be_in_the_settings(
     file.write_text(text)
     loaded = load_settings(env={"MEMTUI_CONFIG": str(file), **env})
     assert options_from(loaded, tmp_path, demo=False).is_provider_given is is_given
+    assert options_from(loaded, tmp_path, demo=True).is_provider_given
     flags = {"embedding.provider": Given(Source.FLAG, "--provider", "minilm")}
     flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
     assert options_from(flagged, tmp_path, demo=False).is_provider_given

@@ -36,6 +36,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
+from memtui.settings.schema import KeymapSettings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
@@ -576,7 +577,7 @@ async def test_warnings_at_the_start_are_text_and_of_many_the_first_are_told(
     memory: SmallMemory,
 ) -> None:
     texts = (*ATTACKS[:9], "wrong \x1b[2J")
-    keymap = dict.fromkeys(ATTACKS, "f9")
+    keymap = KeymapSettings(bindings=dict.fromkeys(ATTACKS, "f9"))
     options = UiOptions(ranking=Ranking(k=1, profile=ATTACKS[3]), warnings=texts, keymap=keymap)
     async with running(memory.open, options=options) as run:
         assert not any(map(HOSTILE.search, render_lines(run.app)))

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from memtui.data import read_table
 from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking, citation
 from memtui.report import status as words
@@ -196,18 +197,11 @@ class FirstRunHint(Dialog[None]):
     CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
     """Any key closes it first; one not among these then goes to the screen below."""
     BINDING_GROUP_TITLE = "Welcome"
-    KEYS: ClassVar[Mapping[str, str]] = {
-        "/": "type a question; results follow as you type",
-        "m": "variety: similar results make room for others (MMR)",
-        "d": "age: old notes lose weight (decay)",
-        "x": "the arithmetic that put a result where it is",
-        "?": "every other key",
-    }
 
     def compose(self) -> ComposeResult:
         lines = [
             Content.assemble((f" {key} ", "bold $accent"), f"  {text}")
-            for key, text in self.KEYS.items()
+            for key, text in read_table("keys.toml")["first"].items()
         ]
         with Vertical(classes="dialog-box", id="first-run"):
             yield Static(Content("\n").join(lines), markup=False)
@@ -361,5 +355,6 @@ class ConfigurationScreen(Dialog[None]):
 
     def action_release(self, step: int) -> None:
         place = RELEASE_NAMES.index(self.release) + step
-        self.release = RELEASE_NAMES[min(max(place, 0), len(RELEASE_NAMES) - 1)]
-        self._show()
+        if 0 <= place < len(RELEASE_NAMES):
+            self.release = RELEASE_NAMES[place]
+            self._show()

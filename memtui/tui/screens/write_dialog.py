@@ -16,6 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from memtui.errors import MemtuiError
 from memtui.report.words import cells_of, ending
 from memtui.settings.files import FileChanged
 from memtui.settings.load import SettingsFiles, Source
@@ -94,7 +95,6 @@ class WriteDialog(Dialog[Written]):
         """The change that Enter makes; `None` while it is made, and when it cannot be made."""
         self._paths: dict[Where, Path] = {}
         self._warning = ""
-        self._is_writing = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="write"):
@@ -121,9 +121,7 @@ class WriteDialog(Dialog[Written]):
     # --- the plan -------------------------------------------------------------------------------
 
     def _choose(self, where: Where) -> None:
-        """Choose another place to write to; what is being written is waited for."""
-        if self._is_writing:
-            return
+        """Choose another place to write to."""
         self.where, self._warning = where, self._first_warning
         is_profile = where is Where.PROFILE
         self.query_one(Input).display = is_profile
@@ -226,36 +224,16 @@ class WriteDialog(Dialog[Written]):
 
     def open_chosen(self) -> None:
         """Write what is shown; Enter in the name does so as well."""
-        plan, where, files = self.plan, self.where, self._files
-        if plan is None or self._is_writing:
+        if self.plan is None:
             return
-        self._is_writing = True
-
-        def write_plan() -> Written | None:
-            """Write; `None` where the file is another one than the difference is to."""
-            try:
-                if plan.changes:
-                    write(plan, files)
-            except FileChanged:
-                return None
-            return Written(plan, where, files.load().settings)
-
-        def finish(written: Written | None = None, error: str = "") -> None:
-            self._is_writing = False
-            if error:
-                self._show(error=error)
-            elif written is not None:
-                close(self, written)
-            else:
-                self._warning = CHANGED
-                self._plan_anew()
-
-        failed = partial(finish, None)
-        in_background(self, write_plan, finish, failed)
+        try:
+            if self.plan.changes:
+                write(self.plan, self._files)
+            close(self, Written(self.plan, self.where, self._files.load().settings))
+        except FileChanged:
+            self._warning = CHANGED
+            self._plan_anew()
+        except MemtuiError as error:
+            self._show(error=str(error))
 
     action_write = open_chosen
-
-    def action_close(self) -> None:
-        """Leave without writing; what is being written is waited for."""
-        if not self._is_writing:
-            close(self)
