@@ -596,7 +596,7 @@ class OwnLegs(Legs):
             try:
                 allowed = rows()
                 if leg is Leg.KEYWORD:
-                    answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+                    answers[leg] = self._keyword.search(query, limit, allowed)
                 else:
                     vector_leg = self._current_leg(cancelled, typing)
                     answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
 from memtui.retrieval.connection import (
     FOLDING,
     Connection,
     completions,
-    is_database_error,
     register_fts5,
     snapshot,
     tokens,
     word_with_stem,
 )
-from memtui.retrieval.pool import Cancelled as IsCancelled
 from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
@@ -117,19 +114,11 @@ class KeywordLeg:
         self._newest: int | None = None
         register_fts5(connection, _HOLDS, _held_phrases)
 
-    def search(
-        self,
-        query: Query,
-        limit: int,
-        allowed: RowIds | None,
-        *,
-        cancelled: IsCancelled | None = None,
-    ) -> LegAnswer:
+    def search(self, query: Query, limit: int, allowed: RowIds | None) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
 
         `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
-        leg that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
-        `cancelled` says that nobody waits for the answer.
+        leg that cannot answer says why in its state. Raises what SQLite raises.
         """
         started = perf_counter()
         if not query.text:
@@ -139,32 +128,24 @@ class KeywordLeg:
             return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
         sql = _RANKED.format("" if allowed is None else _AMONG)
         among = () if allowed is None else (json.dumps(allowed.tolist()),)
-        try:
-            with snapshot(self._connection):
-                plan, rows = None, []
-                for times in BUDGETS:
-                    wider = self.plan(query, times=times)
-                    if plan is not None and wider.kept == plan.kept:
-                        break
-                    plan = wider
-                    values = (plan.match, *among, max(limit, 0))
-                    rows = self._connection.execute(sql, values).fetchall()
-                    if len(rows) >= limit or not plan.pruned:
-                        break
-                assert plan is not None
-                # The terms that each row holds.
-                rowids = [rowid for rowid, _, _ in rows]
-                holding = {term: set(rowids) for term in plan.phrases}
-                for term in plan.pruned if rowids else ():
-                    holds = (term.operands[0].match, json.dumps(rowids))
-                    holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
-        except Exception as error:
-            if not is_database_error(error):
-                raise
-            if cancelled is not None and cancelled():
-                raise Cancelled from error
-            detail = str(error) or type(error).__name__
-            return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+        with snapshot(self._connection):
+            plan, rows = None, []
+            for times in BUDGETS:
+                wider = self.plan(query, times=times)
+                if plan is not None and wider.kept == plan.kept:
+                    break
+                plan = wider
+                values = (plan.match, *among, max(limit, 0))
+                rows = self._connection.execute(sql, values).fetchall()
+                if len(rows) >= limit or not plan.pruned:
+                    break
+            assert plan is not None
+            # The terms that each row holds.
+            rowids = [rowid for rowid, _, _ in rows]
+            holding = {term: set(rowids) for term in plan.phrases}
+            for term in plan.pruned if rowids else ():
+                holds = (term.operands[0].match, json.dumps(rowids))
+                holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
         by_match = {term.operands[0].match: term for term in plan.kept}
         last = 0
         for operand in plan.operands:

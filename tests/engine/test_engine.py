@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from memtui.bus import (
 from memtui.embedding.provider import Vector
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
-from memtui.index.database import PAGE_SIZE
+from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.job import PAUSE_SECONDS, WORTH_A_WAIT
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import IndexSettings, Settings
@@ -256,6 +257,18 @@ def test_a_damaged_index_is_named_and_never_another_error(memory: SmallMemory) -
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()
         assert engine.providers.cost().chunks == 0
+
+
+def test_a_leg_that_cannot_read_the_index_leaves_the_other_to_answer(memory: SmallMemory) -> None:
+    with closing(open_database(next(memory.data.glob("*/index-*.db")))) as connection:
+        connection.execute("DROP TABLE chunks_fts_data")
+    with memory.open(write=False) as engine:
+        pool = engine.search.ask("heron").pool
+    state = pool.states[Leg.KEYWORD]
+    assert (state.status, state.reason) == (LegStatus.FAILED, Reason.INDEX_FAILED)
+    assert state.detail
+    assert pool.states[Leg.VECTOR].status is LegStatus.OK
+    assert pool.hits[Leg.VECTOR]
 
 
 YEAR = timedelta(days=365)
