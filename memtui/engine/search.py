@@ -80,8 +80,8 @@ class EngineThread(threading.Thread):
     def call_later(self, function: Work[T]) -> Future[T]:
         """Run a function when nothing else waits; a search that is submitted goes before it.
 
-        `function(gives_way)` may raise `Cancelled` once `gives_way()` is true: then it is run
-        again, from its beginning, when there is time. Cancelling the future takes it out.
+        `function(gives_way)` may raise anything once `gives_way()` is true: then it is run again,
+        from its beginning, when there is time. Cancelling the future takes it out.
         """
         return self._enter(self._later, function)
 
@@ -125,11 +125,12 @@ class EngineThread(threading.Thread):
                 future.set_result(function(lambda: bool(self._searches) or self._halt))
             except BaseException as error:
                 with self._condition:
-                    gave_way = isinstance(error, Cancelled) and bool(self._searches)
-                    if gave_way and queue is self._later and not self._halt:
+                    # What was interrupted may fail in any way.
+                    if queue is self._later and self._searches and not self._halt:
                         queue.appendleft((function, future))
                         continue
-                future.set_exception(error)
+                    is_closed = queue is self._later and self._halt
+                future.set_exception(Cancelled() if is_closed else error)
 
     def _enter(self, queue: deque[tuple[Work[Any], Future[Any]]], function: Work[T]) -> Future[T]:
         future: Future[T] = Future()
@@ -182,16 +183,7 @@ class Search:
         """Search when nobody else searches; begins anew after every search that goes before it."""
 
         def ask(gives_way: Callable[[], bool]) -> Ranked:
-            def stops() -> bool:
-                return gives_way() or cancelled()
-
-            try:
-                pool = self._index.legs.retrieve(request, stops, None)
-            except Exception as error:
-                if stops():
-                    # What was interrupted may fail in any way.
-                    raise Cancelled from error
-                raise
+            pool = self._index.legs.retrieve(request, lambda: gives_way() or cancelled(), None)
             return self.rerank(pool, request.ranking)
 
         return self._thread.call_later(ask)

@@ -73,8 +73,6 @@ class Term(Struct, frozen=True):
     """All of which a row has to hold; one for a word."""
     postings: int
     """In how many chunks it occurs, at most."""
-    place: int
-    """Its position in the query."""
     cost: int
     """Entries of the index that are read for it: function words of languages without a list of stop
     words stand in a chunk many times."""
@@ -91,6 +89,7 @@ class Plan(Struct, frozen=True):
     """The operator between them: OR as soon as there is a word beside the phrases."""
     phrases: tuple[Term, ...]
     """The quoted ones, which are required."""
+    words: tuple[Term, ...]
     kept: tuple[Term, ...]
     pruned: tuple[Term, ...]
     """Words that are not looked up."""
@@ -153,7 +152,7 @@ class KeywordLeg:
             if operand.match in by_match:
                 holders = {rowid for rowid, _, flags in rows if "1" in flags[first:last]}
                 holding[by_match[operand.match]] = holders
-        in_order = sorted(holding, key=lambda term: term.place)
+        in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
         hits = tuple(
             RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
             for rowid, raw, _ in rows
@@ -180,26 +179,26 @@ class KeywordLeg:
             self._newest = newest
         budget = times * self._budget
         phrases = []
-        for place, phrase in enumerate(query.phrases):
+        for phrase in query.phrases:
             operands = tuple(Operand(phrase, segment) for segment in phrase_segments(phrase))
             frequencies = [self._frequency(operand.match)[0] for operand in operands]
-            phrases.append(Term(phrase, operands, min(frequencies, default=0), place, 0))
+            phrases.append(Term(phrase, operands, min(frequencies, default=0), 0))
         terms = []
         words = () if phrases and query.terms.only_stop_words else query.terms.terms
-        for place, word in enumerate(words, len(phrases)):
+        for word in words:
             if word.kind == "prefix":
-                terms.append(self._beginning(word, place, budget))
+                terms.append(self._beginning(word, budget))
             else:
                 rows, occurrences = self._frequency(word.fts)
                 operands = (Operand(word.text, word.fts),)
-                terms.append(Term(word.text, operands, rows, place, max(rows, occurrences)))
+                terms.append(Term(word.text, operands, rows, max(rows, occurrences)))
         kept: list[Term] = []
         spent = 0
-        for term in sorted(terms, key=lambda term: (term.postings, term.place))[:MAX_KEPT]:
+        for term in sorted(terms, key=lambda term: term.postings)[:MAX_KEPT]:
             spent += term.cost
             if len(kept) < MIN_KEPT or spent <= budget:
                 kept.append(term)
-        kept.sort(key=lambda term: term.place)
+        kept = [term for term in terms if term in kept]
         # Phrases rank as well as words do; that they are required is a matter of the row filter.
         by_match: dict[str, Operand] = {}
         for operand in (operand for term in (*phrases, *kept) for operand in term.operands):
@@ -210,6 +209,7 @@ class KeywordLeg:
             tuple(by_match.values()),
             joiner,
             tuple(phrases),
+            tuple(terms),
             tuple(kept),
             tuple(term for term in terms if term not in kept),
         )
@@ -219,7 +219,7 @@ class KeywordLeg:
         plans = (self.plan(query, times=times) for times in BUDGETS)
         return next((plan for plan in plans if plan.match == match), None)
 
-    def _beginning(self, word: QueryTerm, place: int, budget: int) -> Term:
+    def _beginning(self, word: QueryTerm, budget: int) -> Term:
         """Look up a word that is still being typed.
 
         The index holds stems, and a stem may be shorter than what is typed (`runni`) or another
@@ -230,14 +230,14 @@ class KeywordLeg:
         whole, stems = tokens(text, FOLDING), tokens(text)
         rows = self._frequency(text)[0]
         if len(whole) != 1 or len(stems) != 1:
-            return Term(typed, (Operand(typed, word.fts),), rows, place, rows)
+            return Term(typed, (Operand(typed, word.fts),), rows, rows)
         # The postings of all words that begin so, counted as far as the budget goes.
         begun, limits = 0, (whole[0], whole[0] + _END_OF_RANGE)
         sql = "SELECT doc FROM chunks_terms WHERE term >= ? AND term < ?"
         for (count,) in self._connection.execute(sql, limits):
             begun += count
             if begun > budget:
-                return Term(typed, (Operand(typed, quote(text)),), rows, place, rows)
+                return Term(typed, (Operand(typed, quote(text)),), rows, rows)
         if whole == stems:
             alternatives = [f"{quote(text)} *"]
         else:
@@ -254,7 +254,7 @@ class KeywordLeg:
                 begun += postings
         match = alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"
         operand = Operand(f"{typed}*", match, tuple(alternatives))
-        return Term(operand.text, (operand,), begun, place, begun)
+        return Term(operand.text, (operand,), begun, begun)
 
     def _frequency(self, text: str) -> tuple[int, int]:
         """Bound the chunks that hold a phrase by its rarest word; count all of its words."""
