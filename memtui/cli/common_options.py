@@ -21,6 +21,7 @@ from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.schema import PROFILES, nearest, path_of
+from memtui.text.sanitize import safe_line
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
 Interface: TypeAlias = Callable[..., int]
@@ -172,7 +173,6 @@ def _day(text: str) -> str:
 def agent_names(ctx: click.Context) -> list[str]:
     """Return the names of the agents of this machine."""
     from memtui.index.foreign.agents import agents_here
-    from memtui.text.sanitize import safe_line
 
     agents = agents_here(ctx.obj.env, ctx.obj.home)
     names = {agent.name for agent in agents if agent.database is not None}
@@ -182,11 +182,11 @@ def agent_names(ctx: click.Context) -> list[str]:
 def _loaded_for(ctx: click.Context) -> Loaded:
     """Load the settings of a line that is being typed; the defaults while they are broken."""
     invocation: Invocation = ctx.obj
-    options: dict[str, Any] = {}
-    outer: click.Context | None = ctx
-    while outer is not None:
-        options = {name: options.get(name) or outer.params.get(name) for name in ("root", "demo")}
-        outer = outer.parent
+    contexts = [ctx, *filter(None, (ctx.parent, ctx.find_root()))]
+    options: dict[str, Any] = {
+        name: next(filter(None, (one.params.get(name) for one in contexts)), None)
+        for name in ("root", "demo")
+    }
     try:
         return invocation.with_options(**options).settings_here()
     except MemtuiError:

@@ -17,7 +17,6 @@ from memtui.settings.files import (
     PROJECT_FILE,
     PROJECT_TABLE_FILE,
     Problem,
-    ProblemCode,
     SettingsProblems,
     StateFolder,
     data_dir,
@@ -136,7 +135,7 @@ def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
     problems = SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
     # Untrusted keys are only named.
-    failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
+    failing = [one for one in problems if one.fatal or one.code == "unknown_key"]
     entries = [
         {"severity": "error" if problem in failing else "warning", **asdict(problem)}
         for problem in problems

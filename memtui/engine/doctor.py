@@ -42,7 +42,7 @@ from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watch
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
-from memtui.settings.files import ProblemCode, state_dir
+from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
@@ -364,7 +364,7 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
     for one in loaded.problems:
         name = one.key or "settings"
         detail = f"{one.place}: {one.message}" if one.place else one.message
-        if one.fatal or one.code is ProblemCode.UNKNOWN_KEY:
+        if one.fatal or one.code == "unknown_key":
             yield problem(name, detail, one.hint, EXIT_SETTINGS)
         else:
             yield Check(name, detail, one.hint, "note")

@@ -18,10 +18,9 @@ import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TypeVar
+from typing import IO, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import platformdirs
@@ -34,16 +33,15 @@ from memtui.text.sanitize import safe_line
 T = TypeVar("T")
 
 
-class ProblemCode(StrEnum):
-    """The closed set of things that can be wrong."""
-
-    UNREADABLE = "unreadable"
-    SYNTAX = "syntax"
-    UNKNOWN_KEY = "unknown_key"
-    WRONG_VALUE = "wrong_value"
-    CONTRADICTION = "contradiction"
-    PROTECTED = "protected"
-    SHADOWED_FILE = "shadowed_file"
+ProblemCode: TypeAlias = Literal[
+    "unreadable",
+    "syntax",
+    "unknown_key",
+    "wrong_value",
+    "contradiction",
+    "protected",
+    "shadowed_file",
+]
 
 
 class Problem(Struct, frozen=True):
@@ -60,10 +58,9 @@ class Problem(Struct, frozen=True):
     def fatal(self) -> bool:
         """True if it stops every command; the others are warnings at start.
 
-        Those of `UNKNOWN_KEY` make `memtui config validate` fail, too.
+        Those of `unknown_key` make `memtui config validate` fail, too.
         """
-        codes = (ProblemCode.UNKNOWN_KEY, ProblemCode.PROTECTED, ProblemCode.SHADOWED_FILE)
-        return self.code not in codes
+        return self.code not in {"unknown_key", "protected", "shadowed_file"}
 
     def __str__(self) -> str:
         text = ": ".join(filter(None, (self.place, self.key, self.message)))
@@ -173,7 +170,7 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
         return None
     except (OSError, ValueError) as error:
         message = f"cannot be read: {cause_of(error)}"
-        problem = Problem(ProblemCode.UNREADABLE, str(path), "", message)
+        problem = Problem("unreadable", str(path), "", message)
         raise SettingsProblems([problem]) from None
 
 
@@ -192,7 +189,7 @@ def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> Confi
         if table is None:
             return None
         key, message = ".".join(prefix), "must be a table"
-        raise SettingsProblems([Problem(ProblemCode.WRONG_VALUE, str(path), key, message)])
+        raise SettingsProblems([Problem("wrong_value", str(path), key, message)])
     except UnicodeDecodeError as error:
         line, message = data.count(b"\n", 0, error.start) + 1, "not UTF-8"
     except RecursionError:
@@ -205,7 +202,7 @@ def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> Confi
     if prefix and ".".join(prefix).encode() not in data:
         return None
     place = f"{path}:{line}" if line else str(path)
-    raise SettingsProblems([Problem(ProblemCode.SYNTAX, place, "", message)])
+    raise SettingsProblems([Problem("syntax", place, "", message)])
 
 
 def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:

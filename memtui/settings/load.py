@@ -21,7 +21,6 @@ from memtui.settings.files import (
     PROJECT_TABLE_FILE,
     ConfigFile,
     Problem,
-    ProblemCode,
     SettingsProblems,
     StateFolder,
     read_config,
@@ -145,11 +144,11 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
                     near = near.replace(RANKING, key_of(here[:2]), 1)
                 hint = f"did you mean {near}?" if near else EVERY_KEY
                 hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
-                yield Problem(ProblemCode.UNKNOWN_KEY, place, masked_text(key), "no such key", hint)
+                yield Problem("unknown_key", place, masked_text(key), "no such key", hint)
             elif not isinstance(value, dict):
-                yield Problem(ProblemCode.WRONG_VALUE, place, key, f"must be a table [{key}]")
+                yield Problem("wrong_value", place, key, f"must be a table [{key}]")
             elif path == (PROFILES,) and (why := name_problem(name)):
-                yield Problem(ProblemCode.WRONG_VALUE, place, key, why)
+                yield Problem("wrong_value", place, key, why)
             else:
                 if path == (PROFILES,):
                     # A table without any key is a profile, too.
@@ -174,7 +173,7 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
             if leaf is None:
                 near = nearest(key, known_keys())
                 hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
-                yield Problem(ProblemCode.UNKNOWN_KEY, place, "", "no such setting", hint)
+                yield Problem("unknown_key", place, "", "no such setting", hint)
                 continue
             if leaf.is_list:
                 value = [part.strip() for part in text.split(",") if part.strip()]
@@ -182,7 +181,7 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
                     value = json.loads(text) if text.lstrip().startswith("[") else value
                 except (ValueError, RecursionError):
                     message = "must be a JSON array or words separated by commas"
-                    yield Problem(ProblemCode.WRONG_VALUE, place, key, message)
+                    yield Problem("wrong_value", place, key, message)
                     continue
             yield key, leaf, Given(Source.ENVIRONMENT, place, value)
 
@@ -223,7 +222,7 @@ def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[La
         try:
             layer[key] = given._replace(value=leaf.check(value, strict=strict))
         except ValueError as error:
-            problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, str(error)))
+            problems.append(Problem("wrong_value", given.place, key, str(error)))
     return layer, problems
 
 
@@ -302,7 +301,7 @@ class SettingsFiles(Struct, frozen=True):
         user = _read(user_file, (), problems)
         if user is None and not problems and self.env.get(CONFIG_VARIABLE):
             place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
-            problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
+            problems.append(Problem("unreadable", place, "", message))
         project = project_file(self.root, problems)
         read = {
             Source.FLAG: option_layer(self.flags),
@@ -317,7 +316,7 @@ class SettingsFiles(Struct, frozen=True):
             for key in protected_keys(values_in(trusted)):
                 place, hint = trusted.pop(key).place, "memtui trust"
                 message = "ignored: a project file may not set it until you trust the file"
-                problems.append(Problem(ProblemCode.PROTECTED, place, key, message, hint))
+                problems.append(Problem("protected", place, key, message, hint))
             layers[Source.PROJECT] = trusted
         settings, contradictions = merge(layers)
         every = (*problems, *contradictions)
@@ -342,7 +341,7 @@ def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | Non
     files = [file for file in read if file is not None]
     if len(files) > 1:
         place, message = str(files[1].path), f"not read, because {PROJECT_FILE} is there too"
-        problems.append(Problem(ProblemCode.SHADOWED_FILE, place, "tool.memtui", message))
+        problems.append(Problem("shadowed_file", place, "tool.memtui", message))
     return files[0] if files else None
 
 
@@ -382,10 +381,10 @@ def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     for keys, message in contradictions.items():
         # It is told of the strongest of the keys.
         given = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
-        problems.append(Problem(ProblemCode.CONTRADICTION, *next(given), message))
+        problems.append(Problem("contradiction", *next(given), message))
     key, names = f"{RANKING}.profile", (*BUILT_IN, *settings.profiles)
     for _, place, name in [layer[key] for layer in layers.values() if key in layer]:
         if name not in names:
             message, hint = f"no such profile: {shown_name(name)}", nearest_profile(name, names)
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message, hint))
+            problems.append(Problem("wrong_value", place, key, message, hint))
     return settings, problems
