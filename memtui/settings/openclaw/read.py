@@ -127,9 +127,8 @@ def parse(path: Path) -> Any:
         raise Unreadable(f"{path}: broken JSON5: holds what cannot be read") from None
     # Its offsets count from 1; only that of extra data is the end of what came before it.
     position = _POSITION.search(message)
-    what = _NAMED.sub(
-        r"\1", _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), _POSITION.sub("", message))
-    )
+    what = _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), _POSITION.sub("", message))
+    what = _NAMED.sub(r"\1", what)
     before = text[: max(0, int(position[1]) - 1) if position else 0]
     if message.startswith("Extra data"):
         after = text[len(before) + 1 :]
