@@ -410,10 +410,10 @@ async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallM
         assert screen.state.ranking.k == 9, "a burst that ends where it began is none"
         now += BURST_SECONDS / 2
         rankings.step("λ", 1)
-        rankings.step("mmr", 0)
+        rankings.step("MMR", 0)
         assert undone() == [9, 9, 9, 6]
         rankings.undo("redo")
-        rankings.step("weight", 1)
+        rankings.step("vector", 1)
         rankings.undo("redo")
         assert screen.state.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
         assert undone() == [9, 9, 6]

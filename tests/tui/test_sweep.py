@@ -155,7 +155,7 @@ def test_what_a_ranking_uses_or_could_is_swept() -> None:
     assert here is not None
     assert here.note == ""
     assert here.axis.logarithmic
-    assert here.axis.ticks[:2] == ((1, "1d"), (7, "7d"))
+    assert here.axis.ticks[:2] == [(1, "1d"), (7, "7d")]
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
     assert screen.subject_of(without, Parameter.LAMBDA, make_pool()) is None
     assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None

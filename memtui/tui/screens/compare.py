@@ -203,35 +203,30 @@ class CompareScreen(Screen[str | None]):
         self.refresh_bindings()
 
     def _settings_lines(self, width: int) -> list[Content]:
+        """Write what differs, in two lines; what has no room there is counted."""
         notes = [self._note] if self._note else []
         for name, side in zip(NAMES, self.sides, strict=True):
             notes += [f"{name} could not search: {safe_line(side.error)}"] if side.error else []
+        lines = [fmt.fit(Content.styled(note, "$state-warn"), width) for note in notes]
         words = []
         for one in compare_settings(*(side.ranking for side in self.sides)):
             name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
             first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+            change = (f"{name} ", fmt.MUTED), f"{first}{self.glyphs.arrow}", (second, "bold")
             if one.name == "stages":
-                words.append(Content.styled("other stages", "bold"))
-            elif one.name != "profile":
-                change = f"{first}{self.glyphs.arrow}", (second, "bold")
-                words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
-        words = words or [Content.styled("the same parameters", fmt.MUTED)]
-        lines = [Content("")]
-        for number, word in enumerate(words):
-            # What has no room in two lines is counted.
-            rest = f"  +{len(words) - number} more"
-            is_last = len(lines) == _SETTING_LINES
-            room = width - (len(rest) if is_last and number < len(words) - 1 else 0)
-            longer = Content.assemble(lines[-1], "   " if lines[-1] else "", word)
-            if longer.cell_length <= room:
-                lines[-1] = longer
-            elif not is_last:
-                lines.append(word)
-            else:
-                lines[-1] += Content.styled(rest, fmt.MUTED)
-                break
-        notes_drawn = (fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes)
-        return [*notes_drawn, *lines[:-1], fmt.fit(lines[-1], width)]
+                change = (("other stages", "bold"),)
+            if one.name != "profile":
+                words.append(Content.assemble(*change))
+        rows: list[list[Content]] = [[]]
+        for word in words or [Content.styled("the same parameters", fmt.MUTED)]:
+            if rows[-1] and Content("   ").join([*rows[-1], word]).cell_length > width:
+                rows.append([])
+            rows[-1].append(word)
+        lines += [fmt.fit(Content("   ").join(row), width) for row in rows[:_SETTING_LINES]]
+        if more := sum(map(len, rows[_SETTING_LINES:])):
+            rest = Content.styled(f"  +{more} more", fmt.MUTED)
+            lines[-1] = fmt.fit(lines[-1], width - rest.cell_length) + rest
+        return lines
 
     def _heads(self, width: int) -> list[Content]:
         """Draw name, profile and state of the sides over their columns, the active one reversed."""
@@ -360,34 +355,32 @@ def comparison_lines(
 
     def cells(hit: Hit | None, side: int) -> list[Content]:
         """Draw a row of one list, its rank next to the lines between the lists."""
-        lines = [Content("")] * height
-        if hit is None:
-            return [_padded(line, column) for line in lines]
-        is_chosen, is_active = hit.chunk.id == chosen, side == active
-        style = f"{'$primary' if is_active else '$foreground'} bold"
-        marker = (glyphs.marker if is_chosen else " ", style)
-        score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
-        rank = (f"{hit.rank:>{3 - side}}", "bold")
-        tail = Content.assemble(score, rank, " ")
-        if side:
+        lines, background = [Content("")] * height, ""
+        if hit is not None:
+            is_chosen, is_active = hit.chunk.id == chosen, side == active
+            marker = (
+                glyphs.marker if is_chosen else " ",
+                f"{'$primary' if is_active else '$foreground'} bold",
+            )
+            score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
+            rank = (f"{hit.rank:>{3 - side}}", "bold")
             mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
             moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
-            tail = Content.assemble(rank, " ", moved, score, "  ")
-        room = max(column - tail.cell_length - 1, 1)
-        where = place_text(hit.chunk.path, hit.chunk.start_line, room)
-        gap = " " * max(room - where.cell_length, 0)
-        lines[0] = Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))
-        if height > 1:
-            indent, end = (8, 0) if side else (2, 3)
-            room = max(column - indent - end, 4)
-            text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
-            shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
-            lines[1] = " " * indent + shown
-        background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
-        return [
-            _padded(line, column).stylize_before(background if at < 2 else "")
-            for at, line in enumerate(lines)
-        ]
+            tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
+            room = max(column - Content.assemble(*tail).cell_length - 1, 1)
+            where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+            gap = " " * max(room - where.cell_length, 0)
+            parts = (*tail, where) if side else (gap, where, *tail)
+            lines[0] = Content.assemble(marker, *parts)
+            if height > 1:
+                indent, end = (8, 0) if side else (2, 3)
+                room = max(column - indent - end, 4)
+                text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
+                shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
+                lines[1] = " " * indent + shown.stylize(fmt.MUTED)
+            background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
+        padded = [_padded(line, column) for line in lines]
+        return [line.stylize_before(background) for line in padded[:2]] + padded[2:]
 
     left, right = (ranked.hits if ranked is not None else () for ranked in sides)
     rows = max(len(left), len(right), 1)

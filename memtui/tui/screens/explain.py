@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
-from textual.message import Message
 from textual.widget import Widget
 
 from memtui.errors import Cancelled
@@ -35,7 +34,7 @@ from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
-from memtui.tui.widgets.lists import TextBlock
+from memtui.tui.widgets.lists import Row, RowList, TextBlock, rows_of
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -48,78 +47,47 @@ _NOTHING_APPLIED = "Nothing to take back here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
 _LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.RANKS)
 _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
-_RESERVED = {SectionId.PASSAGES: 5}
-"""Lines that a section takes at least, so that what follows stays where it is when it is there."""
-_CHANGE_LINES = 10
-"""The same for each section of changes."""
 
 
-class ChangeList(TextBlock, can_focus=True):
-    """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
+class ChangeList(RowList, inherit_bindings=False):
+    """Least changes, then words; arrows choose, Enter or a click on the chosen one applies.
+
+    It is as high as they are: the page around it scrolls.
+    """
 
     BINDING_GROUP_TITLE = "Changes"
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
     BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
 
-    class Opened(Message):
-        """The chosen change was clicked again."""
-
     def __init__(self, page: VerticalScroll, glyphs: Glyphs) -> None:
-        """`page` scrolls around this list."""
-        super().__init__(id="explain-changes")
+        super().__init__(id="explain-changes", marker=glyphs.marker)
         self._page, self._glyphs = page, glyphs
-        self._sections: Sequence[Section] = ()
-        self.at = 0
-        """The number of the chosen change."""
 
-    def show_changes(self, sections: Sequence[Section], at: int) -> None:
-        """Show sections whose rows are the changes, in their order, and choose one."""
-        self._sections, self.at, self.display = sections, at, bool(sections)
-        self.show(lambda width: [line for _, line in self._lines(width)])
+    def show_changes(self, sections: Sequence[Section], *, again: bool) -> None:
+        """Show sections whose rows are the changes, in their order; `again` keeps the chosen."""
+        rows: list[Row] = []
+        for section in sections:
+            first = sum(not row.is_heading for row in rows)
+            ids = [str(first + number) for number in range(len(section.rows))]
+            blank = Row("", lambda width: Content(""), is_heading=True)
+            rows += [*rows_of(section, ids, self._glyphs), blank]
+        self.display = bool(sections)
+        self.set_rows(rows, self.chosen_id if again else None, first=True)
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
-        if 0 <= self.at + step < sum(len(section.rows) for section in self._sections):
-            self._choose(self.at + step)
-        else:
+        before = self.cursor
+        self.action_move(step)
+        if self.cursor == before:
             self._page.scroll_relative(y=step, animate=False)
 
-    def on_focus(self) -> None:
-        self._choose(self.at)
-
-    def on_click(self, event: events.Click) -> None:
-        """Choose by the mouse; a second click applies."""
-        offset, lines = event.get_content_offset(self), self._lines(self.content_size.width)
-        place = lines[offset.y][0] if offset is not None and offset.y < len(lines) else None
-        if place == self.at:
-            self.post_message(self.Opened())
-        elif place is not None:
-            self._choose(place)
-
-    def _choose(self, place: int) -> None:
-        """Mark a change, and scroll the page to its first line once that is drawn."""
-        self.at = place
-        self.refresh()
-        choices = [choice for choice, _ in self._lines(self.content_size.width)]
-        line = choices.index(place) if place in choices else 0
-
-        def show_line() -> None:
-            page = self._page
-            top = self.content_region.y - page.content_region.y + page.scroll_offset.y
-            page.scroll_to_region(Region(0, top + line, 1, 1), animate=False, force=True)
-
-        self.call_after_refresh(show_line)
-
-    def _lines(self, width: int) -> list[tuple[int | None, Content]]:
-        """Return each line with the number of its change."""
-        lines: list[tuple[int | None, Content]] = []
-        first = 0
-        for section in self._sections:
-            drawn = section_rows(section, max(1, width), self._glyphs, self.at - first)
-            lines += [(None if row is None else first + row, line) for row, line in drawn]
-            lines += [(None, Content(""))] * max(1, _CHANGE_LINES - len(drawn))
-            first += len(section.rows)
-        return lines
+    @on(events.Focus)
+    def show_chosen(self) -> None:
+        """Scroll the page to the first line of the chosen change."""
+        page = self._page
+        top = self.content_region.y - page.content_region.y + page.scroll_offset.y
+        line = Region(0, top + self.tops[self.cursor or 0], 1, 1)
+        page.scroll_to_region(line, animate=False, force=True)
 
 
 class ExplainScreen(Dialog[str | None]):
@@ -305,17 +273,16 @@ class ExplainScreen(Dialog[str | None]):
             lambda width: [line for part in head if part for line in part.wrap(width)]
         )
 
-        def draw(sections: Sequence[Section], least: int, width: int) -> list[Content]:
-            lines = [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
-            return lines + [Content("")] * (least - len(lines))
+        def draw(sections: Sequence[Section], width: int) -> list[Content]:
+            return [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
 
         for name in (*_LEFT, *_RIGHT):
             sections = [section for section in report.sections if section.id == name]
             block = self.query_one(f"#explain-{name}", TextBlock)
             block.display = bool(sections)
-            block.show(partial(draw, sections, _RESERVED.get(name, 0)))
+            block.show(partial(draw, sections))
         sections = [section for section in report.sections if section.id in _CHANGES]
-        changes.show_changes(sections, changes.at if again else 0)
+        changes.show_changes(sections, again=again)
         chunk, passages = explained.chunk, explained.passages
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
             block.show(
@@ -374,10 +341,15 @@ class ExplainScreen(Dialog[str | None]):
             self._place, self._note = place, ""
             self._show_another()
 
+    @on(ChangeList.Chosen)
+    def change_chosen(self, message: ChangeList.Chosen) -> None:
+        if message.by_user:
+            message.row_list.call_after_refresh(self.query_one(ChangeList).show_chosen)
+
     @on(ChangeList.Opened)
     def action_apply(self) -> None:
         """Apply the marked change to the search, and explain its new list."""
-        explained, at = self.explained, self.query_one(ChangeList).at
+        explained, at = self.explained, int(self.query_one(ChangeList).chosen_id or 0)
         parts = () if explained.shown else (explained.least, explained.words)
         changes = [change for part in parts if part is not None for change in part.changes]
         if at >= len(changes):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
-from textual import on
+from msgspec import Struct, convert
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
@@ -39,10 +37,19 @@ if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 
-PARAMETERS: Mapping[Parameter, Mapping[str, Any]] = {
-    Parameter(name): words for name, words in SWEPT_PARAMETERS.items()
-}
-"""The name and the notation of the parameters that can be swept, by the keys 1 to 7."""
+class Words(Struct, frozen=True):
+    """A parameter that can be swept, as `words.toml` describes it."""
+
+    name: str
+    title: str
+    digits: int = 0
+    switch: Parameter | None = None
+    note: str = ""
+    ticks: dict[str, float] = {}
+
+
+PARAMETERS = convert(SWEPT_PARAMETERS, dict[Parameter, Words])
+"""The parameters that can be swept, by the keys 1 to 7."""
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -78,26 +85,18 @@ class Subject(Struct, frozen=True):
     @property
     def axis(self) -> Axis:
         """The axis of the values, with the numbers below it."""
-        is_logarithmic = self.parameter in LOGARITHMIC
-        values: Sequence[float]
-        if self.parameter is Parameter.HALF_LIFE:
-            years = (365, "1y"), (3650, "10y"), (36500, "100y")
-            return Axis(
-                self.low, self.high, is_logarithmic, ((1, "1d"), (7, "7d"), (30, "30d"), *years)
-            )
-        if is_logarithmic:
-            values = [10.0**power for power in range(-2, 5)]
-        elif self.parameter is Parameter.K:
+        ticks = [(value, label) for label, value in PARAMETERS[self.parameter].ticks.items()]
+        if self.parameter is Parameter.K:
             step = next((step for step in (1, 2, 5, 10, 20) if self.high / step <= 12), 50)
             first = int(self.low) // step * step + step
-            values = [self.low, *range(first, int(self.high) + 1, step)]
-        else:
+            whole = (int(self.low), *range(first, int(self.high) + 1, step))
+            ticks = [(value, str(value)) for value in whole]
+        elif not ticks:
+            quarter = (self.high - self.low) / 4
             # Both ends first: what has no room beside them is left out.
-            values = [
-                self.low + (self.high - self.low) / 4 * quarter for quarter in (0, 4, 2, 1, 3)
-            ]
-        ticks = [(value, fmt.short_number(value, 3)) for value in values]
-        return Axis(self.low, self.high, is_logarithmic, ticks)
+            values = [self.low + quarter * number for number in (0, 4, 2, 1, 3)]
+            ticks = [(value, fmt.short_number(value, 3)) for value in values]
+        return Axis(self.low, self.high, self.parameter in LOGARITHMIC, ticks)
 
     def at(self, value: float) -> Ranking:
         """Return the ranking with the parameter at a value."""
@@ -126,8 +125,8 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
     the parameter with the legs that can search.
     """
     mode, note, words = pool.search_mode, "", PARAMETERS[parameter]
-    if "switch" in words and not is_used(for_mode(ranking, mode), parameter):
-        note, ranking = words["note"], apply(ranking, Parameter(words["switch"]), True)
+    if words.switch is not None and not is_used(for_mode(ranking, mode), parameter):
+        note, ranking = words.note, apply(ranking, words.switch, True)
     if not is_used(for_mode(ranking, mode), parameter):
         return None
     low, high = range_of(ranking, parameter)
@@ -145,7 +144,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
 def value_text(parameter: Parameter, value: float) -> str:
     """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
     text = fmt.short_number(value, 0 if value >= 1000 else 9)
-    digits = PARAMETERS[parameter].get("digits", 0)
+    digits = PARAMETERS[parameter].digits
     if len(text.partition(".")[2]) < digits:
         text = f"{value:.{digits}f}"
     return f"{text} d" if parameter is Parameter.HALF_LIFE else text
@@ -202,7 +201,7 @@ class SweepScreen(Screen[Ranking | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("sweep"),
         *(
-            Binding(str(key), f"choose({key})", words["name"], show=False, id=f"sweep.{one.name}")
+            Binding(str(key), f"choose('{one}')", words.name, show=False, id=f"sweep.{one.name}")
             for key, (one, words) in enumerate(PARAMETERS.items(), start=1)
         ),
     ]
@@ -245,18 +244,16 @@ class SweepScreen(Screen[Ranking | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self._begin(first=True)
+        self._begin()
 
-    def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
-        """Sweep the parameter from here on; at first one that this ranking uses as it is."""
+    def _begin(self, *, keep_cursor: bool = False) -> None:
+        """Sweep the parameter from here on, or one that this ranking uses as it is."""
         ranked, pool = self.ranked, self.ranked.pool
         subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
         self.subjects = {one: subject for one, subject in subjects if subject is not None}
-        if first:
-            in_use = (one for one, subject in self.subjects.items() if not subject.note)
-            self.parameter = next(in_use, self.parameter)
         if self.parameter not in self.subjects:
-            self.parameter, keep_cursor = Parameter.K, False
+            in_use = (one for one, subject in self.subjects.items() if not subject.note)
+            self.parameter, keep_cursor = next(in_use), False
         ids = [hit.chunk.id for hit in ranked.hits[:_MOST_LINES]]
         ids += [one for one in self.search.state.pins if one in pool.chunks and one not in ids]
         self.traced = dict(zip(ids, zip(_LETTERS, cycle(_STYLES), strict=False), strict=False))
@@ -321,11 +318,11 @@ class SweepScreen(Screen[Ranking | None]):
         if swept is not None:
             progress = f"{fmt.counted(len(flips_of(swept)), 'flip')}, exact"
             if subject.low == subject.high:
-                progress = f"another {words['name']} takes other candidates: a new search"
+                progress = f"another {words.name} takes other candidates: a new search"
         box.border_subtitle = progress
         box.border_title = Content.assemble(
             "Rank against ",
-            (words["title"], "bold"),
+            (words.title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
@@ -333,7 +330,7 @@ class SweepScreen(Screen[Ranking | None]):
         for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
                 style = "bold reverse" if parameter is self.parameter else ""
-                label = f"{other['name']} "
+                label = f"{other.name} "
                 parameters.append(
                     Content.assemble((f" {key} ", f"$primary {style}"), (label, style))
                 )
@@ -345,7 +342,7 @@ class SweepScreen(Screen[Ranking | None]):
         ):
             self.query_one(selector, TextBlock).show(draw)
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
-        box.border_title = Content.assemble(f"at {words['name']} ", (value, "bold $primary"))
+        box.border_title = Content.assemble(f"at {words.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
 
     def _flip_lines(self) -> list[Content]:
@@ -428,20 +425,19 @@ class SweepScreen(Screen[Ranking | None]):
     def action_go_now(self) -> None:
         self._go(self.subject.now)
 
-    @on(RankChart.Pointed)
-    def pointed(self, message: RankChart.Pointed) -> None:
-        self._go(round(message.value, 0 if self.parameter is Parameter.K else 4))
+    def action_point(self, value: float) -> None:
+        """Go to a value that was pointed at."""
+        self._go(round(value, 0 if self.parameter is Parameter.K else 4))
 
     def action_parameter(self, step: int) -> None:
-        usable, keys = list(self.subjects), list(PARAMETERS)
-        parameter = usable[(usable.index(self.parameter) + step) % len(usable)]
-        self.action_choose(keys.index(parameter) + 1)
+        usable = list(self.subjects)
+        self.action_choose(usable[(usable.index(self.parameter) + step) % len(usable)])
 
-    def action_choose(self, key: int) -> None:
+    def action_choose(self, name: str) -> None:
         """Sweep the parameter of a key."""
-        parameter = list(PARAMETERS)[key - 1]
+        parameter = Parameter(name)
         if parameter not in self.subjects:
-            tell(self, f"{PARAMETERS[parameter]['name']} is not used by this ranking.")
+            tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
         elif parameter is not self.parameter:
             self.parameter = parameter
             self._begin()

@@ -10,7 +10,6 @@ from itertools import pairwise
 from msgspec import Struct
 from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from memtui.ranking.counterfactual.solve import Segment
@@ -62,17 +61,16 @@ class Canvas:
         for above in (0, 1) if is_thick and self.braille else (0,):
             for (x, y), (to_x, to_y) in pairwise(dots):
                 steps = max(abs(to_x - x), abs(to_y - y), 1)
-                parts = [step / steps for step in range(steps + 1)]
                 places = [
-                    (round(x + (to_x - x) * part), round(y - above + (to_y - y) * part))
-                    for part in parts
+                    (round(x + (to_x - x) * step / steps), round(y + (to_y - y) * step / steps))
+                    for step in range(steps + 1)
                 ]
                 for here, there in pairwise(places):
                     across, down = there[0] - here[0], there[1] - here[1]
                     slope = "\\" if across == down else "/"
                     stroke = "-" if down == 0 else "|" if across == 0 else slope
-                    self.dot(*here, style, stroke)
-                self.dot(*places[-1], style, stroke)
+                    for column, row in (here, there):
+                        self.dot(column, row - above, style, stroke)
 
     def dot(self, x: int, y: int, style: str, stroke: str) -> None:
         """Draw one dot."""
@@ -155,41 +153,32 @@ class Chart(Struct, frozen=True):
         canvas = Canvas(width, height, braille)
         across = canvas.across
         rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
-        # The row, first and last dot of each stretch of a line, without the slopes.
-        stretches: list[list[tuple[bool, int, int, int]]] = []
-        for line in self.lines:
-            values = (*(one.start for one in line.segments), line.segments[-1].end)
+        letters: list[tuple[int, int, Line]] = []
+        for line in sorted(self.lines, key=lambda line: not line.chosen)[::-1]:
+            segments, before = line.segments, list[tuple[int, int]]()
+            values = (*(one.start for one in segments), segments[-1].end)
             edges = [self.axis.place(value, (width - 1) * across + 1) for value in values]
             # The last cell is filled to its edge.
             edges[-1] += across - 1
-            level = []
-            for segment, (start, end) in zip(line.segments, pairwise(edges), strict=True):
-                half = min(_SLOPE * across, (end - start) // 2)
-                first = start if segment is line.segments[0] else start + half
-                last = end if segment is line.segments[-1] else end - half
+            for segment, (start, end) in zip(segments, pairwise(edges), strict=True):
+                is_out = segment.rank is None
                 row = rows[-1 if segment.rank is None else segment.rank - 1]
-                level.append((segment.rank is None, row, first, last))
-            stretches.append(level)
-        drawn = sorted(zip(self.lines, stretches, strict=True), key=lambda one: not one[0].chosen)
-        for line, level in reversed(drawn):
-            before: list[tuple[int, int]] = []
-            for is_out, row, first, last in level:
-                y = canvas.middle(row)
-                start_and_end = [(first, y), (last, y)]
-                if is_out:
-                    for x in range(first, last + 1, 2 * across):
-                        canvas.dot(x, y, line.style, ".")
-                points = [*before, *start_and_end[: 1 if is_out else 2]]
-                canvas.path(points, line.style, is_thick=line.chosen)
-                before = start_and_end[1:]
-        for index, (line, level) in enumerate(zip(self.lines, stretches, strict=True)):
-            for is_out, row, first, last in level:
-                start, end = first // across, last // across
-                # Out of the list lines lie upon one another: each has its letter elsewhere.
-                if is_out or end - start >= 2:
-                    start += 1 + (2 * index if is_out else 0)
-                    for column in range(start, end + 1, _EVERY):
-                        canvas.put(column, row, line.letter, f"bold {line.style}")
+                # Level but for the slopes.
+                half, y = min(_SLOPE * across, (end - start) // 2), canvas.middle(row)
+                first = start if segment is segments[0] else start + half
+                last = end if segment is segments[-1] else end - half
+                level = [(first, y)] if is_out else [(first, y), (last, y)]
+                for x in range(first, last + 1, 2 * across) if is_out else ():
+                    canvas.dot(x, y, line.style, ".")
+                canvas.path([*before, *level], line.style, is_thick=line.chosen)
+                before = [(last, y)]
+                if is_out or last // across - first // across >= 2:
+                    # Out of the list lines lie upon one another: each has its letter elsewhere.
+                    aside = 2 * self.lines.index(line) if is_out else 0
+                    columns = range(first // across + 1 + aside, last // across + 1, _EVERY)
+                    letters += [(column, row, line) for column in columns]
+        for column, row, line in letters:
+            canvas.put(column, row, line.letter, f"bold {line.style}")
         for mark in self.marks:
             column = self.axis.place(mark.value, width)
             for at in range(height):
@@ -237,17 +226,11 @@ class Chart(Struct, frozen=True):
 
 
 class RankChart(Widget):
-    """Ranks against a parameter; a click chooses a value."""
+    """Ranks against a parameter; a click goes to a value by the action `point` of the screen."""
 
     DEFAULT_CSS = """
     RankChart { height: 1fr; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
     """
-
-    @dataclass
-    class Pointed(Message):
-        """A value was clicked."""
-
-        value: float
 
     def __init__(self, *, braille: bool) -> None:
         super().__init__()
@@ -262,8 +245,9 @@ class RankChart(Widget):
         width, height = max(self.content_size.width - LABEL, 1), self.content_size.height - FOOT
         return Content("\n").join(self._chart.draw(width, max(height, 1), braille=self._braille))
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is not None and offset.x >= LABEL:
             places = self.content_size.width - LABEL
-            self.post_message(self.Pointed(self._chart.axis.value(offset.x - LABEL, places)))
+            value = self._chart.axis.value(offset.x - LABEL, places)
+            await self.run_action(f"screen.point({value!r})")

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
-from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
@@ -124,62 +122,55 @@ class IndexStatusPane(TextBlock):
         self.show(lines)
 
 
-class StatusBar(Widget):
+class StatusBar(TextBlock):
     """State, waiting changes, counts, model, backend, watcher: what fits, in this order."""
-
-    class Clicked(Message):
-        """The bar was clicked."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="status-bar")
         self._glyphs = glyphs
-        self._segments = [Content.styled("opening…", _MUTED)]
-        self._destination = Content("")
-        """The place text goes to, in short; empty while it stays here."""
+        self.show_note("opening…")
 
-    def show(self, status: IndexStatus) -> None:
-        """Show a snapshot of the index status."""
-        provider, foreign = status.provider, status.foreign
-        self._segments, self._destination = status_segments(status, self._glyphs), Content("")
+    def show_status(self, status: IndexStatus) -> None:
+        """Show a snapshot of the index status; the place text goes to comes before the counts."""
+        provider, foreign, goes = status.provider, status.foreign, Content("")
+        first, *others = status_segments(status, self._glyphs)
         tooltip = None
         if foreign is not None:
             place = fmt.home_relative(status.index_dir)
-            aside = Content.styled(f"{place}   i: everything", fmt.MUTED)
             facts = index_facts(status, datetime.now(UTC))
             # Which profile, and how the file is read.
             lines = [value for label, value in facts if label in ("profile", "")]
+            aside = Content.styled(f"{place}   i: everything", fmt.MUTED)
             tooltip = Content("\n").join([*lines, aside])
-        elif goes := destination(provider, self._glyphs):
+        elif place_text := destination(provider, self._glyphs):
             name = words.brief(provider.actual or provider.requested)
-            self._destination = Content.assemble((f"{name} ", _MUTED), goes)
+            goes = Content.assemble((f"{name} ", _MUTED), place_text)
         # A new tooltip would be laid out every time.
         if tooltip != self.tooltip:
             self.tooltip = tooltip
-        self.refresh()
+
+        def draw(width: int) -> list[Content]:
+            line, rest = first, others
+            if goes and line.cell_length + 2 + rest[0].cell_length > width:
+                rest = [goes, *rest[1:]]
+                line = fmt.fit(line, width - goes.cell_length - 2)
+            for segment in rest:
+                if line.cell_length + 2 + segment.cell_length > width:
+                    break
+                line = line + "  " + segment
+            return [fmt.fit(line, width)]
+
+        self.show(draw)
 
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
         text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, _MUTED)
-        self._segments, self._destination = [_segment(text, style)], Content("")
-        self.refresh()
+        line = _segment(text, style)
+        self.show(lambda width: [fmt.fit(line, width)])
 
-    def render(self) -> Content:
-        """Draw the segments that fit; the place text goes to comes before any of them."""
-        width = max(self.size.width, 1)
-        line, *rest = self._segments
-        goes = self._destination
-        if goes and line.cell_length + 2 + rest[0].cell_length > width:
-            rest[0] = goes
-            line = fmt.fit(line, width - goes.cell_length - 2)
-        for segment in rest:
-            if line.cell_length + 2 + segment.cell_length > width:
-                break
-            line = line + "  " + segment
-        return fmt.fit(line, width)
-
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Clicked())
+        await self.run_action("app.show_index")
 
 
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:

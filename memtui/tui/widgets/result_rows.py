@@ -12,6 +12,7 @@ from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 
+from memtui.data import read_table
 from memtui.model import (
     DateRule,
     Drop,
@@ -22,13 +23,13 @@ from memtui.model import (
     LegStatus,
     Operation,
     Ranked,
-    Reason,
     Stage,
 )
 from memtui.ranking.stages import DAY, chunk_day
 from memtui.ranking.trace import stage_score
 from memtui.report.arithmetic import part_cells
 from memtui.report.explanation import drop_words
+from memtui.report.words import leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -50,6 +51,7 @@ _AGE = 5
 DIM = "$foreground 60%"
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
+_MESSAGES = read_table("messages.toml")
 cached_snippet = lru_cache(maxsize=256)(snippet)
 """Every change of a parameter draws the same texts again: about 0.5 ms each."""
 
@@ -144,9 +146,8 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     if chunk.id in context.entered:
         moved = glyphs.new, "$state-warn bold"
     elif steps:
-        style = "$state-ok" if steps > 0 else "$state-error"
-        arrow = glyphs.up if steps > 0 else glyphs.down
-        moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
+        mark, style = moved_mark(max(-99, min(steps, 99)), 0, glyphs)
+        moved = mark, emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
@@ -255,12 +256,11 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
     parts: list[Content] = []
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
         name = (f"{glyph} {leg.value} " if named else f"{glyph} ", fmt.LEG_STYLES[leg])
-        part = hit.legs.get(leg)
-        if part is None:
-            parts.append(Content.assemble(name, (fmt.NOTHING, fmt.MUTED)))
-            continue
-        sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
-        parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), fmt.MUTED)))
+        sum_, rank = "", fmt.NOTHING
+        if (part := hit.legs.get(leg)) is not None:
+            sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
+            rank = fmt.rank(part.position + 1)
+        parts.append(Content.assemble(name, sum_, (rank, fmt.MUTED)))
     for stage in hit.stages:
         operand = stage.operand
         if stage.stage is Stage.DECAY and operand is not None:
@@ -288,72 +288,43 @@ def message_row(message: Content) -> Row:
     return Row("", draw, lines=0, is_heading=True)
 
 
+def message(name: str, **values: str) -> Content:
+    """Return what is said in place of the list, by its name in `messages.toml`."""
+    return Content.from_markup(_MESSAGES[name], **values)
+
+
 def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
     """Say what was searched, what was nearest, and what might help."""
-    query = (safe_line(ranked.pool.query), "$primary")
-    lines = [Content.assemble(("Nothing found for ", "bold"), query), Content("")]
-    for leg in (Leg.VECTOR, Leg.KEYWORD):
-        if (state := ranked.pool.states.get(leg)) is None:
-            continue
-        if state.status is LegStatus.OK:
-            candidates = fmt.counted(len(ranked.pool.hits.get(leg, ())), "candidate")
-            text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
-        else:
-            why = fmt.leg_reason(state) if state.reason is not Reason.OK else ""
-            detail = safe_line(state.detail)
-            more = f" ({detail})" if detail and detail not in why else ""
-            text = f"{state.status.value}: {why}{more}"
-        glyph = glyphs.vector if leg is Leg.VECTOR else glyphs.keyword
-        lines.append(Content.assemble((f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg]), f" {text}"))
-    below = [drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE]
-    minimum = ranked.ranking.min_score
-    lines.append(Content(""))
+    lines = [message("nothing", query=safe_line(ranked.pool.query))]
+    for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
+        if (state := ranked.pool.states.get(leg)) is not None:
+            text = safe_line(leg_words(state))
+            if state.status is LegStatus.OK:
+                candidates = fmt.counted(len(ranked.pool.hits.get(leg, ())), "candidate")
+                text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
+            head = (f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg])
+            lines.append(Content.assemble(head, f" {text}"))
+    below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
     if not below:
-        lines.append(Content.styled("Fewer or other words may help.", DIM))
-    elif minimum is not None:
-        count = fmt.counted(len(below), "candidate")
-        told = Content(f"{count} below the minimum score {minimum:.2f}: ")
-        lines.append(told + key_hints(("n", "shows them")))
-    if below and ranked.ranking.decay.enabled:
-        lines.append(key_hints(("d", "turns decay off")))
+        lines.append(message("other_words"))
+    else:
+        minimum = f"{ranked.ranking.min_score or 0.0:.2f}"
+        lines.append(message("below", count=fmt.counted(below, "candidate"), minimum=minimum))
+        if ranked.ranking.decay.enabled:
+            lines.append(message("decay"))
     return Content("\n").join(lines)
 
 
 def empty_memory(status: IndexStatus) -> Content:
     """Say how the index is when there is nothing in it to show."""
-    root = Content.styled(fmt.home_relative(status.root), DIM)
-    is_foreign = status.foreign is not None
-    match status.state:
-        case IndexState.INDEXING:
-            step, done = status.progress, ""
-            if step is not None:
-                done = f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}"
-            hint = Content.styled("Type now: words are found as they come in.", DIM)
-            title = "◐ indexing for the first time"
-            return message(title, "$state-warn", done, root, "", hint)
-        case IndexState.ERROR:
-            error = safe(status.errors[-1].message if status.errors else "unknown")
-            mend = Content("openclaw memory index --force builds it again")
-            how = mend if is_foreign else key_hints(("R", "builds it again"))
-            return message("✗ the index cannot be used", "$state-error", error, root, "", how)
-        case IndexState.NO_INDEX:
-            how = key_hints(("r", "(F5) indexes this folder"))
-            return message("○ no index yet", "$state-warn", root, "", how)
-        case _ if is_foreign:
-            folder = fmt.home_relative(status.index_dir)
-            how = key_hints(("i", "shows what it should hold"))
-            return message("The index holds no chunks", "", folder, "", how)
-        case _:
-            places = "memtui looks for MEMORY.md, memory/**/*.md, or any Markdown."
-            return message("No notes here", "", root, "", Content.styled(places, DIM))
-
-
-def message(title: str, style: str, *lines: str | Content) -> Content:
-    """Return a title, an empty line, and the lines of a message."""
-    texts = (line if isinstance(line, Content) else Content(line) for line in ("", *lines))
-    return Content("\n").join([Content.styled(title, f"{style} bold".strip()), *texts])
-
-
-def key_hints(*keys: tuple[str, str]) -> Content:
-    parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
-    return Content("   ").join(parts)
+    own = (IndexState.INDEXING, IndexState.ERROR, IndexState.NO_INDEX)
+    name, step = status.state.value if status.state in own else "empty", status.progress
+    if f"foreign_{name}" in _MESSAGES and status.foreign is not None:
+        name = f"foreign_{name}"
+    return message(
+        name,
+        root=fmt.home_relative(status.root),
+        folder=fmt.home_relative(status.index_dir),
+        error=safe(status.errors[-1].message if status.errors else "unknown"),
+        done=f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}" if step else "",
+    )

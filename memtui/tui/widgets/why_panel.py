@@ -33,11 +33,26 @@ def why_lines(ranked: Ranked, chunk_id: str, width: int, glyphs: Glyphs = UNICOD
     scored = find(ranked, chunk_id)
     lines: list[Content] = []
     for step in score_steps(ranked, scored):
-        if step.kind is not Stage.MIN_SCORE or step.note or step.failed:
-            lines += _step_lines(step, width, glyphs)
+        if step.kind is Stage.MIN_SCORE and not (step.note or step.failed):
+            continue
+        style = "bold $state-error" if step.failed else STYLES[step.tone]
+        line = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
+        note, gap, indent = step.brief, "", 2
+        if step.value is not None:
+            if cell_len(note) <= width - line.cell_length:
+                indent = line.cell_length
+            rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
+            line += Content.assemble(_expression(step, fmt.score(step.value)), (rank, fmt.MUTED))
+            note, gap = step.formula if step.kind is Stage.FUSION else note, "  "
+        if line.cell_length + len(gap) + cell_len(note) <= width:
+            lines.append(Content.assemble(line, gap if note else "", (note, fmt.MUTED)))
+            continue
+        lines.append(line)
+        if not gap or (note and step.kind not in _BESIDE_ONLY):
+            parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - indent))
+            lines += [" " * indent + part for part in parts]
     style = "bold $state-ok" if isinstance(scored, Hit) else "bold $state-warn"
-    lines += Content.styled(verdict_words(ranked, scored), style).wrap(width)
-    return lines
+    return lines + Content.styled(verdict_words(ranked, scored), style).wrap(width)
 
 
 def _expression(step: ScoreStep, value: str) -> str:
@@ -55,24 +70,6 @@ def _expression(step: ScoreStep, value: str) -> str:
             return f"→ {value}"
         case _:
             return f"{formula.replace(fmt.MINUS + ' ', fmt.MINUS)} → {value}"
-
-
-def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
-    style = "bold $state-error" if step.failed else STYLES[step.tone]
-    head = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
-    room = width - head.cell_length
-    note, line, gap = step.brief, head, ""
-    if step.value is not None:
-        rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
-        line += Content.assemble(_expression(step, fmt.score(step.value)), (rank, fmt.MUTED))
-        note, gap = step.formula if step.kind is Stage.FUSION else step.brief, "  "
-    if line.cell_length + len(gap) + cell_len(note) <= width:
-        return [Content.assemble(line, gap if note else "", (note, fmt.MUTED))]
-    if gap and (not note or step.kind in _BESIDE_ONLY):
-        return [line]
-    indent = " " * (_WORD + 2 if gap and cell_len(note) <= room else 2)
-    parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - len(indent)))
-    return [line, *(indent + part for part in parts)]
 
 
 class WhyPanel(TextBlock, can_focus=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -35,11 +35,6 @@ every 30 ms or so, and fingers are slower than 150 ms."""
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
-WHEEL: Mapping[str, tuple[str, int]] = {
-    "mmr": ("λ", 1), "decay": ("half-life", 1), "vector": ("weight", 1), "keyword": ("weight", -1),
-    "k": ("k", 1),
-}  # fmt: skip
-"""The step of the wheel over a parameter, and its direction."""
 STEP = 0.05
 """Of λ and of the weights."""
 
@@ -298,18 +293,18 @@ class RankingController:
 def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
     """Return a ranking with one parameter changed.
 
-    `mmr` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
-    by so many steps, as far as they go: `λ` and `weight` (the vector weight; the keyword weight is
-    the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180,
-    365 days.
+    `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
+    by so many steps, as far as they go: `λ`, `vector` and `keyword` (the weight of a leg; the
+    other one has the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30,
+    60, 90, 180, 365 days. Every other parameter stays.
     """
 
-    def moved(value: float) -> float:
+    def moved(value: float, steps: int) -> float:
         return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
     mmr, decay = ranking.mmr, ranking.decay
     match parameter:
-        case "mmr":
+        case "MMR":
             return replace(ranking, mmr=replace(mmr, enabled=not mmr.enabled))
         case "decay":
             return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
@@ -318,14 +313,14 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
             following = methods[(methods.index(ranking.fusion) + 1) % len(methods)]
             return replace(ranking, fusion=following)
         case "λ":
-            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_)))
+            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
         case "half-life":
             days = decay.half_life_days
             at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
             days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
             return replace(ranking, decay=replace(decay, half_life_days=days))
-        case "weight":
-            vector = moved(ranking.vector_weight)
+        case "vector" | "keyword":
+            vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
         case "k":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))

@@ -25,14 +25,12 @@ from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.result_rows import (
-    DIM,
     SHOWN_DROPS,
     SORTS,
     RowContext,
     draw_hit,
     drop_rows,
     empty_memory,
-    key_hints,
     message,
     message_row,
     nothing_found,
@@ -276,8 +274,7 @@ class SearchController:
         state.request = None
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
         if state.ranked is None:
-            title = "✗ the search failed"
-            self.show_message(message(title, "$state-error", safe(event.error)))
+            self.show_message(message("failed", error=safe(event.error)))
         else:
             tell(self.view, safe_line(event.error), error=True)
 
@@ -430,13 +427,10 @@ class SearchController:
         view.apply_layout()
         if engine is None:
             if view.engine_error:
-                title, keys = "✗ cannot open this memory", (("r", "tries again"), ("q", "quits"))
-                lines = safe(view.engine_error), "", key_hints(*keys)
-                self.show_message(message(title, "$state-error", *lines))
+                self.show_message(message("closed", error=safe(view.engine_error)))
             else:
                 root = str(view.options.root) if view.options.root != Path() else ""
-                place = Content.styled(fmt.home_relative(root), DIM)
-                self.show_message(message("opening…", "", place))
+                self.show_message(message("opening", root=fmt.home_relative(root)))
             return
 
         def show_recent(notes: Sequence[RecentFile]) -> None:

@@ -35,7 +35,7 @@ from memtui.tui.screens.common import (
     act_on_part,
     size_classes,
 )
-from memtui.tui.screens.search.ranking_controller import WHEEL, RankingController
+from memtui.tui.screens.search.ranking_controller import RankingController
 from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.screens.search.search_controller import SearchController, SearchState
 from memtui.tui.widgets.index_status import (
@@ -47,7 +47,7 @@ from memtui.tui.widgets.index_status import (
 )
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
-from memtui.tui.widgets.parameter_panes import ParameterPane, ParamPanel, ParamStrip
+from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import FILE, empty_memory
@@ -255,7 +255,7 @@ class SearchScreen(Screen[None]):
                     lambda cost: tell(self, f"{change}: rebuilding, {words.sent_words(cost)}"),
                     "price the rebuild",
                 )
-        self.status_bar.show(status)
+        self.status_bar.show_status(status)
         # The sync of one saved note is soon over: the pane would grow by a line and shrink again,
         # and everything above it with it. It shows how indexing gets on once a second.
         if whole or not self.is_indexing or before is None:
@@ -373,19 +373,6 @@ class SearchScreen(Screen[None]):
         chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
-
-    @on(ParameterPane.Turned)
-    def parameter_turned(self, message: ParameterPane.Turned) -> None:
-        """A click goes to the next value of a switch, the wheel steps a number."""
-        if not message.steps:
-            self.rankings.step(message.parameter, 0)
-        elif message.parameter in WHEEL:
-            parameter, direction = WHEEL[message.parameter]
-            self.rankings.step(parameter, direction * message.steps)
-
-    @on(StatusBar.Clicked)
-    async def status_clicked(self) -> None:
-        await self.app.run_action("show_index")
 
     # --- layout ---------------------------------------------------------------------------------
 
