@@ -11,9 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from textual.dom import DOMNode
-from textual.message_pump import MessagePump
 from textual.notifications import SeverityLevel
-from textual.timer import Timer
 from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled
@@ -83,35 +81,6 @@ def stop_if_cancelled(*_: object) -> None:
     """Raise `Cancelled` once nobody waits for the work of this thread any more."""
     if get_current_worker().is_cancelled:
         raise Cancelled
-
-
-class Timers:
-    """Timers of a node by name; another one of the same name takes the place of the first."""
-
-    def __init__(self, node: MessagePump) -> None:
-        self._node = node
-        self._running: dict[str, Timer] = {}
-
-    def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after so many seconds."""
-        if name in self._running:
-            self._running[name].stop()
-
-        def act() -> None:
-            # One that was stopped may have been due already.
-            if self._running.get(name) is timer:
-                del self._running[name]
-                action()
-
-        timer = self._running[name] = self._node.set_timer(seconds, act)
-
-    def stop(self, name: str) -> None:
-        if name in self._running:
-            self._running.pop(name).stop()
-
-    def is_running(self, name: str) -> bool:
-        """True if it is still to be done."""
-        return name in self._running
 
 
 class LongTask:

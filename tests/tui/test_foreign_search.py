@@ -28,7 +28,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.search import ranking_controller
+from memtui.tui.screens.search import search_controller
 from tests.support.embedding_services import loopback, openai_answer
 from tests.support.hostile import ATTACKS
 from tests.support.openclaw import (
@@ -181,7 +181,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
 async def test_the_strip_says_that_one_leg_searches_alone(
     config: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking_controller, "NOTE_SECONDS", 600)
+    monkeypatch.setattr(search_controller, "NOTE_SECONDS", 600)
     _, target = make_target(tmp_path, SIDECAR, CONFIGURED.format(config))
     async with foreign_running(target, size=SIZES[0]) as run:
         strip = run.app.search_screen.strip

@@ -43,8 +43,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
-from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
-from memtui.tui.screens.search.search_controller import Request
+from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, press, render_lines, running, screen_text, settle, until

@@ -1,4 +1,4 @@
-"""Functions that all screens use: classes of their size, parts one at a time, closing."""
+"""For all screens: classes of their size, parts one at a time, closing, actions, timers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from textual.app import App
 from textual.content import Content
+from textual.message_pump import MessagePump
 from textual.screen import Screen, ScreenResultType
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -106,3 +108,32 @@ def act_on_part(
     A class with such actions has this as `action_part`.
     """
     getattr(getattr(node, part), name)(*arguments)
+
+
+class Timers:
+    """Timers of a node by name; another one of the same name takes the place of the first."""
+
+    def __init__(self, node: MessagePump) -> None:
+        self._node = node
+        self._running: dict[str, Timer] = {}
+
+    def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
+        """Do something after so many seconds."""
+        if name in self._running:
+            self._running[name].stop()
+
+        def act() -> None:
+            # One that was stopped may have been due already.
+            if self._running.get(name) is timer:
+                del self._running[name]
+                action()
+
+        timer = self._running[name] = self._node.set_timer(seconds, act)
+
+    def stop(self, name: str) -> None:
+        if name in self._running:
+            self._running.pop(name).stop()
+
+    def is_running(self, name: str) -> bool:
+        """True if it is still to be done."""
+        return name in self._running

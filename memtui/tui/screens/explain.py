@@ -28,11 +28,11 @@ from memtui.report.words import SHORT
 from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_background, stop_if_cancelled, tell
+from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
-from memtui.tui.screens.common import after_refresh, close, is_open
+from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import Row, RowList, TextBlock, rows_of
 

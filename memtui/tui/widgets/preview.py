@@ -71,7 +71,6 @@ class Preview(LineView):
         self._glyphs = glyphs
         self._source: SourceText | None = None
         self._terms: tuple[str, ...] = ()
-        self._note = ""
         self._texts: Sequence[str] = ()
         self._first = 1
         """The line of the note that the first text is."""
@@ -97,61 +96,47 @@ class Preview(LineView):
         read. A note that is gone is shown grey. Without either `note` is shown, or a hint.
         Reading the same note again does not scroll.
         """
-        before, is_other_source = self._place, source is not self._source
-        is_same_text = chunk is None or tuple(terms) == self._terms
+        is_other_source, is_same_text = source is not self._source, tuple(terms) == self._terms
+        before = self._source and self._source.path, self.chunk and self.chunk.id
         self._source, self.chunk, self._terms = source, chunk, tuple(terms)
-        self.chunks, self.rendered, self._note = chunks, rendered, note
-        if is_other_source or source is None:
-            self._take_lines()
-        lines = len(self.rendered or self._texts)
-        self.virtual_size = Size(MAX_CELLS + self.margin_cells, lines)
-        self._write_title()
-        if before != self._place or not is_same_text:
-            self.action_chunk()
-        self.refresh()
-
-    @property
-    def _place(self) -> tuple[str | None, str | None]:
-        path = self._source.path if self._source is not None else None
-        return path, self.chunk.id if self.chunk is not None else None
-
-    def _take_lines(self) -> None:
-        source, chunk, path, message = self._source, self.chunk, "", ""
-        self._texts, self._first = (), 1
-        if chunk is not None:
-            self._texts, self._first, path = chunk.text.split("\n"), chunk.start_line, chunk.path
-        if source is not None and (source.lines or chunk is None):
-            self._texts, self._first, path = source.lines, 1, source.path
-        if source is None and chunk is None:
-            message = self._note or self._hint
-        elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
-            message = "This note is empty." if source.state != "gone" else _state(source)
-        self._message = [Content(message)] if message else []
-        self._highlighter = Highlighter(self._texts, path)
-
-    def _write_title(self) -> None:
-        source, chunk, note, state, style = self._source, self.chunk, "", "", ""
+        self.chunks, self.rendered = chunks, rendered
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
-        place = source.path if source is not None else ""
+        place = path = source.path if source is not None else ""
+        state = "loading" if source is None and chunk is not None else ""
         if source is not None:
-            note, state = self._note, _state(source)
-            style = "$state-error" if is_gone else "$state-warn"
-        elif chunk is not None:
-            state = "loading"
+            usual = _STATES.get(source.state, source.state)
+            state = safe_line(source.detail or usual) if source.state != "current" else ""
         if chunk is not None:
-            place = citation(chunk.path, chunk.start_line, chunk.end_line)
-        if chunk in self.chunks:
-            number = fmt.count(self.chunks.index(chunk) + 1)
-            note = f"chunk {number} of {fmt.count(len(self.chunks))}"
-        kind = "Rendered" if self.rendered else "Preview"
-        self.border_title = Content(f"{kind}  {note}" if note else kind)
+            place, path = citation(chunk.path, chunk.start_line, chunk.end_line), chunk.path
+        if is_other_source or source is None:
+            self._texts, self._first, self._message = (), 1, []
+            if chunk is not None:
+                self._texts, self._first = chunk.text.split("\n"), chunk.start_line
+            if source is not None and (source.lines or chunk is None):
+                self._texts, self._first = source.lines, 1
+            self._highlighter = Highlighter(self._texts, path)
+            if source is None and chunk is None:
+                self._message = [Content(note or self._hint)]
+            elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
+                self._message = [Content(state if is_gone else "This note is empty.")]
+        lines = len(self.rendered or self._texts)
+        self.virtual_size = Size(MAX_CELLS + self.margin_cells, lines)
+        title = note if source is not None else ""
+        if chunk in chunks:
+            title = f"chunk {fmt.count(chunks.index(chunk) + 1)} of {fmt.count(len(chunks))}"
+        kind = "Rendered" if rendered else "Preview"
+        self.border_title = Content(f"{kind}  {title}" if title else kind)
         if is_indexed:
             self.border_title, state = Content.styled(_INDEXED, "$state-warn"), ""
+        style = "$state-error" if is_gone else "$state-warn" if source is not None else ""
         parts = (Content.styled(state, style), Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(part for part in parts if part)
-        self.set_class(is_indexed, "-indexed")
-        self.set_class(is_gone, "-gone")
+        self.update_classes({"-indexed": is_indexed, "-gone": is_gone})
+        is_other_place = before != (source and source.path, chunk and chunk.id)
+        if is_other_place or not (is_same_text or chunk is None):
+            self.action_chunk()
+        self.refresh()
 
     # --- scrolling ------------------------------------------------------------------------------
 
@@ -259,8 +244,3 @@ class Preview(LineView):
             line = Content(line.plain).stylize(self.get_visual_style("preview--gone", partial=True))
         mark = self.get_visual_style("preview--match", partial=True)
         return line.add_spans([Span(start, end, mark) for start, end in self._marked(at)])
-
-
-def _state(source: SourceText) -> str:
-    usual = _STATES.get(source.state, source.state)
-    return safe_line(source.detail or usual) if source.state != "current" else ""

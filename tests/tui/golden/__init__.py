@@ -48,7 +48,7 @@ from memtui.settings.load import SettingsFiles, load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.search import ranking_controller, search_controller
+from memtui.tui.screens.search import search_controller
 from tests.support.command_line import KEY_VARIABLES
 from tests.support.conversations import Homes, asked, began, claude, said, talk
 from tests.support.embedding import registered_hashed
@@ -140,7 +140,7 @@ async def play(scene: Scene) -> list[list[str]]:
         _memory(scene.memory, folder := Path(name)) as (open_engine, root),
         # What is told for some seconds stays, however long the machine takes.
         patch.object(search_controller, "HIGHLIGHT_SECONDS", LONG),
-        patch.object(ranking_controller, "NOTE_SECONDS", LONG),
+        patch.object(search_controller, "NOTE_SECONDS", LONG),
     ):
         options = UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
         if "settings" in scene.memory:

@@ -22,9 +22,10 @@ from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, Timers, in_background, tell
+from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
+from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.timeline import Measure
 

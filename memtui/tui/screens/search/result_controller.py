@@ -11,8 +11,9 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.files import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui.background import Timers, in_background, tell
+from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import cite, edit_at
+from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
 

@@ -35,9 +35,12 @@ from memtui.tui.screens.common import (
     act_on_part,
     size_classes,
 )
-from memtui.tui.screens.search.ranking_controller import RankingController
 from memtui.tui.screens.search.result_controller import ResultController
-from memtui.tui.screens.search.search_controller import SearchController, SearchState
+from memtui.tui.screens.search.search_controller import (
+    RankingController,
+    SearchController,
+    SearchState,
+)
 from memtui.tui.widgets.index_status import (
     LOOKS_AGAIN,
     REBUILD_HINT,
@@ -272,12 +275,12 @@ class SearchScreen(Screen[None]):
             tell(self, safe_line(f"{prefix}{event.error}"), error=is_error)
         elif self._is_sync_requested:
             stats = event.stats
-            counts = {
-                "added": stats.files_added,
-                "changed": stats.files_changed,
-                "removed": stats.files_removed,
-            }
-            done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+            counts = (
+                (stats.files_added, "added"),
+                (stats.files_changed, "changed"),
+                (stats.files_removed, "removed"),
+            )
+            done = ", ".join(f"{count} {word}" for count, word in counts if count)
             kind = "rebuilt" if stats.rebuild else "synced"
             tell(self, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
         self._is_sync_requested = self._is_stop_requested = False

@@ -25,8 +25,9 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, cancellation, in_background, stop_if_cancelled, tell
+from memtui.tui.background import cancellation, in_background, stop_if_cancelled, tell
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
 if TYPE_CHECKING:
