@@ -32,7 +32,7 @@ from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Draw, TextBlock
-from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text, query_terms
+from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -179,7 +179,7 @@ class CompareScreen(Screen[str | None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        answers, terms = (first.ranked, second.ranked), query_terms(self.ranked)
+        answers, terms = (first.ranked, second.ranked), self.search.state.terms
 
         def lists(width: int) -> list[Content]:
             return comparison_lines(

@@ -110,7 +110,12 @@ class LineView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, at = self.scrollable_content_region.width, int(self.scroll_offset.y) + y
         if self._message:
-            return self._message_line(y, width)
+            # The first line is free where there is room for that.
+            number = y - 1 if self.size.height > len(self._message) + 1 else y
+            lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
+            shown = " " + lines[number] if 0 <= number < len(lines) else Content("")
+            strip = Strip(shown.render_segments(self.get_visual_style("line-view--message")))
+            return strip.crop_extend(0, width, self.rich_style)
         if (line := self.line_at(at)) is None:
             return Strip.blank(width, self.rich_style)
         style, margin = self.frame_at(at)
@@ -126,14 +131,6 @@ class LineView(ScrollView, can_focus=True):
         if self.ALLOW_SELECT:
             shown = shown.apply_offsets(len(line.truncate(left)) if left else 0, at)
         return Strip.join([gutter, shown]).crop_extend(0, width, base)
-
-    def _message_line(self, y: int, width: int) -> Strip:
-        # The first line is free where there is room for that.
-        number = y - 1 if self.size.height > len(self._message) + 1 else y
-        lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
-        shown = " " + lines[number] if 0 <= number < len(lines) else Content("")
-        strip = Strip(shown.render_segments(self.get_visual_style("line-view--message")))
-        return strip.crop_extend(0, width, self.rich_style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         last = self.virtual_size.height - 1
@@ -317,6 +314,7 @@ class RowList(LineView, inherit_bindings=False):
         """The rows as they were given."""
         self.cursor: int | None = None
         """Place of the chosen row, from 0; `None` when there is none."""
+        self.chosen_id: str | None = None
         self._marker = marker
         self._margin = 1 + gap
         self._opens = opens
@@ -333,10 +331,6 @@ class RowList(LineView, inherit_bindings=False):
         return binding
 
     # --- what is shown --------------------------------------------------------------------------
-
-    @property
-    def chosen_id(self) -> str | None:
-        return self.rows[self.cursor].id if self.cursor is not None else None
 
     def set_rows(
         self, rows: Sequence[Row], keep: str | None = None, *, first: bool = False, empty: str = ""
@@ -360,7 +354,7 @@ class RowList(LineView, inherit_bindings=False):
             near = next((place for place in self._places if place >= start), self._places[-1])
             is_kept = (place for place in self._places if rows[place].id == keep)
             self.cursor = next(is_kept, near)
-        chosen = self.chosen_id
+        chosen = self.chosen_id = self.rows[self.cursor].id if self.cursor is not None else None
         if was_in_view and keep is not None and (keep == before or not (first or chosen == keep)):
             self._reveal(self.tops[self.cursor or 0] - offset)
         elif chosen != before or keep is None:
@@ -429,7 +423,7 @@ class RowList(LineView, inherit_bindings=False):
         self._reveal()
 
     def _go(self, place: int, *, by_user: bool = True) -> None:
-        is_other, self.cursor = place != self.cursor, place
+        is_other, self.cursor, self.chosen_id = place != self.cursor, place, self.rows[place].id
         self._reveal()
         self.refresh()
         if is_other:

@@ -146,8 +146,9 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     if chunk.id in context.entered:
         moved = glyphs.new, "$state-warn bold"
     elif steps:
-        mark, style = moved_mark(max(-99, min(steps, 99)), 0, glyphs)
-        moved = mark, emphasis + style
+        style = "$state-ok" if steps > 0 else "$state-error"
+        arrow = glyphs.up if steps > 0 else glyphs.down
+        moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
@@ -202,16 +203,27 @@ def _head(
     moved: tuple[str, str],
     score: float,
 ) -> Content:
-    """Write the first line of a row: rank, pin, movement, score, bar, place and age."""
-    chunk = scored.chunk
+    """Write the first line of a row: rank, pin, movement, score, stacked bar, place and age."""
+    chunk, glyphs = scored.chunk, context.glyphs
     # 12 to 20 cells of bar, less in a narrow row.
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
-    pin = (context.glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
+    pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(score):>6}", "bold")]
     used = INDENT + 5
     if context.lines > 1:
-        pieces += [" ", score_bar(scored, cells, context.scale, context.glyphs)]
+        looks = {
+            "vector": (glyphs.vector, "$leg-vector"),
+            "keyword": (glyphs.keyword, "$leg-keyword"),
+            "gain": (glyphs.rerank, "$leg-rerank"),
+            "mmr": (glyphs.mmr, "$leg-mmr"),
+            "decay": (glyphs.decay, "$leg-decay"),
+            "loss": (glyphs.decay, "$leg-rerank"),
+        }
+        parts = part_cells(scored, cells, context.scale)
+        bar = Content.assemble(*((looks[name][0] * count, looks[name][1]) for name, count in parts))
+        bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
+        pieces += [" ", bar]
         used += 1 + cells
     room = width - used - 2 - _AGE
     if room >= 8:
@@ -234,21 +246,6 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     while len(text) > 1 and text.cell_length > max(width - 1, 1):
         text = text[1:]
     return fmt.fit(Content.assemble(("…", fmt.MUTED), text), width)
-
-
-def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> Content:
-    """Draw the stacked bar of a result in exactly `width` cells; a score of `scale` fills it."""
-    looks = {
-        "vector": (glyphs.vector, "$leg-vector"),
-        "keyword": (glyphs.keyword, "$leg-keyword"),
-        "gain": (glyphs.rerank, "$leg-rerank"),
-        "mmr": (glyphs.mmr, "$leg-mmr"),
-        "decay": (glyphs.decay, "$leg-decay"),
-        "loss": (glyphs.decay, "$leg-rerank"),
-    }
-    parts = [(looks[name], count) for name, count in part_cells(scored, width, scale)]
-    bar = Content.assemble(*((glyph * count, style) for (glyph, style), count in parts))
-    return bar.pad_right(width - bar.cell_length).stylize(Style.from_meta(BAR_META))
 
 
 def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:

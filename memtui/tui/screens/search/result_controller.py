@@ -87,8 +87,7 @@ class ResultController:
             return
 
         def draw(source: SourceText | None) -> None:
-            terms = state.context.terms if state.context is not None else ()
-            view.preview.show(source, state.selected_chunk, terms)
+            view.preview.show(source, state.selected_chunk, state.terms)
 
         def show(source: SourceText) -> None:
             if state is view.state and view.is_built and path == self._path:

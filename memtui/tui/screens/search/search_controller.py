@@ -116,6 +116,8 @@ class SearchState:
     """True if every leg is in the answer on screen."""
     mode: SearchMode = SearchMode.HYBRID
     """The legs that could search for the last answer."""
+    terms: tuple[str, ...] = ()
+    """The terms of the query that candidates hold."""
     context: RowContext | None = None
     """The values by which the rows on screen are drawn."""
     selected_id: str | None = None
@@ -271,6 +273,7 @@ class SearchController:
         is_kept = state.selected_by_user or (is_same_query and state.is_whole)
         keep = state.selected_id if is_kept else None
         state.answered_text = request.text
+        state.terms = query_terms(ranked)
         request.is_answered = state.is_whole = event.complete
         if state.mode is not pool.search_mode:
             state.mode = pool.search_mode
@@ -328,7 +331,7 @@ class SearchController:
             scale=bar_scale(ranked.hits),
             now=ranked.trace.now,
             dates=ranked.ranking.decay.dates,
-            terms=query_terms(ranked),
+            terms=state.terms,
             moved=change.moved if change is not None else None,
             entered=entered.union(change.entered if change is not None else ()),
             left=change.left if change is not None else {},
@@ -445,6 +448,7 @@ class SearchController:
         """Show what there is before a query: notes changed last, queries asked last."""
         view, state, engine = self.view, self.view.state, self.view.engine
         state.request = state.ranked = state.context = None
+        state.terms = ()
         state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
         view.apply_layout()
