@@ -171,7 +171,6 @@ class ExplainScreen(Dialog[str | None]):
                         yield TextBlock(id=f"explain-{name}")
 
     def on_mount(self) -> None:
-        """Show what the ranking knows, and ask the engine for the rest."""
         self.watch(self.box, "virtual_size", self._keep_place, init=False)
         self._show()
         after_refresh(self, self._gather)
@@ -226,17 +225,15 @@ class ExplainScreen(Dialog[str | None]):
             known = explained
             for part in (part for part in Part if part in explained.due):
                 stop_if_cancelled()
-                value, problem = None, ""
                 try:
-                    value = find(part, known)
+                    known = replace(known, **{part.value: find(part, known)})
                 except Cancelled:
                     raise
                 except Exception as error:
                     # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
-                problems = {**known.problems, part: problem} if problem else known.problems
-                known = replace(known, due=known.due - {part}, problems=problems)
-                known = replace(known, **{part.value: value})
+                    known = replace(known, problems={**known.problems, part: problem})
+                known = replace(known, due=known.due - {part})
                 self.call_later(self._take, known)
 
         in_background(self, gather, lambda _: None, "explain a chunk", group="explain")
@@ -335,7 +332,6 @@ class ExplainScreen(Dialog[str | None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_step(self, steps: int) -> None:
-        """Go to another chunk, near misses after the results; the ends hold."""
         place = min(max(self._place + steps, 0), len(self._subjects) - 1)
         if place != self._place:
             self._place, self._note = place, ""
@@ -348,7 +344,6 @@ class ExplainScreen(Dialog[str | None]):
 
     @on(ChangeList.Opened)
     def action_apply(self) -> None:
-        """Apply the marked change to the search, and explain its new list."""
         explained, at = self.explained, int(self.query_one(ChangeList).chosen_id or 0)
         parts = () if explained.shown else (explained.least, explained.words)
         changes = [change for part in parts if part is not None for change in part.changes]
@@ -399,7 +394,6 @@ class ExplainScreen(Dialog[str | None]):
             cast("MemtuiApp", self.app).open_chunk(self.chunk_id)
 
     def action_compare(self) -> None:
-        """Put two rankings side by side; from there, go back to them."""
         from memtui.tui.screens.compare import CompareScreen
 
         if any(isinstance(screen, CompareScreen) for screen in self.app.screen_stack):

@@ -426,7 +426,6 @@ class SweepScreen(Screen[Ranking | None]):
         self._go(self.subject.now)
 
     def action_point(self, value: float) -> None:
-        """Go to a value that was pointed at."""
         self._go(round(value, 0 if self.parameter is Parameter.K else 4))
 
     def action_parameter(self, step: int) -> None:
@@ -434,7 +433,6 @@ class SweepScreen(Screen[Ranking | None]):
         self.action_choose(usable[(usable.index(self.parameter) + step) % len(usable)])
 
     def action_choose(self, name: str) -> None:
-        """Sweep the parameter of a key."""
         parameter = Parameter(name)
         if parameter not in self.subjects:
             tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
@@ -450,5 +448,4 @@ class SweepScreen(Screen[Ranking | None]):
             self._show()
 
     def action_apply(self) -> None:
-        """Rank by the value at the cursor, its stage switched on."""
         close(self, self.subject.at(self.cursor))

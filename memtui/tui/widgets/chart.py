@@ -73,7 +73,6 @@ class Canvas:
                         self.dot(column, row - above, style, stroke)
 
     def dot(self, x: int, y: int, style: str, stroke: str) -> None:
-        """Draw one dot."""
         cell = x // self.across, y // (4 if self.braille else 1)
         if self.braille:
             self._dots[cell] = dots = self._dots.get(cell, 0) | _BITS[y % 4][x % 2]

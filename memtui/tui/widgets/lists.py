@@ -437,7 +437,6 @@ class RowList(LineView, inherit_bindings=False):
         return place is not None
 
     def action_move(self, step: int) -> None:
-        """Choose the row so many rows further, headings not counted; the ends hold."""
         if self.cursor is not None:
             at = self._places.index(self.cursor) + step
             self._go(self._places[min(max(at, 0), len(self._places) - 1)])

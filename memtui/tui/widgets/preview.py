@@ -184,7 +184,6 @@ class Preview(LineView):
             self.action_chunk()
 
     def action_scroll_columns(self, steps: int) -> None:
-        """Scroll to the side by a few columns, as far as the lines in view are long."""
         top, size = int(self.scroll_offset.y), self.scrollable_content_region.size
         lines = filter(None, map(self.line_at, range(top, top + size.height)))
         widest = max((line.cell_length for line in lines), default=0)

@@ -39,8 +39,6 @@ class ResultController:
         """The queries asked before, newest first, without repetition."""
         self._path: str | None = None
         """The note that is to be shown."""
-        self._is_tracing = False
-        """True while the reason is looked for why a pinned chunk is not in the pool."""
         self._timers = Timers(view)
 
     # --- choosing -------------------------------------------------------------------------------
@@ -230,16 +228,14 @@ class ResultController:
         view, state, engine = self.view, self.view.state, self.view.engine
         ranked = state.ranked
         view.pin_strip.show_pins(list(state.pins.values()), ranked)
-        if ranked is None or engine is None or self._is_tracing:
+        if ranked is None or engine is None:
             return
         untraced = (id_ for id_, pin in state.pins.items() if not (pin.inquiry or pin.problem))
         chunk_id = next((id_ for id_ in untraced if id_ not in ranked.pool.chunks), "")
         if not chunk_id:
             return
-        self._is_tracing = True
 
         def show(inquiry: Inquiry | None, problem: str = "") -> None:
-            self._is_tracing = False
             pins = view.state.pins
             if ranked is view.state.ranked and chunk_id in pins:
                 pins[chunk_id] = replace(pins[chunk_id], inquiry=inquiry, problem=problem)
@@ -250,6 +246,7 @@ class ResultController:
             lambda: engine.explain.inquire(ranked, chunk_id),
             show,
             lambda error: show(None, error),
+            group="pins",
         )
 
     # --- history --------------------------------------------------------------------------------

@@ -190,14 +190,17 @@ class SearchController:
             show_problems()
         if view.engine is not None:
             view.engine.index.hold()
-        if not state.text:
-            self.show_start()
-        elif state.request is None or state.text != state.request.text:
+        if not state.text or state.request is None or state.text != state.request.text:
             self.ask()
 
     def ask(self, *, quiet: bool = False) -> None:
-        """Send the text in the box to the engine; `quiet` leaves the count as it is."""
+        """Send the text in the box to the engine; without one show what there is before a query.
+
+        `quiet` leaves the count as it is.
+        """
         view, state = self.view, self.view.state
+        if not state.text:
+            self.show_start()
         if view.engine is None or not state.text:
             return
         is_remote = view.status is not None and view.status.provider.remote
@@ -251,10 +254,7 @@ class SearchController:
 
         def ask_again() -> None:
             self._refreshed_at = monotonic()
-            if self.view.state.text:
-                self.ask(quiet=True)
-            else:
-                self.show_start()
+            self.ask(quiet=True)
 
         if not self._timers.is_running("refresh"):
             wait = REFRESH_SECONDS - (monotonic() - self._refreshed_at)

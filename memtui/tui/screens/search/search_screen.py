@@ -163,7 +163,6 @@ class SearchScreen(Screen[None]):
             yield Static(Content(TOO_SMALL), markup=False)
 
     def on_mount(self) -> None:
-        """Show what is known before the engine is open."""
         self.query_one("#problems").display = False
         self.near.border_title = "Not shown"
         self.rankings.show_parameters()
@@ -216,10 +215,7 @@ class SearchScreen(Screen[None]):
             self.apply_layout()
         self.rankings.show_parameters()
         self.refresh_status()
-        if self.state.text:
-            self.search.ask()
-        else:
-            self.search.show_start()
+        self.search.ask()
 
     def stop_running(self) -> bool:
         """Drop the request that is out, else stop the indexing; false when nothing runs."""
@@ -275,12 +271,9 @@ class SearchScreen(Screen[None]):
             tell(self, safe_line(f"{prefix}{event.error}"), error=is_error)
         elif self._is_sync_requested:
             stats = event.stats
-            counts = (
-                (stats.files_added, "added"),
-                (stats.files_changed, "changed"),
-                (stats.files_removed, "removed"),
-            )
-            done = ", ".join(f"{count} {word}" for count, word in counts if count)
+            counts = stats.files_added, stats.files_changed, stats.files_removed
+            named = zip(counts, ("added", "changed", "removed"), strict=True)
+            done = ", ".join(f"{count} {word}" for count, word in named if count)
             kind = "rebuilt" if stats.rebuild else "synced"
             tell(self, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
         self._is_sync_requested = self._is_stop_requested = False
@@ -320,7 +313,6 @@ class SearchScreen(Screen[None]):
             tell(self, "Still opening.")
 
     def action_rebuild(self) -> None:
-        """Ask before indexing everything again, with the price."""
         from memtui.tui.screens.dialogs import ask_to_rebuild
 
         def begun() -> None:
