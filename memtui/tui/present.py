@@ -21,7 +21,7 @@ STYLES: Mapping[Tone, str] = {
     **{Tone.PLAIN: "", Tone.MUTED: fmt.MUTED, Tone.HEADING: "bold $primary"},
 }
 INDENT = 2
-"""Cells before the rows of a section, for the marker of a list."""
+"""Cells before the rows of a section, in which one is marked."""
 _TRACK = "on $foreground 6%"
 _BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
 _MOST_CHARACTERS = 6_000
@@ -56,8 +56,10 @@ def heading(title: str, width: int, glyphs: Glyphs, note: str | Content = "") ->
     return Content.assemble(head, " ", (glyphs.rule * room, "$foreground 25%"))
 
 
-def section_rows(section: Section, width: int, glyphs: Glyphs) -> list[tuple[int | None, Content]]:
-    """A section in lines of `width` cells, each with the row it is a part of."""
+def section_rows(
+    section: Section, width: int, glyphs: Glyphs, chosen: int | None = None
+) -> list[tuple[int | None, Content]]:
+    """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
     layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, INDENT, True)
     title = safe_line(section.title[:1].upper() + section.title[1:])
@@ -65,7 +67,7 @@ def section_rows(section: Section, width: int, glyphs: Glyphs) -> list[tuple[int
     rows: list[tuple[int | None, Content]] = []
     if title:
         rows.append((None, heading(title, width, glyphs)))
-    rows += [(line.row, _drawn(line, width, glyphs)) for line in rest]
+    rows += [(line.row, _drawn(line, width, glyphs, line.row == chosen)) for line in rest]
     if section.pending:
         rows.append((None, Content.styled(f"{glyphs.ellipsis} {section.pending}", fmt.MUTED)))
     if section.problem:
@@ -74,7 +76,7 @@ def section_rows(section: Section, width: int, glyphs: Glyphs) -> list[tuple[int
     return rows
 
 
-def _drawn(line: Line, width: int, glyphs: Glyphs) -> Content:
+def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
     parts = []
     for span in line.spans:
         if span.extent is not None:
@@ -84,7 +86,12 @@ def _drawn(line: Line, width: int, glyphs: Glyphs) -> Content:
             parts.append(Content.styled(span.text, style))
     content = Content("").join(parts)
     # A space behind the last word may be one cell too far.
-    return fmt.fit(content.rstrip() if content.cell_length > width else content, width)
+    content = fmt.fit(content.rstrip() if content.cell_length > width else content, width)
+    if line.row is None or not is_chosen:
+        return content
+    blank = " " * max(0, width - content.cell_length)
+    marker = Content.styled(f"{glyphs.marker} ", "bold $primary")
+    return Content.assemble(marker, content[INDENT:], blank).stylize_before("on $foreground 12%")
 
 
 def _bar(span: Span, extent: Extent, glyphs: Glyphs) -> Content:

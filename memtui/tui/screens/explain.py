@@ -34,7 +34,7 @@ from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
-from memtui.tui.widgets.lists import Row, RowList, TextBlock, rows_of
+from memtui.tui.widgets.lists import TextBlock
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -49,45 +49,70 @@ _LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.RANKS)
 _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
 
 
-class ChangeList(RowList, inherit_bindings=False):
-    """Least changes, then words; arrows choose, Enter or a click on the chosen one applies.
-
-    It is as high as they are: the page around it scrolls.
-    """
+class ChangeList(TextBlock, can_focus=True):
+    """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
 
     BINDING_GROUP_TITLE = "Changes"
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
     BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
 
     def __init__(self, page: VerticalScroll, glyphs: Glyphs) -> None:
-        super().__init__(id="explain-changes", marker=glyphs.marker)
+        """`page` scrolls around this list."""
+        super().__init__(id="explain-changes")
         self._page, self._glyphs = page, glyphs
+        self._numbers: list[int | None] = []
+        """The number of the change that each line is a part of."""
+        self.at = 0
+        """The number of the chosen change."""
 
     def show_changes(self, sections: Sequence[Section], *, again: bool) -> None:
         """Show sections whose rows are the changes, in their order; `again` keeps the chosen."""
-        rows: list[Row] = []
-        for section in sections:
-            first = sum(not row.is_heading for row in rows)
-            ids = [str(first + number) for number in range(len(section.rows))]
-            blank = Row("", lambda width: Content(""), is_heading=True)
-            rows += [*rows_of(section, ids, self._glyphs), blank]
+
+        def draw(width: int) -> list[Content]:
+            lines: list[tuple[int | None, Content]] = []
+            first = 0
+            for section in sections:
+                rows = section_rows(section, max(1, width), self._glyphs, self.at - first)
+                lines += [(None if row is None else first + row, line) for row, line in rows]
+                lines.append((None, Content("")))
+                first += len(section.rows)
+            self._numbers = [number for number, _ in lines]
+            return [line for _, line in lines]
+
         self.display = bool(sections)
-        self.set_rows(rows, self.chosen_id if again else None, first=True)
+        self.at = self.at if again else 0
+        self.show(draw)
+
+    def choose(self, number: int) -> bool:
+        """Mark a change, and scroll the page to it; false for one that is not there."""
+        if is_there := number in self._numbers:
+            self.at = number
+            self.refresh()
+            self.call_after_refresh(self.show_chosen)
+        return is_there
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
-        before = self.cursor
-        self.action_move(step)
-        if self.cursor == before:
+        if not self.choose(self.at + step):
             self._page.scroll_relative(y=step, animate=False)
+
+    async def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        number = None
+        if offset is not None and offset.y < len(self._numbers):
+            number = self._numbers[offset.y]
+        if number == self.at:
+            await self.run_action("screen.apply")
+        elif number is not None:
+            self.choose(number)
 
     @on(events.Focus)
     def show_chosen(self) -> None:
         """Scroll the page to the first line of the chosen change."""
         page = self._page
         top = self.content_region.y - page.content_region.y + page.scroll_offset.y
-        line = Region(0, top + self.tops[self.cursor or 0], 1, 1)
-        page.scroll_to_region(line, animate=False, force=True)
+        line = self._numbers.index(self.at) if self.at in self._numbers else 0
+        page.scroll_to_region(Region(0, top + line, 1, 1), animate=False, force=True)
 
 
 class ExplainScreen(Dialog[str | None]):
@@ -337,14 +362,8 @@ class ExplainScreen(Dialog[str | None]):
             self._place, self._note = place, ""
             self._show_another()
 
-    @on(ChangeList.Chosen)
-    def change_chosen(self, message: ChangeList.Chosen) -> None:
-        if message.by_user:
-            message.row_list.call_after_refresh(self.query_one(ChangeList).show_chosen)
-
-    @on(ChangeList.Opened)
     def action_apply(self) -> None:
-        explained, at = self.explained, int(self.query_one(ChangeList).chosen_id or 0)
+        explained, at = self.explained, self.query_one(ChangeList).at
         parts = () if explained.shown else (explained.least, explained.words)
         changes = [change for part in parts if part is not None for change in part.changes]
         if at >= len(changes):

@@ -369,16 +369,9 @@ class RowList(LineView, inherit_bindings=False):
         self.set_rows(())
         self._message = lines
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        room = width - self.scrollbar_gutter.width
-        if room != self._width + self._margin:
-            self.redraw(room)
-        return self.tops[-1]
-
-    def redraw(self, width: int | None = None) -> None:
+    def redraw(self) -> None:
         """Draw every row again, for another width or by another clock."""
-        width = self.scrollable_content_region.width if width is None else width
-        self._width = max(1, width - self._margin)
+        self._width = max(1, self.scrollable_content_region.width - self._margin)
         self._drawn = {}
         self.set_heights(
             row.lines or len(self._lines_of(place)) for place, row in enumerate(self.rows)

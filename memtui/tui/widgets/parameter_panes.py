@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from textual import events, on
 from textual.content import Content
 from textual.style import Style
+from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode
 from memtui.ranking.pipeline import for_mode
@@ -82,7 +83,7 @@ _PANEL: tuple[tuple[str, str, str], ...] = (
 """The lines of the panel: keys, parameter, and its title."""
 
 
-class ParameterPane(TextBlock):
+class ParameterPane(Widget):
     """Shows parameters in styles whose meta names them as `parameter`, for the mouse.
 
     A click goes to the next value of a switch, the wheel steps a number.
@@ -101,7 +102,7 @@ class ParameterPane(TextBlock):
             await self.run_action(f"screen.part('rankings', 'step', ('{name}', {steps}))")
 
 
-class ParamStrip(ParameterPane):
+class ParamStrip(ParameterPane, TextBlock):
     """Pills for the switches and plain words for the rest, at the right the note.
 
     Where one leg searches alone, it comes first, and what then does nothing is left out.
@@ -158,7 +159,7 @@ def _pill(name: str, now: Mapping[str, str], was: Mapping[str, str]) -> Content:
     return pill.stylize(Style.from_meta({"parameter": name}))
 
 
-class ParamPanel(ParameterPane):
+class ParamPanel(ParameterPane, TextBlock):
     """A parameter on each line, with its keys, its value and the configured one."""
 
     BORDER_TITLE = "Parameters"
