@@ -402,7 +402,8 @@ class StoredVectors:
         """
         if self.fingerprint != opened.fingerprint:
             # The old ones go before the new ones are read.
-            self._batches, indexed = (), read_indexed(opened)
+            self._batches = ()
+            indexed = read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
             self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
             self.fingerprint = opened.fingerprint

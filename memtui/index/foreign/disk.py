@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -27,7 +26,6 @@ from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     REGISTRY,
     RULES,
-    TranscriptRules,
     file_kind,
     is_listed,
 )
@@ -132,14 +130,8 @@ def list_memory(target: ForeignTarget, release: str, *, cancelled: Cancels = nev
     when `cancelled()` turns true, `SettingsError` for a release without a profile.
     """
     search = _NoteSearch(target, release, cancelled)
-    if target.workspace is None:
-        return search.listing
-    try:
-        search.list_usual_places()
-    except OSError as error:
-        search.listing.problem = error.strerror or str(error)
-    else:
-        search.list_extra_paths(target.home)
+    if target.workspace is not None:
+        search.list_notes(target.home)
     return search.listing
 
 
@@ -161,9 +153,15 @@ class _NoteSearch:
         kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
         self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
 
-    def list_usual_places(self) -> None:
+    def list_notes(self, home: Path | None) -> None:
+        """List the usual places, then the extra paths, unless the workspace cannot be listed."""
         also = {"2026.2": _LOWER_CASE, "2026.9": _USER_FILE}.get(self._release)
-        for name in sorted(os.listdir(self._workspace)):
+        try:
+            names = sorted(os.listdir(self._workspace))
+        except OSError as error:
+            self.listing.problem = error.strerror or str(error)
+            return
+        for name in names:
             path = os.path.join(self._workspace, name)
             if name in {_ROOT_FILE, also} and (os.path.islink(path) or not os.path.isdir(path)):
                 self._walk(path, name, _Root(f"root file {name}"))
@@ -173,8 +171,6 @@ class _NoteSearch:
             elif name == _FOLDER:
                 media = () if self._release == "2026.9" else self._media
                 self._walk(path, _FOLDER, _Root(f"{_FOLDER}/", (".md", *media)))
-
-    def list_extra_paths(self, home: Path | None) -> None:
         patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
         expands = self._release == "2026.9"
         seen: set[tuple[str, str]] = set()
@@ -405,13 +401,20 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    rules, files = RULES[PREFIX + release_named(release).name], None
-    folder = Path()
+    rules, folder = RULES[PREFIX + release_named(release).name], Path()
+    files: dict[str, DiskFile] | None = None
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         with suppress(OSError):
-            files = _transcript_files(folder, rules)
+            names = [name for name in sorted(os.listdir(folder)) if is_listed(name, rules)]
+            states = {name: os.lstat(folder / name) for name in names}
+            files = {}
+            for name, state in states.items():
+                if stat.S_ISREG(state.st_mode):
+                    stored, size, mtime_ms = as_stored(name), state.st_size, state.st_mtime_ns / 1e6
+                    path, root = f"{SESSIONS}/{stored}", "the agent's transcripts"
+                    files[stored] = DiskFile(path, str(folder / name), root, size, mtime_ms)
     needed = "name IN ('session_id', 'seq', 'created_at')"
     columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
     if rules.stores_agent and number(opened.connection, columns, _EVENTS) == 3:
@@ -429,18 +432,6 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
     sessions = {name: name.removesuffix(".jsonl") for name in files if name.endswith(".jsonl")}
     unregistered = [name for name, one in sessions.items() if registered and one not in registered]
     return Listing(files, unregistered=tuple(unregistered))
-
-
-def _transcript_files(folder: Path, rules: TranscriptRules) -> dict[str, DiskFile]:
-    files: dict[str, DiskFile] = {}
-    for name in filter(partial(is_listed, rules=rules), sorted(os.listdir(folder))):
-        place = os.path.join(folder, name)
-        state, name = os.lstat(place), as_stored(name)
-        if stat.S_ISREG(state.st_mode):
-            path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
-            root = "the agent's transcripts"
-            files[name] = DiskFile(path, place, root, state.st_size, mtime_ms)
-    return files
 
 
 def compare_sessions(
