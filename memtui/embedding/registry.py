@@ -51,8 +51,8 @@ registered: dict[str, Registration] = {}
 
 
 def provider_names() -> tuple[str, ...]:
-    """Every name that a setting may hold, `auto` and `none` among them."""
-    return (AUTO, *dict.fromkeys((*_MODULES, *registered)), NONE)
+    """Return the names of all providers; a setting may hold `auto` and `none` as well."""
+    return tuple(dict.fromkeys((*_MODULES, *registered)))
 
 
 def registration_of(name: str) -> Registration:
@@ -63,7 +63,7 @@ def registration_of(name: str) -> Registration:
         module = importlib.import_module(f"memtui.embedding.{_MODULES[name]}")
         registrations: Mapping[str, Registration] = module.REGISTRATIONS
         return registrations[name]
-    valid = provider_names()
+    valid = (AUTO, *provider_names(), NONE)
     nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.4)
     meant = f'did you mean "{nearest[0]}"? ' if nearest else ""
     raise SettingsError(

@@ -60,7 +60,7 @@ class MemtuiCommands(Provider):
 
     def commands(self) -> Iterator[Command]:
         """Every command that can be given now: actions, the ranking, providers, themes."""
-        from memtui.embedding.registry import AUTO, NONE, provider_names
+        from memtui.embedding.registry import provider_names
 
         app = app_of(self.screen)
         for keyed in keyed_actions(self.screen):
@@ -95,9 +95,8 @@ class MemtuiCommands(Provider):
             yield Command(f"profile: {profile}", about, partial(change, ranking))
         about = "what it would cost, and where text would go"
         for name in provider_names():
-            if name not in (AUTO, NONE):
-                choose = partial(app.memories.choose_provider, name)
-                yield Command(f"provider: {name}", about, choose, discover=False)
+            choose = partial(app.memories.choose_provider, name)
+            yield Command(f"provider: {name}", about, choose, discover=False)
         about = "every search in a conversation, then and now"
         yield Command("what the agent asked its memory", about, app.action_show_asked)
         if app.memories.agents is not None:

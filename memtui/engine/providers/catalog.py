@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from memtui.embedding.provider import PROBE_TEXT, IsCancelled, estimated_tokens
 from memtui.embedding.registry import (
-    AUTO,
     NONE,
     choice_for,
     provider_names,
@@ -94,8 +93,6 @@ def provider_listings(
         fallback = providers.fallback.identity.name if providers.fallback is not None else NONE
     listings = []
     for name in provider_names():
-        if name in (AUTO, NONE):
-            continue
         registration, choice = registration_of(name), choice_for(embedding, name)
         detail = hint = ""
         failure = model = dimensions = None
