@@ -148,7 +148,11 @@ class IndexScreen(Screen[None]):
                 attention = 0
             elif name == "files" and truth is not None:
                 total, attention = len(truth.files), len(truth.drifted)
-                about = self._filtered(truth.files)
+                matching = truth.drifted if self.state_filter == DRIFTED else truth.files
+                about = sorted(
+                    (one for one in matching if self.state_filter in ("", DRIFTED, one.state)),
+                    key=lambda file: FILE_ORDER.index(file.state),
+                )
                 if self.state_filter:
                     only = self.state_filter.replace("_", " ")
                     note = f"  only {only} ({fmt.count(len(about))})"
@@ -171,15 +175,6 @@ class IndexScreen(Screen[None]):
             widget.border_title = Content(f"{name.capitalize()}  {count}")
             titles[name] = f"{name.capitalize()} {attention or ''}".rstrip()
         self.parts.entitle(titles)
-
-    def _filtered(self, files: Sequence[FileTruth]) -> Sequence[FileTruth]:
-        states = FILE_ORDER[:3] if self.state_filter == DRIFTED else FILE_ORDER
-        shown = [
-            file
-            for file in files
-            if file.state in states and self.state_filter in ("", DRIFTED, file.state.value)
-        ]
-        return sorted(shown, key=lambda file: FILE_ORDER.index(file.state))
 
     def _line(self, name: str, row: ReportRow, width: int) -> Content:
         """Draw a row of the report with a glyph for its tone; the names behind it are counted."""

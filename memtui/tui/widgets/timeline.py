@@ -90,15 +90,6 @@ def month_labels(first: int, weeks: int, step: int = 1) -> str:
     return line.ljust(weeks * step)
 
 
-def day_words(totals: DayTotals | None) -> list[str]:
-    """Describe in short lines what the notes of a day hold."""
-    if totals is None or not totals.paths:
-        return ["no notes"]
-    notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
-    recalls = [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
-    return [notes, fmt.counted(totals.chunks, "chunk"), *recalls]
-
-
 class DayMoved(Message):
     """The cursor of the heat map is on another day."""
 
@@ -260,14 +251,16 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        day = self.heat_map.day
-        totals = self.heat_map.days.get(day)
-        words = [f"{day:%a} {day}", *day_words(totals)]
-        legend = (
-            safe_line(self._note)
-            or f"less {self._glyphs.density} more {self.heat_map.measure.value}"
-        )
-        self.border_title = Content(f"Timeline  {self.heat_map.years}")
+        heat_map, words = self.heat_map, ["no notes"]
+        day, totals = heat_map.day, heat_map.days.get(heat_map.day)
+        if totals is not None:
+            notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
+            words = [notes, fmt.counted(totals.chunks, "chunk")]
+            words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
+        words = [f"{day:%a} {day}", *words]
+        legend = f"less {self._glyphs.density} more {heat_map.measure.value}"
+        legend = safe_line(self._note) or legend
+        self.border_title = Content(f"Timeline  {heat_map.years}")
         self.border_subtitle = Content("  ".join(words[:3]) if self.has_class("-slim") else legend)
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
         room = ROWS - len(words)

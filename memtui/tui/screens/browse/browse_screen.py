@@ -196,7 +196,7 @@ class BrowseScreen(Screen[None]):
     def day_opened(self, message: DayOpened) -> None:
         """Open a day: its one note, or the tree with the notes of that day alone."""
         totals = self.timeline.heat_map.days.get(message.day)
-        if totals is None or not totals.paths:
+        if totals is None:
             tell(self, f"No notes of {message.day}.")
         elif len(totals.paths) == 1:
             self.file_list.reveal(totals.paths[0])

@@ -23,7 +23,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.place_actions import query_address
+from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
@@ -112,7 +112,7 @@ class AskedPane(Pane):
         if replayed is not None and at is not None:
             row = replayed.rows[int(at)]
             place = row.path, max(1, row.start_line), row.chunk_id or None
-            self.sessions.main_app.open_place(*place)
+            app_of(self.screen).open_place(*place)
 
     # --- finding and asking again ---------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class AskedPane(Pane):
         if engine is None or not self.calls:
             return
         if query_address(engine):
-            self.replayed_with = self.sessions.main_app.search_screen.state.ranking
+            self.replayed_with = app_of(self.screen).search_screen.state.ranking
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
             self.replays = {}
@@ -200,7 +200,7 @@ class AskedPane(Pane):
             self.replay_all()
 
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
-        ranking = self.replayed_with = self.sessions.main_app.search_screen.state.ranking
+        ranking = self.replayed_with = app_of(self.screen).search_screen.state.ranking
 
         def work() -> None:
             cancelled = cancellation()
@@ -275,7 +275,7 @@ class AskedPane(Pane):
     def row_opened(self, message: RowList.Opened) -> None:
         message.stop()
         if self.chosen is not None:
-            self.sessions.main_app.run_query(safe_line(self.chosen.query))
+            app_of(self.screen).run_query(safe_line(self.chosen.query))
 
 
 def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:

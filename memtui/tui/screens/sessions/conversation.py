@@ -24,6 +24,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.place_actions import app_of
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import (
     TurnView,
@@ -338,7 +339,7 @@ class ReaderPane(Pane):
         turn = self.view.turn
         place = chunk_of(self._chunks, turn.line) if turn is not None else None
         if place is not None:
-            self.sessions.main_app.open_chunk(self._chunks[place].id)
+            app_of(self.screen).open_chunk(self._chunks[place].id)
         elif turn is not None and turn.left_out:
             why_none = left_out_words(turn.left_out)
             tell(self.sessions, f"No chunk: this turn is left out, {why_none}.")

@@ -27,6 +27,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, stop_if_cancelled, tell
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
 
@@ -62,12 +63,12 @@ class Pane(Vertical):
     @property
     def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return self.sessions.main_app.engine
+        return app_of(self.screen).engine
 
     @property
     def ranked(self) -> Ranked | None:
         """The present answer of the search screen."""
-        return self.sessions.main_app.search_screen.state.ranked
+        return app_of(self.screen).search_screen.state.ranked
 
     def show_soon(self, show: Callable[[], None]) -> None:
         """Draw a moment later: what comes in one by one is drawn a few times a second."""

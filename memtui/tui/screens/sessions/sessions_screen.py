@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -27,16 +28,12 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import SafeInput
 
-if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
-
-PANES = ("list", "reader", "asked")
-_FIRST = {"list": "#conversations", "reader": "#turns", "asked": "#memory-calls"}
-_OFFERED = {
-    "list": ("find", "asked", "sort", "sources…", "back"),
-    "reader": ("find", "asked", "edit", "back"),
-    "asked": ("turn", "place", "asked everywhere", "back"),
+PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
+    "reader": ("#turns", ("find", "asked", "edit", "back")),
+    "asked": ("#memory-calls", ("turn", "place", "asked everywhere", "back")),
 }
+"""The panes from left to right: the widget that gets the keys, and the keys that are offered."""
 
 
 class SessionsScreen(Screen[None]):
@@ -64,11 +61,6 @@ class SessionsScreen(Screen[None]):
         """The pane in front: `list`, `reader` or `asked`."""
         self._came_for_turn = False
         """True if a turn was asked for from another screen, to which Escape leads back."""
-
-    @property
-    def main_app(self) -> MemtuiApp:
-        """The application with its other screens."""
-        return app_of(self)
 
     @property
     def is_small(self) -> bool:
@@ -103,7 +95,7 @@ class SessionsScreen(Screen[None]):
             self.conversations.show()
             self.reader.show_title()
             self.conversations.catch_up()
-            if self.asked.replayed_with not in (None, self.main_app.search_screen.state.ranking):
+            if self.asked.replayed_with not in (None, app_of(self).search_screen.state.ranking):
                 self.asked.replay_changed()
 
     # --- from other screens ---------------------------------------------------------------------
@@ -147,7 +139,7 @@ class SessionsScreen(Screen[None]):
         """Bring a pane to the front and give it, or a widget, the keys."""
 
         def focus() -> None:
-            self.query_one(selector or _FIRST[pane]).focus()
+            self.query_one(selector or PANES[pane][0]).focus()
             self.refresh_bindings()
 
         paths = {"list": self.conversations.chosen_path, "reader": self.reader.path}
@@ -168,7 +160,7 @@ class SessionsScreen(Screen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         matches = ("next",) if self.reader.needle else ()
-        return replace(binding, show=binding.description in (*matches, *_OFFERED[self.pane]))
+        return replace(binding, show=binding.description in (*matches, *PANES[self.pane][1]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match (action, *parameters[:2]):
@@ -209,14 +201,14 @@ class SessionsScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
-            self.show_pane(PANES[(PANES.index(self.pane) + step) % len(PANES)])
+            panes = list(PANES)
+            self.show_pane(panes[(panes.index(self.pane) + step) % len(panes)])
             return
         go = self.focus_next if step > 0 else self.focus_previous
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
 
     def action_sync(self) -> None:
-        engine = self.reader.engine
-        if engine is not None:
+        if (engine := app_of(self).engine) is not None:
             engine.index.sync()
             tell(self, "syncing")
             # What is not enough to be indexed yet is shown all the same.
@@ -225,7 +217,7 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        if (engine := self.reader.engine) is not None:
+        if (engine := app_of(self).engine) is not None:
             self.app.push_screen(
                 TranscriptsScreen(engine, self.options.files),
                 lambda changed: self.conversations.load() if changed else None,
@@ -264,7 +256,7 @@ class SessionsScreen(Screen[None]):
         return (chosen, 1) if chosen else None
 
     def action_edit(self) -> None:
-        place, engine = self._place(), self.reader.engine
+        place, engine = self._place(), app_of(self).engine
         if place is None or engine is None:
             return
         listing = self.conversations.listings.get(place[0])
