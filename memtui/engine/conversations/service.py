@@ -435,14 +435,11 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
     the one with the nearest rank. Rows come by the rank now, then by the rank then. Paths must be
     as the index stores them.
     """
-    positions: dict[str, list[int]] = {}
-    for position, hit in enumerate(now):
-        positions.setdefault(hit.chunk.path, []).append(position)
     pairs = [
         (-shared, abs(before - after), after, before)
         for before, recalled in enumerate(then)
-        for after in positions.get(recalled.path, ())
-        if (shared := overlap(recalled, now[after].chunk)) > 0
+        for after, hit in enumerate(now)
+        if hit.chunk.path == recalled.path and (shared := overlap(recalled, hit.chunk)) > 0
     ]
     partner: dict[int, int] = {}
     for _, _, after, before in sorted(pairs):
@@ -491,9 +488,7 @@ def transcript_sources(
     sources = []
     for place in places:
         rows = [indexed[file.path] for file in place.files if file.path in indexed]
-        left_out: Counter[str] = Counter()
-        for row in rows:
-            left_out.update(row.facts.left_out)
+        left_out = sum((Counter(row.facts.left_out) for row in rows), Counter[str]())
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:

@@ -153,11 +153,12 @@ class Reader:
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", "", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
-        line, top, was_rendered = target.line, view.first_visible_line, bool(view.rendered)
+        top, was_rendered = view.first_visible_line, bool(view.rendered)
+        line, chunk_id = target.line, target.chunk_id
         if line is None and is_same and view.chunk is not None:
-            line = view.chunk.start_line
+            line, chunk_id = view.chunk.start_line, view.chunk.id
         by_id = {chunk.id: chunk for chunk in chunks}
-        chunk = by_id.get(target.chunk_id or "", chunk_at(chunks, line or 0))
+        chunk = by_id.get(chunk_id or "", chunk_at(chunks, line or 0))
         note = "not in the index" if not chunks and self.file is not None else ""
         view.show(source, chunk, chunks=chunks, rendered=rendered, note=note)
         if target.line is None and is_same:
