@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.browse import Browse
-from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation, never
+from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import TranscriptStore
 from memtui.engine.search import Search
@@ -167,7 +167,7 @@ class ConversationService:
             known, scan = self._scans.get(path, (None, None))
             if known != file:
                 is_told = row is not None and row.facts.kind is not None
-                scan = None if is_told else self._scan(file, never, whole=False)
+                scan = None if is_told else self._scan(file, lambda: False, whole=False)
             listings.append(self._listing(file, place, row, scan or Scan()))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
@@ -176,7 +176,7 @@ class ConversationService:
         listings: Sequence[ConversationListing],
         counted: Callable[[ConversationListing], object],
         *,
-        cancelled: CancelCheck = never,
+        cancelled: CancelCheck = lambda: False,
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         transcripts = self._transcripts()
@@ -185,7 +185,7 @@ class ConversationService:
                 scan = self._scan(transcripts[path].file, cancelled)
                 counted(self._listing(*transcripts[path], scan))
 
-    def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
+    def read(self, path: str, *, cancelled: CancelCheck = lambda: False) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
         if (transcript := self._transcripts().get(path)) is None:
             raise ConversationGone(
@@ -215,7 +215,7 @@ class ConversationService:
         paths: Sequence[str] | None = None,
         *,
         found: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
-        cancelled: CancelCheck = never,
+        cancelled: CancelCheck = lambda: False,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.
 

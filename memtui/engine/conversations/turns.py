@@ -34,11 +34,6 @@ class ConversationGone(MemtuiError):
     code = "conversation_gone"
 
 
-def never() -> bool:
-    """Return false: nobody cancels."""
-    return False
-
-
 def masked_text(turn: Turn) -> str:
     """Return the whole text of a turn, masked; arguments by the names that they have, too."""
     if turn.kind is TurnKind.TOOL_CALL:
@@ -109,7 +104,7 @@ class OpenConversation:
         """
         return (self._masked(at, turn) for at, turn in self._again())
 
-    def find(self, text: str, *, cancelled: CancelCheck = never) -> Sequence[int]:
+    def find(self, text: str, *, cancelled: CancelCheck = lambda: False) -> Sequence[int]:
         """Return the places in `turns` whose whole text holds `text`, in any case.
 
         Raises `Cancelled`, and `ConversationGone` when the file is not what was read any more.
@@ -136,7 +131,7 @@ class OpenConversation:
             raise self._changed()
         return replace(short, text=text, size=len(text))
 
-    def _again(self, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
+    def _again(self, cancelled: CancelCheck = lambda: False) -> Iterator[tuple[int, Turn]]:
         """Read the file again: each turn's place and whole, unmasked."""
         shown, at = self.turns, 0
         try:

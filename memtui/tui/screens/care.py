@@ -313,9 +313,7 @@ def rule_line(
     if is_skipped:
         mark, style, number = glyphs.skipped, fmt.MUTED, ""
     head = Content.assemble((f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), number)
-    room = width - head.cell_length - 2
-    if room < 8:
-        return fmt.fit(head, width)
+    room = max(8, width - head.cell_length - 2)
     aside = fmt.fit(Content.styled(_judged_words(report, rule), fmt.MUTED), room)
     blank = " " * (2 if is_skipped else 2 + room - aside.cell_length)
     return Content.assemble(head, blank, aside)

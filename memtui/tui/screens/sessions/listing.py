@@ -17,7 +17,6 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
-from memtui.errors import MemtuiError
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
@@ -121,16 +120,11 @@ class ListPane(Pane):
             listings, sources = engine.conversations.listings(), engine.conversations.sources()
             stop_if_cancelled()
             self.call_later(take, listings, sources)
-            try:
-                engine.conversations.count(
-                    listings,
-                    lambda listing: self.call_later(take_counted, listing),
-                    cancelled=cancellation(),
-                )
-            except (MemtuiError, OSError) as error:
-                # They are listed all the same.
-                words = f"could not count the turns of the conversations: {error}"
-                self.call_later(tell, self.sessions, words, error=True)
+            engine.conversations.count(
+                listings,
+                lambda listing: self.call_later(take_counted, listing),
+                cancelled=cancellation(),
+            )
 
         def take(
             listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
