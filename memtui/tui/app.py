@@ -234,12 +234,8 @@ class MemtuiApp(App[int]):
             make_private(path.parent)
             save(path, svg, force=True, mode=0o600)
 
-        in_background(
-            self,
-            write,
-            lambda nothing: tell(self, f"saved {safe_line(str(path))}"),
-            lambda error: tell(self, f"screenshot not saved: {error}", error=True),
-        )
+        saved = f"saved {safe_line(str(path))}"
+        in_background(self, write, lambda _: tell(self, saved), "save the screenshot")
 
     # --- from screen to screen ------------------------------------------------------------------
 

@@ -34,7 +34,6 @@ counted, age, size = count, short_age, size_words
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""
 
-LEG_STYLES: Mapping[Leg, str] = {Leg.VECTOR: "$leg-vector", Leg.KEYWORD: "$leg-keyword"}
 REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
     {Stage.IDENTITY, Stage.IMPORTANCE, Stage.PROJECT, Stage.TIERS, Stage.RERANK, Stage.EXACT_PATH}
 )

@@ -20,7 +20,7 @@ from memtui.report import status as words
 from memtui.settings.files import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, start_thread, tell
+from memtui.tui.background import in_background, start_thread
 from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
@@ -226,11 +226,8 @@ class Memories:
                     app.search_screen.refresh_status()
                     app.search_screen.search.refresh()
 
-            def failed(error: str) -> None:
-                tell(app, f"{provider} cannot take over: {error}", error=True)
-
             switch = partial(engine.providers.switch, choice)
-            in_background(app.search_screen, switch, switched, failed)
+            in_background(app.search_screen, switch, switched, f"go over to {provider}")
 
         screen = ProvidersScreen(engine, app.configured, name, is_first_run=is_first_run)
         app.push_screen(screen, chosen)

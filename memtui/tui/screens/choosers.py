@@ -197,8 +197,8 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         self._choices: dict[str, ForeignAgent | None] = {f"notes {notes}": None} if notes else {}
         """The indexes that can be opened, by the words that they are found by."""
         for agent in agents:
-            text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
-            self._choices[safe_line(text)] = agent
+            words = agent.name, agent.workspace or "", agent.state_dir, _model(agent), agent.problem
+            self._choices[" ".join(map(str, words))] = agent
         self._is_opening = False
         self._is_left = False
 

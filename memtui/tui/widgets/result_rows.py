@@ -252,7 +252,7 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
     """Write the numbers of legs and stages for a row of four lines, legs by name or by sign."""
     parts: list[Content] = []
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
-        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", fmt.LEG_STYLES[leg])
+        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", f"$leg-{leg}")
         sum_, rank = "", fmt.NOTHING
         if (part := hit.legs.get(leg)) is not None:
             sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
@@ -299,7 +299,7 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
             if state.status is LegStatus.OK:
                 candidates = fmt.counted(len(ranked.pool.hits.get(leg, ())), "candidate")
                 text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
-            head = (f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg])
+            head = (f"{glyph} {leg.value:<8}", f"$leg-{leg}")
             lines.append(Content.assemble(head, f" {text}"))
     below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
     if not below:

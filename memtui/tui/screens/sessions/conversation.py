@@ -319,7 +319,7 @@ class ReaderPane(Pane):
             self,
             lambda: conversation.whole(at).text,
             show,
-            lambda error: tell(self.sessions, f"cannot show the whole text: {error}", error=True),
+            "show the whole text",
             group=f"whole {at}",
         )
 
