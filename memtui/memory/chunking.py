@@ -45,12 +45,6 @@ def size_estimate(text: str) -> int:
     return len(text) if text.isascii() else sum(_weights(text))
 
 
-def _tail_within(text: str, budget: int) -> str:
-    """Take as much of the end of text as weighs at most `budget`, whole characters only."""
-    sizes = accumulate(reversed(_weights(text)))
-    return text[len(text) - sum(size <= budget for size in sizes) :]
-
-
 _CHARS_PER_TOKEN = 4
 _LEAST_CHARS = 32
 
@@ -124,8 +118,10 @@ class Packer:
         carried: list[_Segment] = []
         for segment in reversed(self._pending):
             if segment.cost > room:
-                tail = "" if carried else _tail_within(segment.text, room - 1)
-                if tail:
+                # As much of the end as there is room for, whole characters only.
+                sizes = accumulate(reversed(_weights(segment.text)))
+                length = sum(size < room for size in sizes) if not carried else 0
+                if tail := segment.text[len(segment.text) - length :]:
                     carried.append(_Segment(tail, segment.line, size_estimate(tail) + 1))
                 break
             carried.append(segment)

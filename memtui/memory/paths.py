@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from pathlib import Path
@@ -112,13 +111,6 @@ class Glob(Struct, frozen=True):
     def done(self, at: frozenset[int]) -> bool:
         """Tell whether the whole pattern has matched."""
         return len(self.parts) in at
-
-    def matches(self, names: Sequence[str]) -> bool:
-        """Tell whether the path of these names below the base matches."""
-        at = self.start
-        for name in names:
-            at = self.step(at, name)
-        return self.done(at)
 
     def _skip(self, at: set[int]) -> frozenset[int]:
         for index in range(len(self.parts)):

@@ -137,26 +137,19 @@ def spoken_line(text: str, role: str) -> tuple[str, Dropped | None]:
         has_tasks = line.startswith(_OURS["heartbeat_tasks"]) and _OURS["heartbeat_end"] in line
         if has_tasks or line.startswith(_OURS["heartbeat_prompt"]):
             return line, Dropped.HEARTBEAT_PROMPT
-    if _is_silent_reply(line):
+    silent = _OURS["silent"]
+    if len(line) <= len(silent) and line.upper() == silent:
         return line, Dropped.SILENT_REPLY
+    if line.startswith("{") and line.endswith("}") and silent in line:
+        # Nothing is said by an action, too; text in braces that is no JSON was said.
+        with suppress(ValueError, RecursionError):
+            match json.loads(line):
+                case {"action": str(action), **others} if trim(action) == silent and not others:
+                    return line, Dropped.SILENT_REPLY
     if role == "assistant" and line == _OURS["heartbeat_ok"]:
         return line, Dropped.HEARTBEAT_REPLY
     is_done = _PATTERNS["exec"].match(line[wrapper.end() :] if wrapper else line)
     return line, Dropped.EXEC_COMPLETION if is_done else None
-
-
-def _is_silent_reply(line: str) -> bool:
-    """Return whether a message says by `NO_REPLY`, alone or as an action, that nothing is said."""
-    silent = _OURS["silent"]
-    if len(line) <= len(silent) and line.upper() == silent:
-        return True
-    if line.startswith("{") and line.endswith("}") and silent in line:
-        # Text in braces that is no JSON is something that was said.
-        with suppress(ValueError, RecursionError):
-            match json.loads(line):
-                case {"action": str(action), **others}:
-                    return trim(action) == silent and not others
-    return False
 
 
 def without_channel(line: str) -> str:

@@ -41,23 +41,21 @@ def is_memory_search(tool: str, arguments: Mapping[str, Any] | str) -> str | Non
     `tool` is the whole name as the program writes it (`memory_search`, `mcp__server__tool`,
     `server__tool`, `server.tool`); arguments may be the text of a JSON object.
     """
-    given = parsed_arguments(arguments) if _searches_memory(tool) else None
+    if not tool or len(tool) > _LONGEST_NAME:
+        return None
+    parts = _PATTERNS["server_ends"].match(tool)
+    own = _words(parts["tool"] if parts else tool)
+    server = _words(parts["server"].removeprefix("mcp__")) if parts else frozenset()
+    every, keeper, groups = own | server, server or own, _NAME_WORDS
+    if not own & groups["verbs"] or own & groups["others"] or every & groups["machines"]:
+        return None
+    usual = groups["keepers"] | groups["beside_keepers"] | groups["verbs"]
+    names_memory = bool(every & groups["memories"]) or own == {"recall"}
+    if not names_memory and not (keeper & groups["keepers"] and keeper <= usual):
+        return None
+    given = parsed_arguments(arguments)
     values = map(given.get, _QUERIES) if isinstance(given, dict) else ()
     return next(filter(None, map(_query, values)), None)
-
-
-def _searches_memory(name: str) -> bool:
-    if not name or len(name) > _LONGEST_NAME:
-        return False
-    parts = _PATTERNS["server_ends"].match(name)
-    tool = _words(parts["tool"] if parts else name)
-    server = _words(parts["server"].removeprefix("mcp__")) if parts else frozenset()
-    both, keeper, groups = tool | server, server or tool, _NAME_WORDS
-    if not tool & groups["verbs"] or tool & groups["others"] or both & groups["machines"]:
-        return False
-    usual = groups["keepers"] | groups["beside_keepers"] | groups["verbs"]
-    names_memory = bool(both & groups["memories"]) or tool == {"recall"}
-    return names_memory or (bool(keeper & groups["keepers"]) and keeper <= usual)
 
 
 def _words(name: str) -> frozenset[str]:

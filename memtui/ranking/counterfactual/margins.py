@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -168,12 +167,10 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
     rows = []
     for group in mmr_groups(state, np.array(kept_rows, dtype=np.intp)):
         if (free := k - len(rows)) > 0:
-            rows += diversified(state, group, margins, partial(_are_as_many, free))
+            rows += diversified(
+                state, group, margins, lambda chosen, free=free: len(chosen) >= free
+            )
     return tuple(rows), margins
-
-
-def _are_as_many(count: int, chosen: Sequence[int]) -> bool:
-    return len(chosen) >= count
 
 
 def _mmr_is_last(ranking: Ranking) -> bool:
