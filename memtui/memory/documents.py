@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import hashlib
 import math
@@ -24,7 +23,6 @@ from memtui.text.sanitize import counted
 MAX_FILE_BYTES = 64 * 2**20
 """Larger files are not read."""
 
-_PIECE = 1 << 20
 _FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY")
 _OPEN = reduce(or_, (getattr(os, name, 0) for name in _FLAGS), os.O_RDONLY)
 _REPLACEMENT = "\ufffd"
@@ -44,13 +42,10 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
 
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
-    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
-        content = bytearray()
-        while piece := stream.read(min(_PIECE, max_bytes + 1 - len(content))):
-            content += piece
-            if len(content) > max_bytes:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
-    raw = bytes(content)
+    with open(open_regular(file.absolute), "rb") as stream:
+        raw = stream.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
     warnings: list[str] = []
     try:
         text = raw.decode()
@@ -66,8 +61,6 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
         line = text.count("\n", 0, text.index("\0")) + 1
         warnings.append(f"{nuls} shown as U+FFFD, first on line {line}")
         text = text.replace("\0", _REPLACEMENT)
-    # Then the text is these bytes, and need not be encoded again.
-    as_read = not warnings and not raw.startswith(codecs.BOM_UTF8)
     matter = front_matter(text)
     day, day_from = day_of_path(file.path), Reason.FILE_NAME
     if day is None:
@@ -75,7 +68,7 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     return Document(
         file=file,
         text=text,
-        hash=hashlib.sha256(raw).hexdigest() if as_read else text_hash(text),
+        hash=text_hash(text),
         day=day,
         day_from=day_from if day is not None else None,
         importance=matter.importance,

@@ -21,8 +21,6 @@ def written(text: str) -> str:
 
     A U+FFFD of the path itself is doubled, so that no two paths are written alike.
     """
-    if text.isascii():
-        return text
     return _UNWRITABLE.sub(
         lambda match: _MARK * 2 if match[0] == _MARK else f"{_MARK}{ord(match[0]):04x}", text
     )
@@ -30,8 +28,6 @@ def written(text: str) -> str:
 
 def unwritten(text: str) -> str:
     """Undo `written`: the path as the operating system knows it."""
-    if text.isascii():
-        return text
     return _WRITTEN.sub(lambda match: _MARK if match[1] == _MARK else chr(int(match[1], 16)), text)
 
 

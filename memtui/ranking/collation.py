@@ -24,12 +24,6 @@ Key = tuple[tuple[Weight, ...], tuple[int, ...], tuple[int, ...]]
 @lru_cache(maxsize=8192)
 def collation_key(text: str) -> Key:
     """Return a key that sorts as the root collation does: primary, secondary, tertiary weights."""
-    if text.isascii():
-        return (
-            tuple([_ASCII_PRIMARY[character] for character in text]),
-            (0,) * len(text),
-            tuple([3 if "A" <= character <= "Z" else 0 for character in text]),
-        )
     primary: list[Weight] = []
     marks: list[int] = []
     cases: list[int] = []
@@ -67,6 +61,3 @@ def _primary(letter: str) -> Weight:
     if point >= 0x2E80:
         return 3 + _HAN, point, 0
     return 3, point, 0
-
-
-_ASCII_PRIMARY = {chr(point): _primary(chr(point).lower()) for point in range(128)}

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
 from posixpath import splitext
 from typing import NamedTuple
 
@@ -216,16 +215,9 @@ class StageState(Struct, frozen=True):
         if self.ranking.tie_rule is TieRule.LEG_ORDER:
             # A release sorts once, after decay: ties that decay makes keep the order of the merge.
             return sorted(self.order, key=lambda index: (-scores[index], index))
-        order = sorted(self.order, key=scores.__getitem__, reverse=True)
-        if self.ranking.tie_rule is TieRule.STABLE:
-            return order
-        # Where a candidate lies takes long to find out, and only tells equal scores apart.
-        ties = [list(tied) for _, tied in groupby(order, key=scores.__getitem__)]
-        return [
-            index
-            for tied in ties
-            for index in (sorted(tied, key=self.location) if len(tied) > 1 else tied)
-        ]
+        if self.ranking.tie_rule is TieRule.LOCATION:
+            return sorted(self.order, key=lambda index: (-scores[index], self.location(index)))
+        return sorted(self.order, key=scores.__getitem__, reverse=True)
 
     def text_score(self, index: int) -> float:
         """Return the text score of a candidate before any boost; 0 without one."""

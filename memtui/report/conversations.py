@@ -18,7 +18,7 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.report import words
-from memtui.report.words import left_out_counts, left_out_words
+from memtui.report.words import left_out_words
 from memtui.text.sanitize import size_words
 
 _INDENT: Final = "    "
@@ -142,7 +142,8 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
         of = f"{words.count(source.indexed)} of {words.count(source.found)}"
         yield "holds", f"{of}: {chunks}, {messages}"
     if source.left_out:
-        left = [f"{why} {words.count(number)}" for why, number in left_out_counts(source.left_out)]
+        ordered = sorted(source.left_out.items(), key=lambda item: -item[1])
+        left = [f"{left_out_words(code)} {words.count(number)}" for code, number in ordered]
         yield "left out", ", ".join(left)
     if source.malformed:
         verb = "is" if source.malformed == 1 else "are"

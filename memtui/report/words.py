@@ -111,12 +111,6 @@ def left_out_words(code: str) -> str:
     return safe_line(LEFT_OUT_WORDS.get(code, code.replace("_", " ")))
 
 
-def left_out_counts(left_out: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Counts by code as words with their counts, the most frequent first."""
-    ordered = sorted(left_out.items(), key=lambda item: -item[1])
-    return [(left_out_words(code), number) for code, number in ordered]
-
-
 def number(value: float, decimals: int = 2) -> str:
     """A number with fixed decimals and a true minus sign; `–` for one that is not finite."""
     if not math.isfinite(value):

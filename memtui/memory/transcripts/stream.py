@@ -12,14 +12,11 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from msgspec import Struct
 
 from memtui.memory.documents import open_regular
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 MAX_LINE_BYTES: Final = 16 * 2**20
 """A longer line is counted and passed over."""
@@ -147,7 +144,7 @@ class PieceStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         while not self._ready:
             piece = next(self._pieces, None)
             if piece is None:
