@@ -275,15 +275,14 @@ class _Audit(Struct):
             elif config.fallback == NO_PROVIDER:
                 form = "no_fallback"
             add(code, [made, configured], form=form, made=made, wanted=configured)
-        dims, others = stored.vector_dims, [str(n) for n in self.tables.lengths]
-        others = [length for length in others if length != str(dims)]
+        dims = stored.vector_dims
+        others = [str(length) for length in self.tables.lengths if length != dims]
         if dims is not None and others:
             names = [str(dims), *others]
             add("dimensions_differ", names, dimensions=dims, others=", ".join(others))
         tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
         if layout.fts is not None and tokenizer != written:
-            both = [tokenizer, written]
-            add("tokenizer_differs", both, tokenizer=tokenizer, written=written)
+            add("tokenizer_differs", [tokenizer, written], tokenizer=tokenizer, written=written)
 
     def _check_configuration(self) -> None:
         """Say what of the configuration cannot be used, or keeps this index from answering.
