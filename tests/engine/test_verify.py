@@ -151,18 +151,24 @@ def test_chunks_of_the_same_lines_are_paired_in_their_order_where_ranks_differ(
 
 
 @pytest.mark.parametrize(
-    ("shown", "recorded_results", "stage"), [(1, 2, "cut"), (2, 1, "min_score")]
+    ("shown", "recorded_results", "stage"),
+    [(1, [0, 1], "cut"), (2, [0], "min_score"), (3, [2, 1], "min_score")],
 )
 def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
-    shared_place: tuple[Path, Any], tmp_path: Path, shown: int, recorded_results: int, stage: str
+    shared_place: tuple[Path, Any],
+    tmp_path: Path,
+    shown: int,
+    recorded_results: list[int],
+    stage: str,
 ) -> None:
     index, content = shared_place
     (query,) = content["queries"]
     query["opts"] = {"maxResults": shown}
-    query["results"] = query["results"][:recorded_results]
+    query["results"] = [query["results"][place] for place in recorded_results]
     del query["legs"]
     (verdict,) = run(index, written(tmp_path / "one.json", content)).queries
     assert (verdict.agrees, verdict.stage) == (False, stage)
+    assert verdict.score_difference <= LAST_BIT
 
 
 def test_a_result_is_named_by_the_stage_that_lost_it(
