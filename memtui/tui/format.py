@@ -19,7 +19,6 @@ from memtui.report.words import clock as clock
 from memtui.report.words import count as count
 from memtui.report.words import duration as duration
 from memtui.report.words import leg_note as leg_note
-from memtui.report.words import leg_reason as leg_reason
 from memtui.report.words import percent as percent
 from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words

@@ -426,7 +426,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         before = talks.file.read_bytes()
         await talks.press("O")
         await talks.shows("openclaw:main", "not indexed")
-        await talks.press("enter")
+        await talks.press("space", "space", "enter")
         assert run.app.screen is not screen, "nothing changed, nothing done"
         await talks.press("space", "enter")
         await until(run.pilot, lambda: bool(screen.conversations.listings[TALK].chunks))
