@@ -210,6 +210,10 @@ def test_variables_of_the_program_fill_those_that_are_not_set(home: Path) -> Non
     assert own_variables({}, home) == {"A": "one # two", "F": "four"}
 
 
+def test_texts_are_read_without_the_blanks_around_them(home: Path) -> None:
+    assert _search(home, {"provider": " openai\t"}).provider == "openai"
+
+
 def test_a_number_with_thousands_of_digits_is_a_wrong_value(home: Path) -> None:
     config = _read(home, "{memory: {search: {query: {maxResults: 0x" + "f" * 9000 + "}}}}")
     assert config.problems == (

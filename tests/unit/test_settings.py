@@ -95,6 +95,13 @@ def test_what_is_wrong_names_file_line_and_key(
     assert "\n" not in str(problem)
 
 
+def test_a_key_in_the_place_of_its_variable_is_not_told(here: Configured) -> None:
+    (problem,) = here.refused("[embedding]\nkey_env = 'a.b'\n")
+    assert str(problem).endswith(
+        "key_env: must be the name of an environment variable, not the key"
+    )
+
+
 def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     for place, expected in (
         (str(here.root), "not a regular file"),
