@@ -391,6 +391,16 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         await until(run.pilot, lambda: "line 250" in run.text)
         screen = cast("BrowseScreen", run.app.screen)
         assert screen.view.first_visible_line == 249
+        (memory.root / "memory/one-line.md").write_text("word " * 2_000, "utf-8")
+        run.engine.index.sync(wait=True)
+        chunk = run.engine.browse.chunks_of("memory/one-line.md")[1]
+        run.app.open_place(chunk.path, 1, chunk.id)
+        await until(run.pilot, lambda: screen.view.chunk == chunk)
+        await run.press("K", "escape")
+        await settle(run.app, run.pilot)
+        assert screen.view.chunk == chunk, "of several chunks of a line the one that was shown"
+        run.app.open_place("memory/long.md", 250)
+        await until(run.pilot, lambda: "line 250" in run.text)
         note.unlink()
         run.engine.index.sync(wait=True)
         await until(run.pilot, lambda: "file gone, no longer in the index" in run.text)
