@@ -192,6 +192,7 @@ SPELLINGS = {
     "file:///home/me/notes/MEMORY.md": "MEMORY.md",
     "file:///home/me/notes/memory/%4Byoto.md": "memory/Kyoto.md",
     "/srv/agent/workspace/memory/2026-01-01.md": "memory/2026-01-01.md",
+    "/srv/old/MEMORY.md": "old/MEMORY.md",
     "workspace/memory/kyoto.md": "memory/Kyoto.md",
     "Kyoto.md": "memory/Kyoto.md",
     # two could be meant, or none

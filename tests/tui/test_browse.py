@@ -393,7 +393,7 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         assert screen.view.first_visible_line == 249
         (memory.root / "memory/one-line.md").write_text("word " * 2_000, "utf-8")
         run.engine.index.sync(wait=True)
-        chunk = run.engine.browse.chunks_of("memory/one-line.md")[1]
+        chunk = run.engine.browse.chunks_of("memory/one-line.md")[0]
         run.app.open_place(chunk.path, 1, chunk.id)
         await until(run.pilot, lambda: screen.view.chunk == chunk)
         await run.press("K", "escape")
