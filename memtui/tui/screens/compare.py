@@ -175,7 +175,8 @@ class CompareScreen(Screen[str | None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        answers, terms = (first.ranked, second.ranked), self.search.state.terms
+        answers = (first.ranked, second.ranked)
+        terms = self.search.state.terms
 
         def lists(width: int) -> list[Content]:
             return comparison_lines(
@@ -351,7 +352,8 @@ def comparison_lines(
 
     def cells(hit: Hit | None, side: int) -> list[Content]:
         """Draw a row of one list, its rank next to the lines between the lists."""
-        lines, background = [Content("")] * height, ""
+        lines = [Content("")] * height
+        background = ""
         if hit is not None:
             is_chosen, is_active = hit.chunk.id == chosen, side == active
             marker = (

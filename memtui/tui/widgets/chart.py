@@ -154,7 +154,8 @@ class Chart(Struct, frozen=True):
         rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
         letters: list[tuple[int, int, Line]] = []
         for line in sorted(self.lines, key=lambda line: not line.chosen)[::-1]:
-            segments, before = line.segments, list[tuple[int, int]]()
+            segments = line.segments
+            before: list[tuple[int, int]] = []
             values = (*(one.start for one in segments), segments[-1].end)
             edges = [self.axis.place(value, (width - 1) * across + 1) for value in values]
             # The last cell is filled to its edge.
@@ -163,7 +164,8 @@ class Chart(Struct, frozen=True):
                 is_out = segment.rank is None
                 row = rows[-1 if segment.rank is None else segment.rank - 1]
                 # Level but for the slopes.
-                half, y = min(_SLOPE * across, (end - start) // 2), canvas.middle(row)
+                y = canvas.middle(row)
+                half = min(_SLOPE * across, (end - start) // 2)
                 first = start if segment is segments[0] else start + half
                 last = end if segment is segments[-1] else end - half
                 level = [(first, y)] if is_out else [(first, y), (last, y)]

@@ -416,7 +416,8 @@ class RowList(LineView, inherit_bindings=False):
         self._reveal()
 
     def _go(self, place: int, *, by_user: bool = True) -> None:
-        is_other, self.cursor, self.chosen_id = place != self.cursor, place, self.rows[place].id
+        is_other, self.cursor = place != self.cursor, place
+        self.chosen_id = self.rows[place].id
         self._reveal()
         self.refresh()
         if is_other:

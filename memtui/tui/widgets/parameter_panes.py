@@ -28,6 +28,8 @@ MODE_NAMES: Mapping[SearchMode, str] = {
 }
 SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "t½")}
 """The number of each stage that can be switched, and its sign in the strip."""
+STEPPED = ("λ", "half-life", "vector", "keyword", "k")
+"""The numbers that keys and the wheel step."""
 
 
 def values(ranking: Ranking) -> dict[str, str]:
@@ -99,7 +101,8 @@ class ParameterPane(Widget):
             if isinstance(event, events.MouseScrollUp | events.MouseScrollDown):
                 steps = 1 if isinstance(event, events.MouseScrollUp) else -1
                 name, _ = SWITCHES.get(name, (name, ""))
-            await self.run_action(f"screen.part('rankings', 'step', ('{name}', {steps}))")
+            if not steps or name in STEPPED:
+                await self.run_action(f"screen.part('rankings', 'step', ('{name}', {steps}))")
 
 
 class ParamStrip(ParameterPane, TextBlock):

@@ -96,7 +96,8 @@ class Preview(LineView):
         read. A note that is gone is shown grey. Without either `note` is shown, or a hint.
         Reading the same note again does not scroll.
         """
-        is_other_source, is_same_text = source is not self._source, tuple(terms) == self._terms
+        is_other_source = source is not self._source
+        is_same_text = tuple(terms) == self._terms
         before = self._source and self._source.path, self.chunk and self.chunk.id
         self._source, self.chunk, self._terms = source, chunk, tuple(terms)
         self.chunks, self.rendered = chunks, rendered
@@ -108,9 +109,11 @@ class Preview(LineView):
             usual = _STATES.get(source.state, source.state)
             state = safe_line(source.detail or usual) if source.state != "current" else ""
         if chunk is not None:
-            place, path = citation(chunk.path, chunk.start_line, chunk.end_line), chunk.path
+            place = citation(chunk.path, chunk.start_line, chunk.end_line)
+            path = chunk.path
         if is_other_source or source is None:
-            self._texts, self._first, self._message = (), 1, []
+            self._texts, self._first = (), 1
+            self._message = []
             if chunk is not None:
                 self._texts, self._first = chunk.text.split("\n"), chunk.start_line
             if source is not None and (source.lines or chunk is None):

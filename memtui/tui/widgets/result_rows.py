@@ -315,7 +315,8 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
 def empty_memory(status: IndexStatus) -> Content:
     """Say how the index is when there is nothing in it to show."""
     own = (IndexState.INDEXING, IndexState.ERROR, IndexState.NO_INDEX)
-    name, step = status.state.value if status.state in own else "empty", status.progress
+    name = status.state.value if status.state in own else "empty"
+    step = status.progress
     if f"foreign_{name}" in _MESSAGES and status.foreign is not None:
         name = f"foreign_{name}"
     return message(

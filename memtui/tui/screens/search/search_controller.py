@@ -378,7 +378,8 @@ class SearchController:
         if not state.is_pending:
             state.followed = None
         pool = ranked.pool
-        view.rankings.tell_effect()
+        if view.rankings.effect is not None:
+            view.rankings.note(view.rankings.effect())
         states = pool.states.items()
         pending = [leg.value for leg, one in states if one.status is LegStatus.PENDING]
         waiting = f"~ {' '.join(pending)} pending  " if pending else ""
@@ -492,7 +493,7 @@ class RankingController:
         """The clock of key presses, to tell a held key from two."""
         self._last_step = ("", 0.0)
         """The parameter that a key stepped last, and when."""
-        self._effect: Callable[[], str] | None = None
+        self.effect: Callable[[], str] | None = None
         """Says what the last change did, once its list is on screen."""
         self._note = ""
         self._timers = Timers(view)
@@ -544,7 +545,7 @@ class RankingController:
             return
         after = view.engine.search.rerank(shown.pool, ranking)
         moves = difference(shown, after)
-        self._effect = partial(say, moves)
+        self.effect = partial(say, moves)
         view.search.show(after, keep=state.selected_id, change=moves)
         if needs_search(after.pool, before, ranking):
             view.search.ask(quiet=True)
@@ -582,16 +583,11 @@ class RankingController:
 
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""
-        self._note, self._effect = text, None
+        self._note, self.effect = text, None
         self.show_parameters()
         self._timers.stop("note")
         if text:
             self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
-
-    def tell_effect(self) -> None:
-        """Tell what the last change did to the list, which is on screen by now."""
-        if self._effect is not None:
-            self.note(self._effect())
 
     def show_parameters(self) -> None:
         state, configured = self.view.state, self.view.options.ranking
