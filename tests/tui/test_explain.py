@@ -35,7 +35,7 @@ from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
-from memtui.tui.screens.explain import ExplainScreen
+from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until
@@ -271,6 +271,10 @@ async def test_two_columns_where_there_is_room_and_a_saved_file(
         await there(run, screen, Part.WORDS)
         left, right = screen.query_one("#explain-left"), screen.query_one("#explain-right")
         assert (left.region.right <= right.region.x, left.region.y) == (True, right.region.y)
+        parts = (screen.explained.least, screen.explained.words)
+        numbers = range(sum(len(part.changes) for part in parts if part is not None) + 1)
+        there_are = list(map(screen.query_one(ChangeList).choose, numbers))
+        assert there_are == [True] * numbers[-1] + [False]
         await run.press("J")
         await run.app.workers.wait_for_complete()
         (saved,) = (tmp_path / "state" / "explanations").glob("*.json")

@@ -100,8 +100,11 @@ class CompareScreen(Screen[str | None]):
         options = search.options
         if options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
-            profiles = options.profiles.items()
-            others = (name for name, ranking in profiles if ranking != self.ranking)
+            # The profile after the present one that ranks otherwise.
+            profiles, present = list(options.profiles), self.ranking
+            at = profiles.index(present.profile) + 1 if present.profile in profiles else 0
+            ordered = profiles[at:] + profiles[:at]
+            others = (one for one in ordered if options.profiles[one] != present)
             names = [CURRENT, next(others, CONFIGURED)]
         self.sides = [Side(name, self.choices[name]) for name in names]
 
