@@ -239,7 +239,7 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
     for group in groups:
         values = {key: goal[key] for key in group if key in goal}
         others = {key: value for key, value in after.items() if key not in group}
-        alone = {key: goal[key] for key in weights[:1] if key in group}
+        alone = {key: values[key] for key in weights[:1] if key in values}
         # What a person would like best comes first.
         for candidate in (after, others, others | alone, after | values):
             if values.items() <= keys_of(made_with(candidate)).items():
@@ -338,14 +338,12 @@ def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequen
     """
     loaded = files.load()
     lists = {"transcripts.sources": sources, "transcripts.paths": paths}
-    # Without its key a list is empty.
-    values = {
-        key: tuple(dict.fromkeys(one))
-        for key, one in lists.items()
-        if one or key in loaded.layers[Source.USER]
-    }
+    values = {key: tuple(dict.fromkeys(one)) for key, one in lists.items()}
     notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
-    return _plan(loaded, Source.USER, values, notes)
+    # Without its key a list is empty.
+    there = loaded.layers[Source.USER]
+    needed = {key: value for key, value in values.items() if value or key in there}
+    return _plan(loaded, Source.USER, needed, notes)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -170,6 +170,10 @@ def test_a_value_with_comments_in_it_is_left_alone(place: Configured) -> None:
 
 def test_lists_that_are_empty_without_their_keys_are_not_written(place: Configured) -> None:
     assert not plan_transcripts(place.files(), (), ()).changes
+    place.env["MEMTUI_TRANSCRIPTS__SOURCES"] = "codex"
+    (note,) = plan_transcripts(place.files(), (), ()).notes
+    assert note.endswith('$MEMTUI_TRANSCRIPTS__SOURCES gives ["codex"] and wins over this file')
+    del place.env["MEMTUI_TRANSCRIPTS__SOURCES"]
     write(plan_transcripts(place.files(), ("codex", "codex"), ()), place.files())
     assert place.user.read_text() == '[transcripts]\nsources = ["codex"]\n'
     write(plan_transcripts(place.files(), (), ()), place.files())
