@@ -43,8 +43,9 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
     with open(open_regular(file.absolute), "rb") as stream:
-        raw = stream.read(max_bytes + 1)
-    if len(raw) > max_bytes:
+        size = os.fstat(stream.fileno()).st_size
+        raw = stream.read() if size <= max_bytes else b""
+    if max(size, len(raw)) > max_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
     warnings: list[str] = []
     try:

@@ -100,10 +100,10 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
         elif opened is not None:
             fence = opened[1]
         else:
-            text = "<!-- " + raw if in_comment else raw
-            comments = _LINES["comment"].findall(text)
+            whole = "<!-- " + raw if in_comment else raw
+            comments = _LINES["comment"].findall(whole)
             in_comment = bool(comments) and not comments[-1].endswith("-->")
-            line = _blanked(_LINES["comment"], text)[len(text) - len(raw) :]
+            line = _blanked(_LINES["comment"], whole)[len(whole) - len(raw) :]
             below = lines[number] if number < len(lines) else ""
             is_underline = _LINES["underline"].fullmatch(line) and number > 1 and not after_blank
             if not line.strip() or _LINES["rule"].fullmatch(line) or is_underline:
