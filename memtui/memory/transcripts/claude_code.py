@@ -116,22 +116,14 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
 
 def _record_reason(record: Record, role: str, message: Record) -> str:
     """Return why a message is left out, whatever it says."""
-    for flag, why in _FLAGS.items():
+    for flag, why in _OURS["flags"].items():
         if record.get(flag) is True:
-            return why
+            return Dropped(why)
     if role == "user" and not _is_human(record):
         return Dropped.NOTIFICATION
     if record.get("isApiErrorMessage") is True or message.get("model") == _OURS["synthetic"]:
         return Dropped.PROGRAM_REPLY
     return ""
-
-
-_FLAGS: Final = {
-    "isSidechain": Dropped.SIDECHAIN,
-    "isCompactSummary": Dropped.COMPACT_SUMMARY,
-    "isMeta": Dropped.META,
-    "isVisibleInTranscriptOnly": Dropped.META,
-}
 
 
 def _is_human(record: Record) -> bool:

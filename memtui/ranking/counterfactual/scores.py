@@ -201,8 +201,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     ordinals = {key: number for number, key in enumerate(sorted(set(locations)))}
     ranges = _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
     named = np.isin(ranges, ranges[parts[Leg.KEYWORD].present])
-    runs_mmr = runs(ranking, Stage.MMR)
-    overlap = overlap_matrix(state, numbers) if runs_mmr else np.zeros((0, 0))
+    overlap = overlap_matrix(state, numbers) if runs(ranking, Stage.MMR) else np.zeros((0, 0))
     others = overlap.copy()
     np.fill_diagonal(others, 0.0)
     return Columns(
