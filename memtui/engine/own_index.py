@@ -627,6 +627,8 @@ class OwnLegs(Legs):
         is_recent = time.monotonic() - self._viewed_at < REFRESH_SECONDS
         serves = gives_way is not None and is_recent and self._is_filling()
         if self._view_stamp is None or not (stamp == self._view_stamp or serves):
+            # Without vectors a search needs no numpy, whose import takes longer than it.
+            import_numpy()
             from memtui.retrieval.vector_view import VectorView
 
             if self._view is None or self._view.dims != dims:
@@ -650,8 +652,6 @@ class OwnLegs(Legs):
             missing = f"the index holds {vectors}; a sync makes them anew"
         view, before = None, self.vector_leg
         if provider is not None and not missing:
-            # Without a provider a keyword search needs no numpy, which takes longer than it.
-            import_numpy()
             view = self.view(gives_way, provider)
         vectors = before.vectors if before is not None and before.provider is provider else {}
         # In one step: the status is asked for on other threads meanwhile.

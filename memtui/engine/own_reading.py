@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec.structs import replace
 
-from memtui.engine.conversations.turns import cut
 from memtui.engine.places import read_source
 from memtui.engine.ports import (
     ChunkFacts,
@@ -46,6 +45,7 @@ from memtui.memory.discover import (
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
+from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
@@ -72,6 +72,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.pool import fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
+from memtui.text.redact import redact_name
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
@@ -467,12 +468,12 @@ def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
     record, problem = parse_line(raw)
     words: list[str] = []
     for turn in form.turns(record, raw.number) if form is not None and record is not None else ():
-        masked = cut(turn, _LONGEST)
-        tool = f" {safe_line(masked.tool)}" if masked.tool else ""
+        tool = f" {safe_line(redact_name(turn.tool))}" if turn.tool else ""
         match turn.kind:
             case TurnKind.MESSAGE:
                 said_by = "User" if turn.role == "user" else "Assistant"
-                words.append(f"{said_by}: {' '.join(safe_line(masked.text).split())}")
+                text, _ = beginning(turn.text, _LONGEST)
+                words.append(f"{said_by}: {' '.join(safe_line(text).split())}")
             case TurnKind.RESET:
                 words.append("— a new conversation —")
             case TurnKind.COMPACTION:
