@@ -692,6 +692,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
         b"\n",
         b"x" * 60_000 + b"\n",
         said("assistant", "word " * 2000),
+        said("toolResult", "gone", toolName="memory_search", isError=True),
     ]
     file = homes.openclaw("a.jsonl", parts)
     engine.index.transcripts.use_sources(["openclaw"])
@@ -704,13 +705,14 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert shown.lines[4] == ""
     assert shown.lines[5] == "· longer than a line may be: 0.1 MB"
     assert len(shown.lines[6]) == 2000
+    assert shown.lines[7] == "· tool result memory_search failed 4 B"
     assert SECRET not in "".join(shown.lines)
     assert "\x1b" not in "".join(shown.lines)
     assert engine.browse.chunk_ranges(PATH)[0][:2] == (2, 7)
     with file.open("ab") as stream:
         stream.write(said("user", "more"))
     assert engine.browse.source(PATH).state == "changed"
-    assert engine.browse.source(PATH).lines[7] == "User: more"
+    assert engine.browse.source(PATH).lines[8] == "User: more"
     file.unlink()
     gone = engine.browse.source(PATH)
     assert gone.state == "gone"

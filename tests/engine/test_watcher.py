@@ -238,6 +238,7 @@ def test_where_there_are_no_events_it_looks_again(
     if name:
         monkeypatch.setattr(watching, name, fault)
     monkeypatch.setattr(watching, "inotify_limit", lambda: limit)
+    (root / "memory/old.md").unlink()
     watched = watch().start(POLLING)
     assert detail in watched.watcher.state().detail
     (root / "memory/new.md").write_text("new\n")
