@@ -28,7 +28,7 @@ from memtui.report.chunk_record import (
     record_section,
     terms_section,
 )
-from memtui.report.export import plain
+from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section
 from memtui.settings.files import StateFolder, queries_in
 from memtui.text.sanitize import safe_line

@@ -19,7 +19,7 @@ from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
 from memtui.model.status import ForeignAgent
 from memtui.report import words
-from memtui.report.export import plain
+from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section, Tone
 from memtui.report.status import providers_section
 from memtui.settings.files import demo_data_dir

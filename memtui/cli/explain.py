@@ -13,14 +13,8 @@ from memtui.errors import QueryError, SettingsError
 from memtui.model import Ranked, Reason
 from memtui.model.inquiry import Inquiry
 from memtui.report.explanation import Explained, report_of
-from memtui.report.export import (
-    Format,
-    document_text,
-    explanation_document,
-    exported,
-    format_of,
-    save,
-)
+from memtui.report.export import Format, explanation_document, exported, format_of, save
+from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
 from memtui.report.words import count
 

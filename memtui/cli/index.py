@@ -17,7 +17,7 @@ from memtui.cli.session import Session, agent_target, open_agent, open_session, 
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
-from memtui.report.export import plain
+from memtui.report.json_text import plain
 from memtui.report.layout import Section
 from memtui.report.status import (
     cost_words,

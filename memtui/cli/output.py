@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
-from memtui.report.export import document_text
+from memtui.report.json_text import document_text
 from memtui.report.layout import INDENT, Clean, Layout, Section, Tone
 from memtui.text.sanitize import safe_line
 

@@ -15,7 +15,7 @@ from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
 from memtui.report.explanation import legs_section, ranks_section, verdict_words
-from memtui.report.export import (
+from memtui.report.json_text import (
     SNIPPET,
     FileStates,
     drop_entry,

@@ -21,7 +21,7 @@ from memtui.model import IndexState
 from memtui.model.conversations import ConversationListing, MemoryCall, TranscriptSource, is_source
 from memtui.report import words
 from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
-from memtui.report.export import plain
+from memtui.report.json_text import plain
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
 

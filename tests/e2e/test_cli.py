@@ -195,8 +195,8 @@ PLAIN = {"textual", "rich", "numpy", "apsw", "onnxruntime"}
     ("arguments", "banned"),
     [
         (["search", "router"], {"textual", "rich", "watchdog", "httpx", "numpy"}),
-        (["search", "router"], {"memtui.memory.care.rules"}),
-        (["search"], {"memtui.memory.care.rules"}),
+        (["search", "router"], {"memtui.memory.care.rules", "memtui.report.explanation"}),
+        (["search"], {"memtui.memory.care.rules", "memtui.report.explanation"}),
         (["explain", "router", "--format", "svg"], {"textual", "rich", "watchdog", "httpx"}),
         (["status"], {"textual", "rich", "watchdog", "httpx", "onnxruntime"}),
         (["--help"], PLAIN),

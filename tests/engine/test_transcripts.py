@@ -32,7 +32,7 @@ from memtui.model import Ranked, Reason, SourceCount
 from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
-from memtui.report.export import document_text, hit_entry
+from memtui.report.json_text import document_text, hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,

@@ -25,7 +25,7 @@ from memtui.memory.transcripts.records import ReadState, parse_record
 from memtui.memory.transcripts.stream import raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
-from memtui.report.export import document_text
+from memtui.report.json_text import document_text
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.terms import plan_keyword

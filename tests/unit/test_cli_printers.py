@@ -55,7 +55,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
-from memtui.report.export import document_text, plain
+from memtui.report.json_text import document_text, plain
 from memtui.report.layout import Column, Layout, Row, Section, Tone
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
