@@ -33,7 +33,7 @@ def _picture(match: re.Match[str]) -> str:
 
 def safe_line(text: str) -> str:
     """Do what `safe` does and turn tabs and line feeds into spaces, for text on one row."""
-    return safe(text).replace("\t", " ").replace("\n", " ")
+    return HOSTILE.sub(_picture, text).replace("\t", " ").replace("\n", " ")
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
