@@ -321,11 +321,11 @@ def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: fl
             raise ValueError(f"did not answer within {limit:g} s; it may be locked")
     with _lock:
         _questions.pop(name, None)
-    kind = type(question.exception()).__name__
-    # The package without a keyring of the system behind it: there is none to hold a key.
-    if kind == "NoKeyringError":
-        return ""
-    if question.exception():
+    if error := question.exception():
+        kind = type(error).__name__
+        if kind == "NoKeyringError":
+            # The package without a keyring of the system behind it: there is none to hold a key.
+            return ""
         # Backends raise what they like; the text of it may hold anything.
         raise ValueError(f"could not be asked: {kind}") from None
     return question.result()

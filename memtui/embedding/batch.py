@@ -114,7 +114,8 @@ class BatchInterface:
         self.provider = provider
         self.form = form
         self.most_texts = MOST_TEXTS
-        # Of one input file, which is held as a whole; every service takes more.
+        # Of one input file, which is held as a whole, and made between two looks at a stop; every
+        # service takes more (OpenAI the least, 200 MB).
         self.most_bytes = 32_000_000
 
     def line(self, text_hash: str, text: str) -> bytes:
@@ -317,11 +318,27 @@ class BatchStore:
         sync_folder(self._path.parent)
 
 
+AT_ONCE: Final = 2
+"""Batches of one run that are under way at the same time."""
+FAILURES: Final = 2
+"""Batches that may fail before a run sends no more of them."""
 FIRST_POLL = 2.0
 """Seconds before a batch is asked for first; later it is asked for more rarely."""
+LONGEST_POLL: Final = 60.0
+"""Seconds between two polls at most."""
+_POLL_GROWTH: Final = 1.5
+"""Factor by which each pause between two polls is longer than the one before."""
+_MOST_MISSES: Final = 8
+"""Polls in a row without an answer before a run does without the batch; it stays in the store."""
+_MOST_UNKNOWN: Final = 3
+"""Polls in a row at which the service does not know a batch; a new one is not seen at once."""
+_GRACE: Final = 900.0
+"""Seconds after its window within which a service may still end a batch."""
 _SLICE: Final = 0.05
 """Seconds: how long a wait goes on after it was to stop."""
 _NOT_FOUND: Final = 404
+_TOGETHER: Final = 128
+"""Vectors that are stored at a time."""
 
 
 class BrokenResults(ValueError):
@@ -375,7 +392,7 @@ class BatchRun:
         queue = [name for name in self.hashes if name in self._missing][::-1]
         while not is_waiting:
             # After a failure the other one tells first whether it is worth it to go on.
-            most = 0 if not self._sends_more else 1 if self._failures else 2
+            most = 0 if not self._sends_more else 1 if self._failures else AT_ONCE
             if len(own) < most and len(queue) >= max(1, self._plan.choice.batch_minimum):
                 if (ticket := self._submit(queue)) is not None:
                     own.append(ticket)
@@ -504,8 +521,7 @@ class BatchRun:
         at again: so only one look is taken at it, unless `is_own`.
         """
         name = self._plan.service.name
-        # A service may end it a little after its window.
-        ends_at = ticket.submitted_at + self.interface.form.window_hours * 3600 + 900
+        ends_at = ticket.submitted_at + self.interface.form.window_hours * 3600 + _GRACE
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)
         misses = unknown = completed = 0
@@ -518,7 +534,7 @@ class BatchRun:
                 if self.interrupted():
                     return False
                 self.sleep(min(_SLICE, delay))
-            delay = min(60.0, max(FIRST_POLL, delay * 1.5))
+            delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
             is_left = not is_own and len(self._missing) < self._plan.choice.batch_minimum
             try:
                 state, output, done = self._ask(
@@ -531,15 +547,15 @@ class BatchRun:
                 output, problem = "", f"{self._provider.address}: {error}"
                 break
             except ServiceError as error:
-                misses += 1
                 if error.status == _NOT_FOUND:
-                    # A new one is not seen at once.
+                    misses = 0
                     unknown += 1
-                    if unknown < 3:
+                    if unknown < _MOST_UNKNOWN:
                         continue
                     problem = f"{name} knows the batch no more"
                     break
-                if not error.is_passing or misses > 8:
+                misses += 1
+                if not error.is_passing or misses > _MOST_MISSES:
                     # It stays in the store: the next run may take what it gives.
                     self._fail(str(error))
                     return True
@@ -567,7 +583,7 @@ class BatchRun:
 
     def _fail(self, problem: str) -> None:
         self._failures.append(problem)
-        self._sends_more = self._sends_more and len(self._failures) < 2
+        self._sends_more = self._sends_more and len(self._failures) < FAILURES
 
     def _forget(self, ticket: Ticket, output: str = "") -> None:
         """Forget a batch and delete its files, so that no text stays at the service.
@@ -599,7 +615,7 @@ class BatchRun:
                     name, answer = self.interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
                         answers[name] = self._plan.service.vectors_in(answer, 1, self._dimensions)
-                if len(answers) >= 128:
+                if len(answers) >= _TOGETHER:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:
             used = used.plus(self._stored(answers))

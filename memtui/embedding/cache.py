@@ -25,6 +25,8 @@ _OF_IDENTITY: Final = """
 FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?
 AND text_hash IN (SELECT value FROM json_each(?))
 """
+# So that eviction need not read the vectors themselves.
+_BY_USE: Final = "CREATE INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
 _COUNT: Final = "SELECT count(*) FROM embedding_cache"
 _EVICT: Final = """
 DELETE FROM embedding_cache WHERE rowid IN (
@@ -124,9 +126,7 @@ class EmbeddingCache:
 
         def evict(connection: apsw.Connection) -> int:
             excess = _used_bytes(connection) - limit
-            # So that eviction need not read the vectors themselves.
-            index = "INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
-            connection.execute(f"CREATE {index}")
+            connection.execute(_BY_USE)
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
             for identity, hashes in live_hashes.items():

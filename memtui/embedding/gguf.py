@@ -68,6 +68,8 @@ def find_model(choice: EmbeddingSettings) -> tuple[Path | None, str]:
     def expanded(name: str) -> Path:
         return Path(os.path.expanduser(name.strip().replace("\0", "")))
 
+    if choice.model_path and expanded(choice.model_path).is_absolute():
+        return expanded(choice.model_path), "embedding.model_path"
     home = expanded("~")
     search = read_config(os.environ, home).default_agent.search
     # There node-llama-cpp, which OpenClaw loads models with, keeps them.
@@ -121,6 +123,14 @@ RERANKER: Final = 4
 """The pooling of a model that judges pairs of texts and has no vectors."""
 _STRING, _ARRAY = 8, 9
 _FORMS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+# Above these a file is taken for damaged.
+_MOST_PAIRS: Final = 4096
+_MOST_DIMENSIONS: Final = 2**16
+_LONGEST_CONTEXT: Final = 2**26
+# The parts of a model file that its digest covers; changing one makes every cached vector foreign.
+_EDGE_BYTES: Final = 2**16
+_SAMPLES: Final = 64
+_SAMPLE_BYTES: Final = 4096
 
 
 class ModelFile(Struct, frozen=True):
@@ -159,8 +169,9 @@ def describe_file(path: Path) -> ModelFile:
             values = _read_pairs(file)
             size = file.seek(0, os.SEEK_END)
             digest = hashlib.sha256(str(size).encode())
-            samples = [(size * number // 64, 4096) for number in range(64)]
-            for at, length in ((0, 2**16), *samples, (max(0, size - 2**16), 2**16)):
+            places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
+            end = max(0, size - _EDGE_BYTES)
+            for at, length in ((0, _EDGE_BYTES), *places, (end, _EDGE_BYTES)):
                 file.seek(at)
                 digest.update(file.read(length))
     except (OSError, ValueError) as error:
@@ -180,7 +191,7 @@ def describe_file(path: Path) -> ModelFile:
     }
     dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
     context = pairs.get("context_length", 0)
-    if not 1 <= dimensions <= 2**16 or not 1 <= context <= 2**26:
+    if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _LONGEST_CONTEXT:
         raise _broken(str(path), "does not say how long its vectors and its context are")
     # Where a token sees only those before it, the last one has seen them all: else the mean.
     looks_back = pairs.get("attention.causal") is not False
@@ -245,7 +256,7 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         raise _broken(file.name, f"has GGUF version {version}; 2 and 3 can be read")
     number("Q")  # how many tensors there are
     pairs = number("Q")
-    require(pairs <= 4096)
+    require(pairs <= _MOST_PAIRS)
     values: dict[str, str | int] = {}
     for _ in range(pairs):
         key = text() or ""

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LONG_PAUSE: Final = 2.0
+"""Seconds: a pause that is longer is told."""
+_LONGEST_LOOK: Final = 64 * 1024
+"""Bytes of an answer that is not a success which are looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -152,7 +157,7 @@ class RequestContext(Struct, frozen=True):
 
 def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     """Return the failure that an answer other than a success is, by its status and words."""
-    status, said = reply.status, reply.data[: 2**16].decode("utf-8", "replace")
+    status, said = reply.status, reply.data[:_LONGEST_LOOK].decode("utf-8", "replace")
     rows = (
         row
         for row in [*_ROWS["said"], *_ROWS["failure"]]
@@ -164,7 +169,7 @@ def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     pause = math.inf if row.is_final else pause_asked(reply) if failure.is_passing else None
     if failure is Failure.KEY_REFUSED or status == 403:
         words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
-    elif pause is not None and 2.0 < pause < math.inf:
+    elif pause is not None and LONG_PAUSE < pause < math.inf:
         words += f", again in {pause:.0f} s"
     if failure in (Failure.KEY_REFUSED, Failure.NO_MODEL):
         hint = context.key_hint if failure is Failure.KEY_REFUSED else context.model_hint
@@ -206,6 +211,8 @@ def broken(error: Exception, address: Address) -> ServiceError:
 
 MAX_BYTES: Final = 64 * 2**20
 """Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
+_PIECE: Final = 2**18
+"""Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
 
 
 @cache
@@ -282,7 +289,7 @@ class ServiceClient:
             async with self._answer(request, timeout) as answer:
                 if not answer.is_success:
                     raise refusal(await self._whole(answer), context)
-                async for piece in answer.aiter_bytes(2**18):
+                async for piece in answer.aiter_bytes(_PIECE):
                     yield piece
 
         async def next_piece() -> bytes:
@@ -366,9 +373,11 @@ def trust(ca_file: str) -> ssl.SSLContext:
 
     context = httpx.create_ssl_context()
     try:
-        # Those of all authorities are a fraction of this.
-        pem = read_bytes(Path(ca_file).expanduser(), 16 * 2**20).decode("ascii", "ignore")
-        context.load_verify_locations(cadata=pem)
+        path = Path(ca_file).expanduser()
+        # OpenSSL reads the file: reading a pipe or a device might never end, and is refused here.
+        # The certificates of all authorities are a fraction of this.
+        read_bytes(path, 16 * 2**20)
+        context.load_verify_locations(cafile=path)
         return context
     except ssl.SSLError:
         reason = "it holds no certificate in PEM form"
@@ -386,8 +395,8 @@ PASSING: Final = (3, 0.5, 8.0)
 pause, which doubles each time, and the longest."""
 LIMITED: Final = (5, 5.0, 60.0)
 """For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
-ONCE_MORE: Final = (2, 0.5, 2.0)
-"""For a query about another program's index."""
+ONCE_MORE: Final = (2, 0.5, LONG_PAUSE)
+"""For a query about another program's index, which takes no pause that would be told."""
 
 
 class Pacer:

@@ -203,16 +203,16 @@ class LocalProvider(Provider):
             raise Cancelled
         if self.closed:
             raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
-        answer = self._queue.submit(self._embed, text, role)
-        while not wait([answer], CHECK_SECONDS).done:
-            if cancelled is not None and cancelled():
-                answer.cancel()
-                raise Cancelled
         try:
+            answer = self._queue.submit(self._embed, text, role)
+            while not wait([answer], CHECK_SECONDS).done:
+                if cancelled is not None and cancelled():
+                    answer.cancel()
+                    raise Cancelled
             vector, tokens = answer.result()
-        except ProviderError:
+        except (Cancelled, ProviderError):
             raise
-        except Exception as error:  # libraries raise what they like
+        except Exception as error:  # libraries raise what they like, and so does a closed queue
             raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
         self.count(Usage(1, 1, tokens, self._estimated))
         return vector

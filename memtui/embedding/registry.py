@@ -117,6 +117,16 @@ def other_of(configured: EmbeddingSettings, name: str) -> EmbeddingSettings:
     not handed on; the file of a local model, how much is asked at once and whether batches are
     used are settings of all.
     """
-    own = ("model", "dimensions", "base_url", "key_env", "key_command", "price")
-    unset = dict.fromkeys((*own, "query_prefix", "document_prefix"))
-    return replace(configured, provider=name, allow_remote=False, **unset)
+    return replace(
+        configured,
+        provider=name,
+        model=None,
+        dimensions=None,
+        allow_remote=False,
+        base_url=None,
+        key_env=None,
+        key_command=None,
+        query_prefix=None,
+        document_prefix=None,
+        price=None,
+    )

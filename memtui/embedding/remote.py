@@ -61,6 +61,9 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
 
+_MOST_SPARE: Final = 1024
+"""Vectors of calls that failed which are kept, so that they are not paid for again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -131,6 +134,7 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
     input_bytes = max(1, longest - longest_prefix)
     is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
+    # Scheme, host, port and path: what makes two addresses the same service.
     parts = urlsplit(address.url)
     place = f"{parts.scheme}://{address.shown}{parts.path.rstrip('/')}"
     fingerprint = settings_fingerprint(
@@ -181,6 +185,7 @@ class RemoteProvider(Provider):
         # A chunk of the usual 400 tokens has 1600 bytes.
         fitting = min(self._request_texts, max(1, self._request_bytes // 1600))
         self.batch_size = fitting * choice.concurrency
+        """As many texts of the usual length as all requests at once hold."""
         # What follows is used in the thread of the event loop alone.
         self._find = find
         self._looking = asyncio.Lock()
@@ -324,7 +329,7 @@ class RemoteProvider(Provider):
                         group.create_task(embed(batch[start : start + count]))
         except BaseException as error:
             self._spare |= made
-            for text in list(self._spare)[:-1024]:
+            for text in list(self._spare)[:-_MOST_SPARE]:
                 del self._spare[text]
             # The first failure has stopped the others.
             raise error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error from None

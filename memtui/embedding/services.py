@@ -21,7 +21,6 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
@@ -51,8 +50,10 @@ class Templates(Struct, frozen=True):
 
     def overridden(self, choice: EmbeddingSettings) -> Templates:
         """Return the same, but for the prefixes that the settings give."""
-        given = {"query": choice.query_prefix, "document": choice.document_prefix}
-        return replace(self, **{name: text for name, text in given.items() if text is not None})
+        return Templates(
+            self.query if choice.query_prefix is None else choice.query_prefix,
+            self.document if choice.document_prefix is None else choice.document_prefix,
+        )
 
 
 # `data/services.toml` says what the fields of the following three mean.

@@ -49,6 +49,8 @@ from memtui.settings.shown import shown_value
 from memtui.text.sanitize import counted, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
+GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
+"""Exit codes in the order in which what they stand for has to be put right."""
 EXIT_OTHER, EXIT_SETTINGS, EXIT_INDEX, EXIT_PROVIDER = 1, 2, 3, 4
 LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""
@@ -114,7 +116,7 @@ class Examination(Struct, frozen=True):
     def exit_code(self) -> int:
         """That of the problem to put right first; 0 without any."""
         codes = {check.exit_code for check in self.problems}
-        return next((code for code in (2, 3, 4, 5, 1) if code in codes), 0)
+        return next((code for code in GRAVEST_FIRST if code in codes), 0)
 
 
 def examine(
@@ -191,17 +193,22 @@ def program_checks() -> Iterator[Check]:
         ):
             ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
             yield Check("sqlite", f"{sqlite}, apsw {version('apsw')}")
-            columns = f'text, tokenize="{FTS5_TOKENIZE}"'
-            connection.execute(f"CREATE VIRTUAL TABLE look USING fts5({columns})")
-            connection.execute("INSERT INTO look VALUES ('router vlan')")
-            rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
-            yield Check("fts5", f"a word is found ({rows} of 1)")
+            yield from attempted("fts5", word_checks(connection))
             yield extension_check(connection)
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
         yield problem("database", detail, "check its room and permissions")
     has_keyring = importlib.util.find_spec("keyring") is not None
     yield Check("keyring", "the package is installed" if has_keyring else "not installed")
+
+
+def word_checks(connection: Connection) -> Iterator[Check]:
+    """Make a full-text index in a new database and find a word with it."""
+    columns = f'text, tokenize="{FTS5_TOKENIZE}"'
+    connection.execute(f"CREATE VIRTUAL TABLE look USING fts5({columns})")
+    connection.execute("INSERT INTO look VALUES ('router vlan')")
+    rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
+    yield Check("fts5", f"a word is found ({rows} of 1)")
 
 
 def extension_check(connection: Connection) -> Check:
@@ -347,16 +354,21 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
             yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
             return
         with closing(open_database(folder.path(generation), readonly=True)) as connection:
-            wrong = damage(connection)
-            well = Check("database", "quick_check found nothing wrong")
-            yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
-            rows = number(connection, "SELECT count(*) FROM chunks_fts")
-            matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
-            number(connection, matching, '"memory"')
-            yield Check("full-text", f"{counted(rows, 'row')} can be asked")
+            yield from attempted("database", stored_checks(connection), EXIT_INDEX)
             yield extension_check(connection)
 
-    yield from attempted("database", parts(), EXIT_INDEX)
+    yield from attempted("index", parts(), EXIT_INDEX)
+
+
+def stored_checks(connection: Connection) -> Iterator[Check]:
+    """Yield how the pages of a database are, and whether its full-text index answers."""
+    wrong = damage(connection)
+    well = Check("database", "quick_check found nothing wrong")
+    yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
+    rows = number(connection, "SELECT count(*) FROM chunks_fts")
+    matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+    number(connection, matching, '"memory"')
+    yield Check("full-text", f"{counted(rows, 'row')} can be asked")
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:

@@ -28,6 +28,8 @@ from memtui.text.sanitize import safe_line
 
 HERE: Final = "this program"
 """The destination of text that is sent nowhere."""
+SHOWN_FILES: Final = 20
+"""So many changed files are named to people; `--json` has all."""
 
 
 def brief(text: str) -> str:
@@ -113,8 +115,10 @@ def provider_change(status: IndexStatus) -> str:
     if not status.made_by or not requested or status.made_by == requested:
         return ""
     made_by, _, model = status.made_by.partition("/")
-    pair = (made_by, provider.actual) if made_by != provider.actual else (model, provider.model)
-    return "index is for {}, settings say {}".format(*(brief(name or "") for name in pair))
+    indexed, chosen = made_by, provider.actual
+    if made_by == provider.actual:
+        indexed, chosen = model, provider.model
+    return f"index is for {brief(indexed)}, settings say {brief(chosen or '')}"
 
 
 def listing_words(listing: ProviderListing) -> str:
@@ -415,11 +419,11 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     listed = [f"{counts[state]:,} {state_words(state)}" for state in FileState if counts[state]]
     yield _section("files", [Row(("files", ", ".join(listed) or "not compared"))])
     drifted = []
-    for file in truth.drifted[:20]:
+    for file in truth.drifted[:SHOWN_FILES]:
         reason = f": {file.reason}" if file.reason else ""
         cells = (f"  {state_words(file.state)}", f"{file.path}{reason}")
         drifted.append(Row(cells, tone=tone_of(file.state)))
-    left = len(truth.drifted) - 20
+    left = len(truth.drifted) - SHOWN_FILES
     more = (f"  … and {left:,} more: --json names all",) if left > 0 else ()
     columns = (Column("state", width=16), Column("file"))
     yield Section("drifted", "drifted", columns, tuple(drifted), more)

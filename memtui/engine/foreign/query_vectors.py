@@ -109,7 +109,7 @@ class QueryVectors:
             why = "the index does not say which model made its vectors"
             return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}")
         try:
-            answer = self._from_provider(query, typing, cancelled)
+            answer = self._from_provider(name, model, query, typing, cancelled)
         except (ProviderError, ValueError) as error:
             # `ValueError`: what cannot be sent, or an answer without a vector.
             why = safe_line(error.message if isinstance(error, ProviderError) else str(error))
@@ -122,7 +122,8 @@ class QueryVectors:
         values = self.read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
         if values is None:
             return answer
-        config, detail = self.config or MemorySearchConfig(), "the embedding cache of the index"
+        detail = "the embedding cache of the index"
+        config = self.config or MemorySearchConfig()
         query_type = config.query_input_type or config.input_type
         document_type = config.document_input_type or config.input_type
         service = SERVICES.get(name, _COMPATIBLE)
@@ -149,12 +150,12 @@ class QueryVectors:
     # --- the agent's provider; an error says in one line why it is not asked ------------------
 
     def _from_provider(
-        self, query: str, typing: bool, cancelled: Callable[[], bool]
+        self, name: str, model: str, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:
-        config, identity = self.config or MemorySearchConfig(), self.identity
-        name, model = identity.provider or "", identity.model or ""
+        config = self.config or MemorySearchConfig()
         service, address, dimensions, key_name, headers = self._target(name, model)
-        made_by, host = _shown(name, model), safe_line(address.shown)
+        made_by = _shown(name, model)
+        host = safe_line(address.shown)
         values = self._answers.get(query)
         if values is None:
             if typing and not address.is_loopback:
@@ -179,7 +180,7 @@ class QueryVectors:
             (values,) = service.vectors_in(answer, 1, finite=False).vectors
             if service.shape is Shape.OLLAMA:
                 values = values[:dimensions]
-            if identity.sources is not None or name not in _ONCE_AS_RETURNED:
+            if self.identity.sources is not None or name not in _ONCE_AS_RETURNED:
                 values = normalised(values)
             elif not np.isfinite(values).all():
                 raise ProviderError("the vector in the answer holds a number that is not finite")
@@ -197,7 +198,8 @@ class QueryVectors:
         model gives), what a message calls the key (empty without one), and the headers, lower case,
         the key among them.
         """
-        config, access = self.config, self.read_access(name)
+        config = self.config
+        access = self.read_access(name)
         if config is None:
             raise ProviderError(access.problem or "no configuration of the agent names it")
         if not config.enabled:
@@ -227,7 +229,8 @@ class QueryVectors:
             service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
         address = service.address(base)
         headers = dict(access.provider_headers.value) if is_provider_address else {}
-        key, key_name = "", "the key in the agent's configuration"
+        key = ""
+        key_name = "the key in the agent's configuration"
         if is_configured:
             _refuse(access.problem, access.api_key.problem, access.headers.problem)
             headers |= access.headers.value

@@ -19,7 +19,7 @@ from memtui.embedding.registry import (
 )
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import Cancelled, MemtuiError, SettingsError
 from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
@@ -65,8 +65,16 @@ class ProviderService:
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
         tokens = sum(map(estimated_tokens, missing.values()))
-        cost = RebuildCost(files, len(chunks), count, tokens, weighed.remote)
-        cost = replace(cost, provider=identity.name, model=identity.model, address=weighed.address)
+        cost = RebuildCost(
+            files,
+            len(chunks),
+            count,
+            tokens,
+            weighed.remote,
+            provider=identity.name,
+            model=identity.model,
+            address=weighed.address,
+        )
         is_batch = weighed.choice.batch and len(missing) >= weighed.choice.batch_minimum
         return _priced(cost, weighed.choice, batch=is_batch)
 
@@ -131,13 +139,13 @@ def provider_listings(
 
 def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it."""
+    registration = None
     provider = None
     result = ProbeResult(choice.provider, False, "stopped")
     try:
         registration = resolve(choice)
         if registration is None:
             return replace(result, works=True, detail=KEYWORD_ONLY)
-        result = replace(result, model=registration.identity(choice).model)
         provider = registration.create(choice)
         name, model = provider.identity.name, provider.identity.model
         result = replace(result, name=name, address=provider.address, model=model)
@@ -150,12 +158,21 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
             milliseconds=(perf_counter() - began) * 1000.0,
             dimensions=dimensions,
         )
+    except SettingsError as error:
+        # A name or model that does not exist.
+        return replace(result, detail=safe_line(error.message), hint=safe_line(error.hint))
     except Cancelled:
         return result
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
         outage = as_provider_error(error)
-        return replace(result, detail=outage.message, hint=outage.hint, failure=outage.failure)
+        return replace(
+            result,
+            detail=outage.message,
+            hint=outage.hint,
+            failure=outage.failure,
+            model=result.model or (registration and registration.identity(choice).model),
+        )
     finally:
         if provider is not None:
             provider.close()
@@ -190,6 +207,14 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
     name = provider.actual or ""
-    cost = RebuildCost(len(files), 0, 0, tokens, provider.remote, provider=name)
-    cost = replace(cost, model=provider.model or "", address=provider.address)
+    cost = RebuildCost(
+        len(files),
+        0,
+        0,
+        tokens,
+        provider.remote,
+        provider=name,
+        model=provider.model or "",
+        address=provider.address,
+    )
     return _priced(cost, choice_for(settings.embedding, name))
