@@ -410,7 +410,7 @@ def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
             with pytest.raises(SettingsError, match="nobody"):
                 ask(nobody)
         probed = engine.providers.probe(nobody)
-        assert not probed.works
+        assert (probed.works, probed.failure) == (False, None)
         assert "nobody" in probed.detail
         assert engine.index.status().provider.actual == "first"
         assert vector_leg(engine).status is LegStatus.OK

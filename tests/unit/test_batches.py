@@ -255,11 +255,14 @@ def test_what_does_not_pass_is_not_tried_again(step: str, status: int, tmp_path:
 def test_a_service_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     texts = texts_of(3)
     with bench("openai", tmp_path) as here:
-        here.server.fail("poll", *[Answer(b"", 503)] * 9)
+        silent = [Answer(b"", 503)] * 8
+        here.server.fail("poll", *silent, Answer(b"", 503))
         outcome = here.run(texts)
         assert outcome.done == 0
         # The batch is still there: the next run takes what it gives.
         assert (tmp_path / "batches.json").exists()
+        # An answer in between, though it knows the batch not, starts the count anew.
+        here.server.fail("poll", *silent, Answer(b"", 404), *silent)
         assert here.run(texts).done == 3
         assert len(here.server.jobs) == 1
 

@@ -6,6 +6,7 @@ import io
 import shutil
 import threading
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,8 @@ from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program, run, wants_json
 from memtui.engine import Engine, doctor
 from memtui.errors import Cancelled
+from memtui.index.database import open_database
+from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.ranking.counterfactual.change import (
     Change,
@@ -247,6 +250,27 @@ def test_the_doctor_looks_on_where_the_machine_refuses(
     monkeypatch.setattr("platformdirs.user_state_path", missing)
     monkeypatch.setattr("platformdirs.user_config_path", missing)
     assert {area for area, _ in problems()} == {"settings", "folders", "index", "watcher"}
+
+
+def test_the_doctor_tells_which_part_of_a_database_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grades(checks: Iterable[doctor.Check]) -> dict[str, tuple[str, int]]:
+        return {check.name: (check.grade, check.exit_code) for check in checks}
+
+    folder = IndexFolder(tmp_path / "index")
+    folder.create()
+    building = folder.begin()
+    open_database(building).close()
+    folder.commit(building)
+    wrong = ("problem", doctor.EXIT_INDEX)
+    # A sound file without the table of words, and then one that is no database.
+    assert grades(doctor.database_checks(folder)) == {"database": wrong, "sqlite-vec": ("ok", 0)}
+    folder.path(folder.current() or 0).write_text("# Notes\n" * 400)
+    assert grades(doctor.database_checks(folder)) == {"index": wrong}
+    monkeypatch.setattr(doctor, "FTS5_TOKENIZE", "nothing")
+    found = grades(doctor.program_checks())
+    assert (found["fts5"], found["sqlite-vec"]) == (wrong, ("ok", 0))
 
 
 @pytest.mark.parametrize(("parameter", "values"), load("explain")["values of parameters"].items())

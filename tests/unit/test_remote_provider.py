@@ -450,15 +450,18 @@ def test_a_certificate_of_ones_own_is_trusted_where_it_is_named() -> None:
     assert [key_in(seen) for seen in server.seen] == [KEY]
 
 
-@pytest.mark.parametrize("name", ["absent.pem", "certificate.txt", "pipe"])
+@pytest.mark.parametrize("name", ["absent.pem", "certificate.txt", "empty", "pipe"])
 def test_certificates_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "certificate.txt").write_text("no certificate")
+    (tmp_path / "empty").touch()
     os.mkfifo(tmp_path / "pipe")
     path = tmp_path / name
     with pytest.raises(ProviderError, match="cannot read the certificates in") as caught:
         ask("https://embeddings.invalid/v1", ca_file=str(path))
     assert caught.value.failure is Failure.BAD_SETTING
     assert str(path) in str(caught.value)
+    is_read = name in ("certificate.txt", "empty")
+    assert ("it holds no certificate" in str(caught.value)) == is_read
 
 
 def test_certificates_of_the_environment_that_cannot_be_read(
