@@ -56,13 +56,14 @@ class EngineThread(threading.Thread):
         """
         with self._condition:
             number = self._newest = self._newest + 1
-            # Inside the lock: a moment later the statement could be that of a call.
-            if self._running is not None and self._running is not self._calls:
-                self.interrupt()
+            # Before the interruption, so that what is interrupted sees that it gives way.
             self._enter(
                 self._searches,
                 lambda _: search(number, lambda: self._halt or number != self._newest),
             )
+            # Inside the lock: a moment later the statement could be that of a call.
+            if self._running is not None and self._running is not self._calls:
+                self.interrupt()
             return number
 
     def call(self, function: Callable[[], T]) -> T:
@@ -130,6 +131,10 @@ class EngineThread(threading.Thread):
                         queue.appendleft((function, future))
                         continue
                     is_closed = queue is self._later and self._halt
+                if queue is self._searches:
+                    # Nobody waits for the future of a search.
+                    details = (type(error), error, error.__traceback__, self)
+                    threading.excepthook(threading.ExceptHookArgs(details))
                 future.set_exception(Cancelled() if is_closed else error)
 
     def _enter(self, queue: deque[tuple[Work[Any], Future[Any]]], function: Work[T]) -> Future[T]:
