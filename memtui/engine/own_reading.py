@@ -257,8 +257,8 @@ class OwnFiles(Files):
 
         def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, int]]:
             counts = connection.execute(
-                "SELECT f.path, count(*) FROM chunks c JOIN files f ON f.id = c.file_id "
-                "GROUP BY c.file_id"
+                "SELECT f.path, c.number FROM (SELECT file_id, count(*) AS number FROM chunks "
+                "GROUP BY file_id) c JOIN files f ON f.id = c.file_id"
             ).fetchall()
             return known_files(connection), {str(path): int(str(n)) for path, n in counts}
 

@@ -61,9 +61,11 @@ _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
 
 # Keys of the index's meta table: which folder the notes were found in; what decides, besides the
-# files, what is read of transcripts.
+# files, what is read of transcripts; the state of the programs' lists of sessions at the last look.
 _ROOT: Final = "root"
 _RECIPE: Final = "transcripts"
+_REGISTRIES: Final = "transcript_registries"
+_NO_LISTS: Final = "{}"
 # The recipe of transcripts that were read in part by one and in part by another.
 _MIXED: Final = "mixed"
 
@@ -189,8 +191,8 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
             except ProviderError:
                 # Who hands the provider out has noted it.
                 job.check()
-    embedded = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1")
-    if not (is_other_model_alone and embedded):
+    query = "SELECT count(*) FROM chunks WHERE embedded = 1"
+    if not (is_other_model_alone and number(connection, query)):
         return job
     batched = BatchOutcome()
     if answers:
@@ -223,18 +225,21 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     pending = dict.fromkeys(plan.changed)
     sessions = [file for file in files if file.source == TRANSCRIPTS]
     recipe = scope.recipe
+    stamps = _NO_LISTS
     anew = meta.get(_RECIPE, recipe) != recipe
     if sessions:
-        from memtui.index.transcripts.reading import read_states, registered_run
+        from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
 
+        stamps = registry_stamps(sessions, scope.rules)
         # Sessions that their program's list tells something else of than before.
-        before = read_states(connection)
-        differing = [
-            file
-            for file in sessions
-            if file.path in before
-            and before[file.path].registered != registered_run(file, scope.rules)
-        ]
+        differing: list[SourceFile] = []
+        if stamps != meta.get(_REGISTRIES, _NO_LISTS):
+            before = registered_as(connection)
+            differing = [
+                file
+                for file in sessions
+                if file.path in before and before[file.path] != registered_run(file, scope.rules)
+            ]
         pending |= {file.path: None for file in differing if file.path not in read}
         read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
     job.progress.pending = pending | dict.fromkeys(plan.removed)
@@ -268,6 +273,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             connection,
             {
                 _RECIPE: recipe,
+                _REGISTRIES: stamps,
                 UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
                 _ROOT: f"{root.device}:{root.inode}",
             },

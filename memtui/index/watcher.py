@@ -386,6 +386,7 @@ class TranscriptFollower:
         self._indexed = indexed
         self._settings = settings
         self._failed = failed
+        self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
 
@@ -399,10 +400,13 @@ class TranscriptFollower:
             discovery = discover_transcripts(scope, cancelled=cancelled)
             files = {file.path: file for file in discovery.files}
             stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
+            if stamps == self._last:
+                return ()
             rows = self._indexed()
         except (OSError, MemtuiError) as error:
             self._failed(f"cannot look at the transcripts: {error}")
             return ()
+        self._last = dict(stamps)
         gone = (path for path in rows if path not in files)
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
         due = tuple(
@@ -433,5 +437,5 @@ class TranscriptFollower:
                 stream.seek(row.size)
                 return stream.read(file.size - row.size).count(b"\n") >= messages
         except (OSError, DatabaseError, MemtuiError):
-            # At work, locked or gone meanwhile: the next look tells.
+            # At work, locked or gone meanwhile: the next change tells.
             return False

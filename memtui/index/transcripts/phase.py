@@ -23,7 +23,7 @@ from memtui.index.transcripts.reading import (
     format_for,
     name_of,
     open_stream,
-    read_states,
+    read_state,
     registered_run,
     write_row,
 )
@@ -110,8 +110,8 @@ def index_transcripts(
             run = registered_run(file, scope.rules)
             start = ReadState(run, run)
             if row is not None and row.inode == file.inode and not anew:
-                last = read_states(connection, "WHERE f.path = ?", file.path).get(file.path)
-                if last is not None and last.prefix and last.registered == run:
+                last = read_state(connection, file.path)
+                if last.prefix and last.registered == run:
                     start = last
             while isinstance(
                 outcome := _read(job, scope, connection, file, start, seen_ns), ReadState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
@@ -224,6 +224,12 @@ def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
     return file.absolute.with_name(REGISTRY) if file_kind(name) is FileKind.TRANSCRIPT else None
 
 
+def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
+    """Return the state of every list that may tell of some sessions; differs when one changed."""
+    registries = {registry for file in files if (registry := registry_of(file, rules)) is not None}
+    return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
+
+
 def _stamp(registry: Path) -> tuple[int, ...]:
     """Return the state of a list, of a database with its log; empty when there is none."""
     numbers: list[int] = []
@@ -340,8 +346,19 @@ def write_row(
     connection.execute("INSERT OR REPLACE INTO transcripts VALUES(?, ?, ?)", columns)
 
 
-def read_states(connection: Connection, where: str = "", *values: str) -> dict[str, ReadState]:
-    """Read where the reading of each transcript, or of those that `where` chooses, goes on."""
-    sql = "SELECT f.path, t.state FROM transcripts t JOIN files f ON f.id = t.file_id"
-    rows = connection.execute(f"{sql} {where}", values).fetchall()
-    return {str(path): _STATE.decode(str(state)) for path, state in rows}
+def read_state(connection: Connection, path: str) -> ReadState:
+    """Read where the reading of a transcript goes on; at its beginning when nothing tells."""
+    rows = connection.execute(
+        "SELECT state FROM transcripts WHERE file_id = (SELECT id FROM files WHERE path = ?)",
+        (path,),
+    ).fetchall()
+    return _STATE.decode(str(rows[0][0])) if rows else ReadState()
+
+
+def registered_as(connection: Connection) -> dict[str, str | None]:
+    """Read what each transcript was registered as when it was read, by path; `None`: as nothing."""
+    rows = connection.execute(
+        "SELECT f.path, json_extract(t.state, '$.registered')"
+        " FROM transcripts t JOIN files f ON f.id = t.file_id"
+    ).fetchall()
+    return dict(cast("list[tuple[str, str | None]]", rows))
