@@ -650,9 +650,10 @@ class OwnLegs(Legs):
             provider, state = self._providers.get()
             vectors = f"vectors of {maker.name} {maker.model}"
             missing = f"the index holds {vectors}; a sync makes them anew"
-        view, before = None, self.vector_leg
+        view = None
         if provider is not None and not missing:
             view = self.view(gives_way, provider)
+        before = self.vector_leg
         vectors = before.vectors if before is not None and before.provider is provider else {}
         # In one step: the status is asked for on other threads meanwhile.
         self.vector_leg = leg = VectorLeg(view, provider, state, missing, typing, vectors)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import MsgspecError, Struct
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
@@ -316,7 +316,7 @@ class WriterLock:
 
     def _written_owner(self) -> Owner | None:
         """Read who wrote itself down last: the holder, if the lock is held at all."""
-        with suppress(OSError, MsgspecError):
+        with suppress(OSError, ValueError, RecursionError):
             return msgspec.json.decode(self._folder.owner_path.read_bytes(), type=Owner)
         return None
 

@@ -107,7 +107,8 @@ def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
     system raise.
     """
     has_log = seen.log is not None and (seen.shared or seen.log.size > 0)
-    journal, uses_log = b"", seen.header[_WRITE_VERSION] == _WAL_VERSION
+    uses_log = seen.header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
+    journal = b""
     with suppress(FileNotFoundError), _beside(real, "-journal").open("rb") as file:
         journal = file.read(1)
     # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
