@@ -89,7 +89,8 @@ def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
     matching, expanded = fitting(forms, paths), os.path.expanduser(text)
     # A file elsewhere on this machine is none of the index.
     if not matching and not (os.path.isabs(expanded) and os.path.lexists(expanded)):
-        ends = [one for one in paths if f"/{_folded(text)}".endswith(f"/{_folded(one)}")]
+        end = f"/{_folded(text)}"
+        ends = [one for one in paths if end.endswith(f"/{_folded(one)}")]
         longest = max(map(len, ends), default=0)
         matching = [one for one in ends if len(one) == longest]
     return matching[0] if len(matching) == 1 else None

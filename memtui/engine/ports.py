@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
-_MOST_BLANKS = 10_000
+_MOST_BLANKS: Final = 10_000
+"""Blank lines of a text for lines that no chunk holds; a longer gap is told in one line."""
 
 
 class SearchRequest(Struct, frozen=True):

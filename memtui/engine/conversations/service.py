@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
-from memtui.engine.browse import Browse
 from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import TranscriptStore
@@ -57,8 +56,9 @@ from memtui.model.conversations import (
 from memtui.settings.schema import Settings
 from memtui.text.sanitize import safe_line, size_words
 
-# It imports this module.
+# What reads an index is not needed to write one, and `OwnIndex` imports this module.
 if TYPE_CHECKING:
+    from memtui.engine.browse import Browse
     from memtui.engine.own_index import OwnIndex
 
 WHAT_IS_INDEXED: Final = (
@@ -250,7 +250,9 @@ class ConversationService:
         ranking = ranking or self._ranking
         paths = frozenset(self._browse.paths())
         # Looked for once for all the places of an answer, and only if one asks.
-        transcripts = cache(self._transcripts)
+        transcripts = cache(
+            lambda: {file.path for place in self._store.locate() for file in place.files}
+        )
         try:
             count = (results_wanted(call) if as_many else None) or ranking.k
             ranked = self._search.ask(call.query, ranking=replace(ranking, k=count))

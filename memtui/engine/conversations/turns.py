@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
@@ -95,7 +96,8 @@ class OpenConversation:
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return next(self._masked(place, turn) for place, turn in self._again() if place == at)
+        turns = self._again(first=self.turns[at].line)
+        return next(self._masked(place, turn) for place, turn in turns if place == at)
 
     def wholes(self) -> Iterator[Turn]:
         """Iterate over the turns with their whole texts, in one more reading of the file.
@@ -131,9 +133,12 @@ class OpenConversation:
             raise self._changed()
         return replace(short, text=text, size=len(text))
 
-    def _again(self, cancelled: CancelCheck = lambda: False) -> Iterator[tuple[int, Turn]]:
-        """Read the file again: each turn's place and whole, unmasked."""
-        shown, at = self.turns, 0
+    def _again(
+        self, cancelled: CancelCheck = lambda: False, *, first: int = 0
+    ) -> Iterator[tuple[int, Turn]]:
+        """Read the file again from a line on: each turn's place and whole, unmasked."""
+        shown = self.turns
+        at = bisect_left(shown, first, key=lambda turn: turn.line)
         try:
             with open_lines(self._file, limit=self._limit) as lines:
                 for raw in lines:
@@ -141,6 +146,8 @@ class OpenConversation:
                         return
                     if cancelled():
                         raise Cancelled
+                    if raw.number < first:
+                        continue
                     record, problem = parse_line(raw)
                     # The last line may have been cut, and written on since.
                     was_cut = at == len(shown) - 1 and shown[at].kind is TurnKind.MALFORMED
