@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -102,7 +102,7 @@ class CareScreen(Screen[None]):
 
         def take(report: CareReport) -> None:
             self.report = report
-            self._by_row = {row_id(one): one for one in report.findings}
+            self._by_row = by_row(report.findings)
             self._show_report()
             self._show_state()
 
@@ -257,9 +257,15 @@ class CareScreen(Screen[None]):
         self.filter_box.value = ""
 
 
-def row_id(finding: CareFinding) -> str:
-    """Return what tells a finding from the others, also in another report."""
-    return f"{finding.rule.value} {finding.place.citation} {finding.message}"
+def by_row(findings: Sequence[CareFinding]) -> dict[str, CareFinding]:
+    """Return the findings by the ids of their rows, which stay when one is worded anew."""
+    rows: dict[str, CareFinding] = {}
+    counts = Counter[str]()
+    for finding in findings:
+        place = f"{finding.rule.value} {finding.place.path}:{finding.place.start_line}"
+        counts[place] += 1
+        rows[f"{place} {counts[place]}"] = finding
+    return rows
 
 
 def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
@@ -277,11 +283,11 @@ def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
         text = "\n".join(texts).casefold()
         return all(part in text for part in parts)
 
-    for one in report.findings:
+    for row_id, one in by_row(report.findings).items():
         every[one.rule] += 1
         paths = (place.path for place in one.places)
         if holds_words(RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths):
-            shown[one.rule].append(Row(row_id(one), partial(finding_line, one)))
+            shown[one.rule].append(Row(row_id, partial(finding_line, one)))
     rows: list[Row] = []
     for rule in sorted(RULE_WORDS, key=lambda rule: (not every[rule], rule not in report.skipped)):
         if shown[rule] or holds_words(RULE_WORDS[rule].title, rule.value):
@@ -313,7 +319,9 @@ def rule_line(
     if is_skipped:
         mark, style, number = glyphs.skipped, fmt.MUTED, ""
     head = Content.assemble((f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), number)
-    room = max(8, width - head.cell_length - 2)
+    room = width - head.cell_length - 2
+    if room < 8:
+        return fmt.fit(head, width)
     aside = fmt.fit(Content.styled(_judged_words(report, rule), fmt.MUTED), room)
     blank = " " * (2 if is_skipped else 2 + room - aside.cell_length)
     return Content.assemble(head, blank, aside)

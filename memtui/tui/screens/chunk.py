@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import events, on
@@ -87,8 +88,8 @@ class ChunkScreen(Screen[None]):
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
-        self._problem = ""
-        """The error of reading it, or of asking the queries."""
+        self._problems: dict[str, str] = {}
+        """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
         self._asking = LongTask(self)
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
@@ -143,35 +144,46 @@ class ChunkScreen(Screen[None]):
     # --- reading the index ----------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the chunk, and what is like it, from the index as it is now."""
+        """Read the chunk from the index as it is now, then what is like it."""
         engine, chunk_id, before = app_of(self).engine, self.chunk_id, self.chunk
         if engine is None:
             return
 
-        def read() -> tuple[ChunkRecord | None, Neighbours, Chunk | None]:
-            record, successor = engine.browse.chunk_record(chunk_id), None
-            if record is None and before is not None:
-                successor = chunk_near(engine.browse.chunks_of(before.path), before)
-            return record, engine.browse.neighbours(chunk_id), successor
+        def read() -> tuple[ChunkRecord | None, Chunk | None]:
+            record = engine.browse.chunk_record(chunk_id)
+            if record is not None or before is None:
+                return record, None
+            return None, chunk_near(engine.browse.chunks_of(before.path), before)
 
-        def take(reading: tuple[ChunkRecord | None, Neighbours, Chunk | None]) -> None:
-            record, neighbours, self.successor = reading
+        def take(reading: tuple[ChunkRecord | None, Chunk | None]) -> None:
+            record, self.successor = reading
             self.is_gone = record is None
+            self.record = record or self.record
+            self._problems = {} if self.is_gone else {**self._problems, "chunk": ""}
+            self._show()
             if record is not None:
-                self.record, self.neighbours = record, neighbours
                 self._show_text(())
-            self._take_problem("")
+                look(
+                    lambda: engine.browse.neighbours(chunk_id),
+                    partial(take_neighbours, ""),
+                    lambda error: take_neighbours(f"cannot be read: {error}", None),
+                )
+
+        def take_neighbours(problem: str, neighbours: Neighbours | None) -> None:
+            self.neighbours = neighbours or self.neighbours
+            self._take_problem("like", problem)
             # The queries are asked once, and not where that sends them away.
-            if not (self.is_gone or self._was_asked or query_address(engine)):
+            if not self._was_asked and not query_address(engine):
                 self._ask()
 
         def failed(error: str) -> None:
-            self._take_problem(f"cannot be read: {error}")
+            self._take_problem("chunk", f"cannot be read: {error}")
 
-        in_background(self, read, take, failed, group="chunk")
+        look = partial(in_background, self, group="chunk")
+        look(read, take, failed)
 
-    def _take_problem(self, problem: str) -> None:
-        self._problem = safe_line(problem)
+    def _take_problem(self, part: str, problem: str) -> None:
+        self._problems[part] = safe_line(problem)
         self._show()
 
     def content_changed(self) -> None:
@@ -203,14 +215,14 @@ class ChunkScreen(Screen[None]):
             self.answered = answered
             self._show()
 
-        self._problem = ""
+        self._problems.pop("queries", None)
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
             lambda cancelled, report: engine.browse.answered_queries(
                 self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
             ),
             take,
-            lambda error: self._take_problem(f"the queries cannot be asked: {error}"),
+            lambda error: self._take_problem("queries", f"the queries cannot be asked: {error}"),
             progressed,
         )
         progressed(0, len(queries))
@@ -228,7 +240,7 @@ class ChunkScreen(Screen[None]):
     def _show(self) -> None:
         """Draw what the index holds about the chunk, and what is like it."""
         record, glyphs, engine = self.record, self.glyphs, app_of(self).engine
-        note = self._problem
+        note = next(filter(None, self._problems.values()), "")
         place = Content.styled(safe_line(self.chunk_id), "bold")
         if not note and self.is_gone and record is None:
             note = "no such chunk in the index · esc back"
@@ -268,8 +280,9 @@ class ChunkScreen(Screen[None]):
             for one in neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
                 rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
-        is_looking = not (self.is_gone or self._problem)
-        empty = f"{glyphs.ellipsis} looking for what is like it" if is_looking else ""
+        empty = f"{glyphs.ellipsis} looking for what is like it"
+        if self.is_gone or self._problems.get("chunk") or self._problems.get("like"):
+            empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Like it")
         self.like.border_subtitle = Content("⏎ its view · d difference")

@@ -91,7 +91,7 @@ def month_labels(first: int, weeks: int, step: int = 1) -> str:
 
 
 class DayMoved(Message):
-    """The cursor of the heat map is on another day."""
+    """The heat map shows other days or weeks, or its cursor is on another day."""
 
 
 @dataclass

@@ -59,6 +59,8 @@ class BrowseScreen(Screen[None]):
         """True if a place was asked for from another screen, to which Escape leads back."""
         self.timeline_wanted: bool | None = None
         """True if the timeline is shown; `None` lets the size decide."""
+        self._is_behind = False
+        """True if the index is another since the file was read."""
 
     @property
     def engine(self) -> Engine | None:
@@ -111,12 +113,20 @@ class BrowseScreen(Screen[None]):
 
     def content_changed(self) -> None:
         """Follow a changed index: the file that is shown, and the files when they are in front."""
+        self._is_behind = True
         if self.is_mounted and self.is_current:
-            self.reader.read_again()
+            self._catch_up()
 
     def on_screen_resume(self) -> None:
         self.file_list.load()
-        self.reader.read_again()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Read the file again where the index is another, or a place is asked for."""
+        target = self.reader.target
+        if self._is_behind or (target is not None and target.line is not None):
+            self._is_behind = False
+            self.reader.read_again()
 
     # --- layout ---------------------------------------------------------------------------------
 

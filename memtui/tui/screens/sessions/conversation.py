@@ -178,11 +178,21 @@ class ReaderPane(Pane):
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
-        if self.screen.is_current and self.conversation is not None:
-            states = file_states(self.conversation.listing)
-            if states != self._states:
+        conversation = self.conversation
+
+        def take(states: list[tuple[int, int]]) -> None:
+            if conversation is self.conversation and states != self._states:
                 self._states = states
                 self.sessions.conversations.load()
+
+        if self.screen.is_current and conversation is not None:
+            in_background(
+                self,
+                lambda: file_states(conversation.listing),
+                take,
+                "look at the file of the conversation",
+                group="watch",
+            )
 
     @on(TurnView.Moved)
     def show_title(self) -> None:

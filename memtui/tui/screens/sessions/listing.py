@@ -24,7 +24,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import cancellation, in_background, stop_if_cancelled, tell
+from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
@@ -116,24 +116,29 @@ class ListPane(Pane):
             return
         began, reader = time.monotonic(), self.sessions.reader
 
-        def work() -> None:
-            listings, sources = engine.conversations.listings(), engine.conversations.sources()
-            stop_if_cancelled()
-            self.call_later(take, listings, sources)
-            engine.conversations.count(
-                listings,
-                lambda listing: self.call_later(take_counted, listing),
-                cancelled=cancellation(),
-            )
+        def work() -> tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]:
+            return engine.conversations.listings(), engine.conversations.sources()
 
         def take(
-            listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
+            reading: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
         ) -> None:
+            listings, self._sources = reading
             self._load_seconds = time.monotonic() - began
-            self.is_loaded, self._error, self._sources = True, "", sources
+            self.is_loaded, self._error = True, ""
             self.listings = {each.path: each for each in listings}
             self.show()
             reader.follow(self.listings.get(reader.path))
+            in_background(
+                self,
+                lambda: engine.conversations.count(
+                    listings,
+                    lambda listing: self.call_later(take_counted, listing),
+                    cancelled=cancellation(),
+                ),
+                lambda nothing: None,
+                "count the turns of the conversations",
+                group="conversations",
+            )
 
         def take_counted(listing: ConversationListing) -> None:
             if listing.path in self.listings:
@@ -147,7 +152,7 @@ class ListPane(Pane):
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
 
-        in_background(self, work, lambda nothing: None, failed, group="conversations")
+        in_background(self, work, take, failed, group="conversations")
 
     def catch_up(self, *, is_behind: bool = False) -> None:
         """Look again, some time after the last look, if something changed since.

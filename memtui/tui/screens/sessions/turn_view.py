@@ -334,11 +334,21 @@ class TurnView(LineView, inherit_bindings=False):
         return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the lines anew for another width, with the turn in front in sight."""
+        """Make the lines anew for another width, with the turn in front where it was in the view.
+
+        In a smaller view it stays in sight.
+        """
         event.prevent_default()
-        if self.turns and self.scrollable_content_region.width not in (0, self._width):
+        if not self.turns or self.scrollable_content_region.width in (0, self._width):
+            return
+        if not self.blocks:
             self._lay_out_turns()
             self._show_front()
+            return
+        head, (y, height) = self._head(self.at), self._view()
+        offset = max(head - self.tops[self.at + 1], min(head - y, height - 1))
+        self._lay_out_turns()
+        self.scroll_to_line(self._head(self.at) - offset)
 
     # --- moving ---------------------------------------------------------------------------------
 
