@@ -45,6 +45,7 @@ from memtui.settings.schema import (
     key_of,
     keys_for,
     name_problem,
+    nearest_profile,
     path_of,
     profile_key,
     shown_name,
@@ -260,7 +261,10 @@ def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bo
     base = BUILT_IN[base_of(ranking)]
     if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
-    plan = plan_profiles(files, {name: keys_for(ranking, base)}, force=force)
+    keys = keys_for(ranking, base)
+    if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
+        raise SettingsProblems(problems)
+    plan = plan_profiles(files, {name: keys}, force=force)
     return replace(plan, ranking=replace(ranking, profile=name))
 
 
@@ -302,7 +306,10 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
     start, chosen = profile_key(name), f"{RANKING}.profile"
     if start not in loaded.layers[Source.USER]:
         places = [layer[start].place for layer in loaded.layers.values() if start in layer]
-        hint = f"it is in {places[0]}, which is not changed here" if places else ""
+        if not places:
+            near = nearest_profile(name, loaded.settings.named_rankings())
+            raise SettingsError(f"no such profile: {shown_name(name)}", hint=near)
+        hint = f"it is in {places[0]}, which is not changed here"
         raise SettingsError(f"no profile {name} in {loaded.user_file}", hint=hint)
     for source, layer in loaded.layers.items():
         has_its_own = source is not Source.USER and start in layer
@@ -320,7 +327,8 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
     writes a key. Raises `SettingsError`.
     """
-    loaded, values = files.load(), {"embedding.provider": name}
+    loaded = files.load()
+    values: dict[str, Any] = {"embedding.provider": name}
     removed = {f"embedding.{key}": REMOVED for key in OF_ONE_PROVIDER if is_other}
     notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
     # The value may be secret: it is not told.
@@ -328,7 +336,9 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
         f"{key}: {given.place or given.source} gives it, and this provider gets it too"
         for key, given in _stronger(loaded, Source.USER, removed)
     ]
-    return _plan(loaded, Source.USER, values | removed, notes)
+    there = loaded.layers[Source.USER]
+    values |= {key: REMOVED for key in removed if key in there}
+    return _plan(loaded, Source.USER, values, notes)
 
 
 def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:

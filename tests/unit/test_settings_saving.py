@@ -16,7 +16,13 @@ from memtui.index.generations import IndexFolder
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.report.export import ExportFailed, save
-from memtui.settings.files import FileChanged, StateFolder, make_private, replace_text
+from memtui.settings.files import (
+    FileChanged,
+    SettingsProblems,
+    StateFolder,
+    make_private,
+    replace_text,
+)
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings, nested, sample_config
 from memtui.settings.write import (
@@ -203,6 +209,11 @@ def test_names_that_cannot_be_given(place: Configured, name: str) -> None:
     with pytest.raises(SettingsError):
         plan_profile(place.files(), name, Ranking())
     assert place.user.read_text() == ""
+
+
+def test_a_profile_out_of_range_names_its_key(place: Configured) -> None:
+    with pytest.raises(SettingsProblems, match=r"^ranking\.k: must be a whole number"):
+        plan_profile(place.files(), "x", Ranking(k=900))
 
 
 def test_profiles_come_and_go_and_the_rest_stays(place: Configured) -> None:

@@ -119,6 +119,9 @@ def parse(path: Path) -> Any:
         raise Unreadable(f"{path}:{line}: not UTF-8") from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path}: cannot be read: {cause_of(error)}") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
     try:
         return pyjson5.decode(text, maxdepth=MAX_DEPTH)
     except pyjson5.Json5Exception as error:
@@ -422,7 +425,8 @@ class _Reader:
         tokens = max(1, config.chunk_tokens)
         vector, text = normalised_weights(config.vector_weight, config.text_weight)
         sessions = config.session_memory or config.remember_across_conversations
-        modalities = config.multimodal_modalities
+        names = dict.fromkeys(config.sources)
+        modalities = tuple(dict.fromkeys(config.multimodal_modalities))
         if not modalities or "all" in modalities:
             modalities = ("image", "audio")
         return replace(
@@ -434,7 +438,7 @@ class _Reader:
             vector_weight=vector,
             text_weight=text,
             # Transcripts only where they are allowed, notes where nothing is.
-            sources=tuple(name for name in config.sources if name != "sessions" or sessions)
+            sources=tuple(name for name in names if name != "sessions" or sessions)
             or MemorySearchConfig().sources,
             multimodal_modalities=modalities if config.multimodal_enabled else (),
             citations=citations,
