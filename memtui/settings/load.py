@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct, convert, field
+from msgspec import Meta, Struct, convert, field
 
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -59,7 +59,12 @@ NO_KEY_HERE: Final = (
 )
 TRUST_FILE: Final = "trusted.json"
 
-_PROFILE_START: Final = Leaf("profile", ProfileName, "memtui")
+_START_RULE: Final = (
+    f"be built in, own profiles do not start from one another: {', '.join(BUILT_IN)}"
+)
+_PROFILE_START: Final = Leaf(
+    "profile", Annotated[ProfileName, Meta(description=_START_RULE)], "memtui"
+)
 """The built-in profile that an own one starts from; its other keys are those of `[ranking]`."""
 _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
 _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
@@ -218,7 +223,7 @@ def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[La
             value = value.strip()
             value = _SWITCHES.get(value.lower(), value) if bool in leaf.parts else value
         # An empty text unsets what need not be set.
-        value = None if value == "" and type(None) in leaf.parts else value
+        value = None if given.value == "" and type(None) in leaf.parts else value
         try:
             layer[key] = given._replace(value=leaf.check(value, strict=strict))
         except ValueError as error:

@@ -153,7 +153,10 @@ class TranscriptSettings(Table, frozen=True):
     delta_messages: Annotated[int, Meta(le=10**9)] = 50
     debounce_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     redaction: Literal["auto", "wide", "openclaw"] = "auto"
-    """`auto`: exactly the release's list under a profile `openclaw-*`, else the wide one."""
+    """The credentials that the index has masked in OpenClaw's conversations.
+
+    `auto`: exactly the release's list under a profile `openclaw-*`, else the wide one.
+    """
     max_line_bytes: Annotated[int, Meta(ge=1024, le=2**30)] = 16 * 2**20
 
 
@@ -309,9 +312,8 @@ _BOUNDS: Final = {
     "le": " up to {:.15g}".format,
     "max_length": " up to {} characters".format,
 }
-
-
-_LARGEST: Final = 2**64
+_LARGEST: Final = 10**80
+"""A whole number beyond it is not written out in a message, which has 80 characters for it."""
 
 
 class Leaf(Struct, frozen=True):
@@ -365,11 +367,13 @@ class Leaf(Struct, frozen=True):
                 # An environment may have bytes that are no UTF-8.
                 value.encode()
             return convert(value, self.type, strict=strict)
+        except UnicodeEncodeError:
+            rule = "be Unicode"
         except (ValueError, OverflowError, RecursionError):
-            pass
+            rule = self.rule
         if self.is_list:
             is_list = isinstance(value, list)
-            raise ValueError(f"each must {self.rule}" if is_list else "must be a list")
+            raise ValueError(f"each must {rule}" if is_list else "must be a list")
         shown = type(value).__name__
         if isinstance(value, int) and abs(value) > _LARGEST:
             shown = "a number that large"
@@ -377,7 +381,7 @@ class Leaf(Struct, frozen=True):
             shown = repr(shown_value(self.key, value))[:80]
         # Whoever gives no name of a variable may have given the key itself.
         end = "" if self.key == KEY_VARIABLE else f", not {shown}"
-        raise ValueError(f"must {self.rule}{end}")
+        raise ValueError(f"must {rule}{end}")
 
 
 @cache
@@ -445,8 +449,10 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the known word most like `word`, or `None` when nothing is like it."""
-    return next(iter(difflib.get_close_matches(word[:200], sorted(names), n=1)), None)
+    """Return the known word most like `word`, else one of the same last part, else `None`."""
+    word, known = word[:200], sorted(names)
+    ends = (name for name in known if name.endswith(f".{word.rpartition('.')[2]}"))
+    return next(iter([*difflib.get_close_matches(word, known, n=1), *ends]), None)
 
 
 def shown_name(name: str) -> str:

@@ -19,6 +19,7 @@ from memtui.settings.schema import (
     RankingSettings,
     Settings,
     leaves,
+    nearest,
     protected_keys,
     sample_config,
     values_of,
@@ -100,6 +101,18 @@ def test_a_key_in_the_place_of_its_variable_is_not_told(here: Configured) -> Non
     assert str(problem).endswith(
         "key_env: must be the name of an environment variable, not the key"
     )
+
+
+def test_a_variable_that_is_blank_or_not_unicode_is_refused(here: Configured) -> None:
+    here.env |= {"MEMTUI_RANKING__MIN_SCORE": " ", "MEMTUI_UI__THEME": "\udcff"}
+    blank, bytes_alone = map(str, here.refused())
+    assert blank.endswith("ranking.min_score: must be a number from 0 up to 1 or off, not ''")
+    assert bytes_alone.endswith("ui.theme: must be Unicode, not '\\udcff'")
+
+
+def test_a_key_without_its_table_is_named_in_full() -> None:
+    assert nearest("rrf_k", leaves()) == nearest("search.legs.rrf_k", leaves()) == "ranking.rrf_k"
+    assert nearest("zzz", leaves()) is None
 
 
 def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +245,19 @@ def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Conf
         assert (source, value) == (Source.USER, default), key
     bindings = {action.id: ",".join(action.keys) for action in ACTIONS}
     assert loaded.settings.keymap.bindings == bindings
+
+
+def test_the_sample_says_which_keys_need_trust() -> None:
+    table, need_trust, trusted = "", set[str](), False
+    for line in sample_config().splitlines():
+        if line.startswith("["):
+            table = f"{line.strip('[]')}."
+        elif line.endswith((" until you trust it.", " only if you trust it.")):
+            trusted = True
+        elif trusted:
+            need_trust.add(f"{table}{line.removeprefix('#').partition(' = ')[0]}")
+            trusted = False
+    assert need_trust == set(read_table("settings.toml")["protected"])
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
