@@ -29,6 +29,10 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.engine.doctor import Examination
 
+_GRADE = 8
+"""Cells of a check's grade."""
+_LONGEST_NAME = 26
+"""Cells after which the name of a check is cut."""
 _TONES = {"problem": Tone.ERROR, "note": Tone.WARN}
 WIDTH = 80
 _AGENT, _INDEX, _LABEL = 30, 12, 11
@@ -66,8 +70,8 @@ def doctor(invocation: Invocation, probe: bool) -> int:
 def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | Section]:
     for area, group in groupby(examination.checks, lambda check: check.area):
         checks = list(group)
-        width = min(26, max(words.cells_of(safe_line(one.name)) for one in checks))
-        columns = (Column(width=8), Column(width=width + 2), Column())
+        width = min(_LONGEST_NAME, max(words.cells_of(safe_line(one.name)) for one in checks))
+        columns = (Column(width=_GRADE), Column(width=width + 2), Column())
         rows = []
         for check in checks:
             name = words.padded(safe_line(check.name), width)
