@@ -318,9 +318,10 @@ def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFol
         assert caught.value.exit_code == 5
         assert lock.writer() == f"process {owner.pid}"
         # What the owner wrote down may be damaged: then nobody is named.
-        folder.owner_path.write_bytes(b"\xff{")
-        assert "another process" in str(lock.refusal())
-        assert lock.writer() == "another process"
+        for damaged in (b"\xff{", b'{"pid": "\xff"}', b'{"x":' + b"[" * 100_000):
+            folder.owner_path.write_bytes(damaged)
+            assert "another process" in str(lock.refusal())
+            assert lock.writer() == "another process"
     finally:
         owner.send_signal(signal.SIGKILL)
         owner.wait()

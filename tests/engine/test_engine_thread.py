@@ -96,6 +96,21 @@ def test_a_failing_call_gives_its_error_to_the_caller_and_the_thread_lives(bench
     assert bench.thread.call(lambda: bench.thread.call(lambda: 1)) == 1
 
 
+def test_a_failing_search_is_reported_and_the_thread_lives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def fail(*of: object) -> None:
+        raise ValueError("boom")
+
+    bench.thread.submit(fail)
+    assert bench.thread.wait_idle(WAIT)
+    assert [(str(one.exc_value), one.thread) for one in reported] == [("boom", bench.thread)]
+    assert bench.thread.call(lambda: 1) == 1
+
+
 def test_closing_stops_a_running_search_and_cancels_what_waits(bench: Bench) -> None:
     bench.hold()
     waiting, later = bench.call(lambda: 1), bench.thread.call_later(lambda gives_way: None)
@@ -139,9 +154,11 @@ def test_only_the_search_that_was_superseded_is_interrupted() -> None:
 
 def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> None:
     started, runs = threading.Event(), []
+    seen_by_interrupted: list[bool] = []
     bench.release.set()
 
     def work(gives_way: Callable[[], bool]) -> str:
+        bench.thread.interrupt = lambda: seen_by_interrupted.append(gives_way())
         runs.append(gives_way())
         started.set()
         if len(runs) == 1:
@@ -157,7 +174,7 @@ def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> Non
     assert later.result(WAIT) == "whole"
     assert bench.done == ["typed", "later"]
     assert runs == [False, False]
-    assert bench.interrupts == 1
+    assert seen_by_interrupted == [True]
 
 
 def test_cancelled_work_is_not_begun(bench: Bench) -> None:
