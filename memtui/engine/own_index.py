@@ -648,8 +648,8 @@ class OwnLegs(Legs):
         provider, state = self._providers.made_by(maker)
         if maker is not None and provider is None and state is None:
             provider, state = self._providers.get()
-            vectors = f"vectors of {maker.name} {maker.model}"
-            missing = f"the index holds {vectors}; a sync makes them anew"
+            holds = f"the index holds vectors of {maker.name} {maker.model}"
+            missing = f"{holds}; a sync makes them anew"
         view = None
         if provider is not None and not missing:
             view = self.view(gives_way, provider)

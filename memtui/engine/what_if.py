@@ -109,7 +109,8 @@ class WhatIf:
             none = (NoChange(one, NoChangeReason.NO_VALUE) for one in deep if tried[one] is None)
             deeper = Counterfactuals(tuple(filter(None, tried.values())), tuple(none))
         # What was solved by searching stands in the place of what needed a search.
-        again = {one.parameter for one in (*deeper.changes, *deeper.without)}
+        again = {one.parameter for one in deeper.changes}
+        again |= {one.parameter for one in deeper.without}
         changes = [*solved.changes, *deeper.changes]
         without = [one for one in solved.without if one.parameter not in again]
         without += deeper.without

@@ -22,12 +22,12 @@ from memtui.engine.foreign.query_vectors import (
     NoVector,
     QueryVector,
     QueryVectors,
-    Vector,
     load_given,
 )
 from memtui.errors import Cancelled, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity
+from memtui.retrieval.openclaw.candidates import Vector
 from memtui.settings.openclaw.read import RemoteAccess, read_config, read_remote
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from tests.support.embedding_services import (

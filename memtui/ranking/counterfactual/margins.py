@@ -166,9 +166,9 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
         margins += order_margins(state, order, len(order))
     rows = []
     for group in mmr_groups(state, np.array(kept_rows, dtype=np.intp)):
-        if (free := k - len(rows)) > 0:
-            rows += diversified(
-                state, group, margins, lambda chosen, free=free: len(chosen) >= free
+        if len(rows) < k:
+            rows.extend(
+                diversified(state, group, margins, lambda chosen: len(rows) + len(chosen) >= k)
             )
     return tuple(rows), margins
 

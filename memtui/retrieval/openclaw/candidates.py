@@ -170,12 +170,12 @@ def chunk_rows(
         origin, chunk_id, path, text, digest, model = map(text_of, values)
         if chunk_id is None or path is None or text is None:
             continue
-        keys = (key.strip() for key in (text_of(projects) or "").split(";"))
+        project_keys = (key.strip() for key in (text_of(projects) or "").split(";"))
         chunks[rowid] = Chunk(
             *(chunk_id, path, origin or DEFAULT_SOURCE, whole(start), whole(end), text),
             *(digest or "", model or ""),
             importance=finite(importance),
-            project_keys=tuple(key for key in keys if key),
+            project_keys=tuple(filter(None, project_keys)),
         )
     return chunks
 

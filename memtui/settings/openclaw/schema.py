@@ -59,7 +59,8 @@ def extra_paths(value: Any) -> tuple[tuple[str, str], ...]:
 
 def share(value: Any) -> float:
     """Read a number, clamped to 0 to 1."""
-    return min(1.0, max(0.0, _NUMBER.check(value)))
+    number: float = _NUMBER.check(value)
+    return min(1.0, max(0.0, number))
 
 
 def floored(low: int, high: int = _LARGEST) -> Reader:
