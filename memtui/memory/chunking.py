@@ -27,8 +27,10 @@ def weight_classes() -> tuple[re.Pattern[str], Sequence[int]]:
     The group that matched is the place of the weight. Compiled when a text needs it.
     """
     rows = read_table("chunking.toml")["weights"]
-    groups = (f"([{''.join(row['ranges'])}]+)" for row in rows)
-    return re.compile("|".join(groups)), [1, *(row["weight"] for row in rows)]
+    groups = "|".join(f"([{''.join(row['ranges'])}]+)" for row in rows)
+    # ASCII weighs one: told at once, without asking every group.
+    classes = re.compile(rf"(?![\x00-\x7f])(?:{groups})")
+    return classes, [1, *(row["weight"] for row in rows)]
 
 
 def _weights(text: str) -> list[int]:
@@ -42,7 +44,11 @@ def _weights(text: str) -> list[int]:
 
 def size_estimate(text: str) -> int:
     """Weigh text: the number of UTF-16 units, with East Asian characters weighted."""
-    return len(text) if text.isascii() else sum(_weights(text))
+    if text.isascii():
+        return len(text)
+    classes, weights = weight_classes()
+    runs = classes.finditer(text)
+    return len(text) + sum((weights[run.lastindex or 0] - 1) * len(run[0]) for run in runs)
 
 
 _CHARS_PER_TOKEN = 4
@@ -119,9 +125,9 @@ class Packer:
         for segment in reversed(self._pending):
             if segment.cost > room:
                 # As much of the end as there is room for, whole characters only.
-                sizes = accumulate(reversed(_weights(segment.text)))
-                length = sum(size < room for size in sizes) if not carried else 0
-                if tail := segment.text[len(segment.text) - length :]:
+                end = segment.text[-room:] if room and not carried else ""
+                length = sum(size < room for size in accumulate(reversed(_weights(end))))
+                if tail := end[len(end) - length :]:
                     carried.append(_Segment(tail, segment.line, size_estimate(tail) + 1))
                 break
             carried.append(segment)
@@ -132,11 +138,17 @@ class Packer:
 
 
 def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:
-    """Cut every `budget` units between characters, and by weight what weighs more."""
+    """Cut every `budget` units between characters, and by weight what weighs more.
+
+    A budget holds any character: none weighs more than 16.
+    """
     at = 0
     while at < len(line):
         piece = utf16_head(line[at : at + budget], budget)
         at += len(piece)
+        if (size := size_estimate(piece)) <= budget:
+            yield piece, size
+            continue
         start = used = 0
         for place, weight in enumerate(_weights(piece)):
             if used + weight > budget:

@@ -22,6 +22,7 @@ from memtui.text.sanitize import counted
 
 MAX_FILE_BYTES = 64 * 2**20
 """Larger files are not read."""
+_PIECE_BYTES = 2**16
 
 _FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY")
 _OPEN = reduce(or_, (getattr(os, name, 0) for name in _FLAGS), os.O_RDONLY)
@@ -42,10 +43,11 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
 
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
-    with open(open_regular(file.absolute), "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        raw = stream.read() if size <= max_bytes else b""
-    if max(size, len(raw)) > max_bytes:
+    raw = bytearray()
+    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
+        while piece := stream.read(min(_PIECE_BYTES, max_bytes + 1 - len(raw))):
+            raw += piece
+    if len(raw) > max_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
     warnings: list[str] = []
     try:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from glob import glob
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,7 +82,9 @@ def find_workspace(
         if os.path.isdir(cwd / place):
             return Found(Path(os.path.abspath(cwd / place)), how)
         looked_at.append(_shown(place))
-    several = [one for one in sorted(at_home.glob("workspace-*")) if os.path.isdir(one)]
+    # Unlike `Path.glob`, this passes over a folder that cannot be read.
+    names = sorted(glob("workspace-*", root_dir=at_home))
+    several = [at_home / name for name in names if os.path.isdir(at_home / name)]
     if len(several) == 1:
         return Found(Path(os.path.abspath(several[0])), "the OpenClaw workspace")
     if several:

@@ -89,6 +89,13 @@ def test_the_only_profile_workspace_is_taken(machine: Machine) -> None:
         machine.find()
 
 
+def test_a_home_that_cannot_be_read_is_passed_over(machine: Machine) -> None:
+    # As a folder that may not be searched: asking about it fails, though not by its absence.
+    machine.home /= "x" * 300
+    with pytest.raises(WorkspaceNotFound, match="no memory folder found"):
+        machine.find()
+
+
 @pytest.mark.parametrize(
     ("folder", "root", "variable"), [("gone", None, ""), (None, "gone", ""), (None, None, "gone")]
 )
