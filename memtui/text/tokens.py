@@ -51,7 +51,8 @@ _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1e
 
 # At most 4096 characters: composing a longer run of marks takes quadratic time. A cut before one
 # of these changes neither normalisation nor grams: none combines with what stands before it, and
-# none is part of a run that is split into grams.
+# none is part of a run that is split into grams. Where none comes, the cut is after 4096, wherever
+# that is.
 _PIECE = re.compile(
     "(?s:.{1,4096})"
     "(?=[\x00-\x7f\u2010-\u2027\u3000-\u3003\u3008-\u3011\uff01\uff0c\uff1a\uff1b\uff1f]|\\Z)"

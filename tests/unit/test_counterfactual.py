@@ -157,6 +157,24 @@ def test_a_sweep_can_be_stopped(parameter: Parameter) -> None:
         sweep(two_sides(), BASE, parameter, ("sense",), now=NOW, progress=stop)
 
 
+@pytest.mark.parametrize(
+    ("exact_names", "hidden"), [({}, "b"), ({"c": 3}, "a")], ids=["no name", "exact name"]
+)
+def test_one_place_goes_to_the_best_under_any_lambda(
+    exact_names: dict[str, int], hidden: str
+) -> None:
+    texts = {"a": "x y", "b": "z w", "c": "q r"}
+    found_in = pool(
+        [chunk(name, text) for name, text in texts.items()],
+        [("a", 0.9), ("b", 0.8), ("c", 0.7)],
+        [(name, -1.0) for name in exact_names],
+        tiers=exact_names,
+    )
+    ranking = replace(PROFILES["memtui"], k=1, min_score=0.0, mmr=Mmr(True, 0.7))
+    found = sweep(found_in, ranking, Parameter.LAMBDA, tuple(texts), now=NOW)
+    assert [segment.rank for segment in found.ranks[hidden]] == [None]
+
+
 def test_a_switch_cannot_be_swept() -> None:
     with pytest.raises(ValueError, match="no values to sweep"):
         sweep(two_sides(), BASE, Parameter.MMR, ("word",), now=NOW)

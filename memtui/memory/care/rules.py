@@ -396,7 +396,8 @@ def _folded(path: str) -> str:
 
 
 def _bare(path: str) -> str:
-    return re.sub(r"\.(?:md|markdown)\Z", "", path)
+    suffix = next(filter(path.endswith, SUFFIXES), "")
+    return path.removesuffix(suffix)
 
 
 def _slug(name: str) -> str:

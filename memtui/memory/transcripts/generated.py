@@ -120,7 +120,7 @@ def spoken_line(text: str, role: str) -> tuple[str, Dropped | None]:
     lines: list[str] = []
     is_inside = False
     # What stands between the marks of the program's context is taken out; unclosed, to the end.
-    for one in text.split("\n") if begin in text or end in text else [text]:
+    for one in text.split("\n"):
         if (mark := trim(one)) in (begin, end):
             is_inside = mark == begin
         elif not is_inside:

@@ -199,8 +199,9 @@ class TurnBuilder(NamedTuple):
         text = arguments if isinstance(arguments, str) else ""
         if value is not None:
             text = json.dumps(value, ensure_ascii=False)
-        called = {"tool": whole(tool), "left_out": left_out}
-        return self.turn(TurnKind.TOOL_CALL, "assistant", text, call_id, **called)
+        return self.turn(
+            TurnKind.TOOL_CALL, "assistant", text, call_id, tool=whole(tool), left_out=left_out
+        )
 
     def result(self, tool: str, call_id: object, text: str, **fields: Any) -> Turn:
         """Build what a tool answers; `fields` are those of `Turn`."""

@@ -222,11 +222,9 @@ def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
 
 def outside_pool(needs: Needed | None) -> tuple[NoChange, ...]:
     """Say why no parameter alone brings in a chunk that is not among the candidates."""
-    depths = (needs.k, needs.candidate_multiplier) if needs is not None else (None, None)
-    deeper = {
-        parameter for parameter, depth in zip(DEPTH, depths, strict=True) if depth is not None
-    }
-    return tuple(
-        NoChange(one, NoChangeReason.NEW_SEARCH if one in deeper else NoChangeReason.NO_VALUE)
-        for one in Parameter
-    )
+    reasons = dict.fromkeys(Parameter, NoChangeReason.NO_VALUE)
+    if needs is not None and needs.k is not None:
+        reasons[Parameter.K] = NoChangeReason.NEW_SEARCH
+    if needs is not None and needs.candidate_multiplier is not None:
+        reasons[Parameter.CANDIDATE_MULTIPLIER] = NoChangeReason.NEW_SEARCH
+    return tuple(NoChange(parameter, reason) for parameter, reason in reasons.items())

@@ -142,13 +142,13 @@ def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
 
 def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
     """Return the rows of the list, best first, and the margins under which it stays."""
-    k, order = max(0, state.ranking.k), state.order
+    k = max(0, state.ranking.k)
+    order = state.order
     if not order.size or k == 0:
         return (), state.margins
     shown, margins = shown_scores(state), list(state.margins)
     if runs(state.ranking, Stage.MMR) and not _mmr_is_last(state.ranking):
-        rows = _mmr_then_minimum(state, shown, k, margins)
-        return tuple(rows[:k]), margins
+        return tuple(_mmr_then_minimum(state, shown, k, margins)), margins
     kept_rows = _kept(state, shown, order, k)
     if not runs(state.ranking, Stage.MMR):
         rows = kept_rows[:k]

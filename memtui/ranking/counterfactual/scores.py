@@ -178,7 +178,8 @@ class Columns(Struct, frozen=True):
 def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
     rows, _ = fuse(pool, ranking)
-    chunks, numbers = [row.chunk for row in rows], range(len(rows))
+    chunks = [row.chunk for row in rows]
+    numbers = range(len(rows))
     state = StageState(pool, ranking, now, rows, [row.score for row in rows], numbers)
     parts = {
         leg: Part(np.zeros(len(rows), dtype=bool), np.zeros(len(rows)), np.zeros(len(rows)))

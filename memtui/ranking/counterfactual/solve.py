@@ -399,11 +399,11 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
     now = problem.base.min_score
     state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
     edges = minimum_edges(state).tolist()
-    beyond = (value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf))))
+    beyond = [value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf)))]
     values: list[float | None] = [*beyond]
     if now is not None:
         below = [edge for edge in reversed(edges) if edge < now]
-        values = [*below, None, *(one for one in values if one is not None and one > now)]
+        values = [*below, None, *(one for one in beyond if one > now)]
     # No minimum is as far from the lowest one as a switch.
     start = 0.0 if now is None else now
     for value in values:
