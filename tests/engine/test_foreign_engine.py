@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
 from memtui.bus import Bus, Event, SearchFailed, SearchReady
 from memtui.engine import Engine
-from memtui.engine.foreign.agent import choose_profile
+from memtui.engine.foreign.agent import StoredVectors, choose_profile
 from memtui.errors import IndexUnusable
 from memtui.index.database import Access
 from memtui.index.foreign.agents import find_target
@@ -29,6 +30,7 @@ from tests.support.indexing import EventQueue
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
+    CHUNKS,
     SIDECAR,
     WORD,
     State,
@@ -275,6 +277,30 @@ def test_vectors_of_a_changed_index_are_read_again(sidecar: State) -> None:
         edit(sidecar.database, f"{zeros} WHERE id = '{nearest}'")
         after = engine.browse.neighbours(chunk.id, 3).by_vector
     assert nearest not in {one.chunk.id for one in after}
+
+
+def test_vectors_in_memory_are_of_the_last_commit_or_read_again(tmp_path: Path) -> None:
+    state, vectors = make_state(tmp_path, AGENT), StoredVectors()
+    with closing(open_foreign(state.database)) as opened:
+        (before,) = vectors.batches(opened)
+        assert len(before.rowids) == CHUNKS[AGENT]
+        # A reading that fails leaves nothing that could be taken for the vectors.
+        changed = replace(opened, fingerprint=replace(opened.fingerprint, header=b"another"))
+        opened.connection.authorizer = lambda _, table, *__: (
+            apsw.SQLITE_DENY if table == opened.layout.chunks else apsw.SQLITE_OK
+        )
+        with pytest.raises(apsw.Error):
+            vectors.batches(changed)
+        opened.connection.authorizer = None
+        (again,) = vectors.batches(opened)
+        assert len(again.rowids) == CHUNKS[AGENT]
+        ((first,),) = opened.select(f"SELECT min(id) FROM {opened.layout.chunks}")
+    tables = opened.layout.vec, opened.layout.chunks
+    edit(state.database, *(f"DELETE FROM {table} WHERE id = '{first}'" for table in tables))
+    # As if the commit had been within one tick of the clock.
+    with closing(open_foreign(state.database)) as later:
+        (after,) = vectors.batches(replace(later, fingerprint=opened.fingerprint))
+    assert len(after.rowids) == CHUNKS[AGENT] - 1
 
 
 def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -67,6 +68,9 @@ from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, O
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
+
+Stamp: TypeAlias = tuple[Fingerprint, int | None]
+"""The state of the files of an index, and its own count of writes."""
 
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
@@ -390,9 +394,11 @@ class StoredVectors:
     """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
-        self.fingerprint: Fingerprint | None = None
-        """Of the index whose vectors they are; `None` before they are read."""
-        self._batches: Sequence[VectorBatch] = ()
+        self._loaded: tuple[Stamp, Sequence[VectorBatch]] | None = None
+
+    def are_loaded(self, opened: Opened) -> bool:
+        """Return whether the vectors are in memory as they are in the index now."""
+        return self._loaded is not None and self._loaded[0] == _stamp(opened)
 
     def batches(self, opened: Opened) -> Sequence[VectorBatch]:
         """Return the vectors as they are in the index now.
@@ -400,14 +406,15 @@ class StoredVectors:
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
         exact but take long to parse: the program compares in single precision too.
         """
-        if self.fingerprint != opened.fingerprint:
-            # The old ones go before the new ones are read.
-            self._batches = ()
+        stamp = _stamp(opened)
+        if self._loaded is None or self._loaded[0] != stamp:
+            # The old ones go before the new ones are read, which may be interrupted.
+            self._loaded = None
             indexed = read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
-            self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
-            self.fingerprint = opened.fingerprint
-        return self._batches
+            batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+            self._loaded = stamp, batches
+        return self._loaded[1]
 
     def visible(self, opened: Opened, scope: SearchScope) -> VectorBatches:
         """Return the vectors that a scope may see; which those are is read when they are used."""
@@ -423,6 +430,11 @@ class StoredVectors:
                 yield ids, batch.vectors[places]
 
         return read()
+
+
+def _stamp(opened: Opened) -> Stamp:
+    # The files alone miss a commit within one tick of the clock that keeps their sizes.
+    return opened.fingerprint, rows.revision(opened)
 
 
 def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:

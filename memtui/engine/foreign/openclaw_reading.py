@@ -136,7 +136,7 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.legs.vectors.fingerprint == self.opened.fingerprint
+        in_memory = self.legs.vectors.are_loaded(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------

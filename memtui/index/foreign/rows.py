@@ -98,6 +98,14 @@ def versions(opened: Opened) -> tuple[int | None, str | None]:
     return version if isinstance(version, int) else None, app if isinstance(app, str) else None
 
 
+def revision(opened: Opened) -> int | None:
+    """Read the counter that every write to files or chunks raises; `None`: generation 1."""
+    if opened.layout.state is None:
+        return None
+    rows = opened.select(f"SELECT revision FROM {opened.layout.state} LIMIT 1")
+    return rows[0][0] if rows and isinstance(rows[0][0], int) else None
+
+
 def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
     """Read all files, by source and path; with `path`, those of that path."""
     layout = opened.layout

@@ -29,6 +29,7 @@ class Layout(Struct, frozen=True):
     files: str = "files"
     meta: str = "meta"
     cache: str | None = None
+    state: str | None = None
     schema: str | None = None
     generation: IndexGeneration = IndexGeneration.SIDECAR
     tokenizer: str = "unicode61"
