@@ -183,13 +183,18 @@ class AgentLegs(Legs):
         self.vectors = StoredVectors()
         self.backend = "not loaded"
         """The way vectors were compared last, in words."""
+        self.answered = threading.Event()
+        """Set by the first search."""
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
         text, filters = split_filters(request.text)
         ranked = replace(request, ranking=for_mode(request.ranking, self.facts.mode))
-        return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
+        try:
+            return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
+        finally:
+            self.answered.set()
 
     def interrupt(self) -> None:
         self.database.interrupt()

@@ -89,7 +89,7 @@ from memtui.text.sanitize import safe_line
 T = TypeVar("T")
 
 _PATIENCE: Final = 1.0
-"""Most seconds that the truth report waits for searches."""
+"""So long the truth report waits for the first search, which whoever opens an index waits for."""
 NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
 _OTHER_WORD = "memtui"
 _SHOWN = 200
@@ -284,6 +284,7 @@ class OpenClawIndex(Index):
 
     def stop(self) -> None:
         self._closed.set()
+        self.legs.answered.set()
         self.legs.query_vectors.close()
 
     def close(self) -> None:
@@ -294,7 +295,7 @@ class OpenClawIndex(Index):
 
     def _examine(self) -> None:
         # The first answer comes before the report: both read the whole file.
-        self._thread.wait_idle(_PATIENCE)
+        self.legs.answered.wait(_PATIENCE)
         try:
             self.truth, self._base = self._look(deep=False)
             self._problem = ""
