@@ -305,7 +305,7 @@ class AgentLegs(Legs):
         try:
             answer = leg.search(text)
         except DatabaseError as error:
-            return (), _failed_leg(error)
+            return (), _failed_leg(error, started)
         status, reason, refusal = LegStatus.OK, Reason.OK, safe_line(answer.refusal)
         notes = [f"a part was refused: {refusal}"] if refusal else []
         if answer.shortened:
@@ -366,7 +366,7 @@ class AgentLegs(Legs):
                 vec_readable=opened.vec_readable,
             )
         except DatabaseError as error:
-            return (), _failed_leg(error)
+            return (), _failed_leg(error, started)
         self.backend = answer.backend
         facts: Numbers = {
             "backend": answer.backend,
@@ -381,14 +381,14 @@ class AgentLegs(Legs):
 _FAILED: Final = LegStatus.FAILED, Reason.INDEX_FAILED
 
 
-def _failed_leg(error: DatabaseError) -> LegState:
+def _failed_leg(error: DatabaseError, started: float) -> LegState:
     """Return the state of a leg that fails softly, as in the program.
 
-    Raises the error when it is not about the query.
+    `started` is of `perf_counter`. Raises the error when it is not about the query.
     """
     if isinstance(error, Interrupted) or fault(error) is not None:
         raise error
-    return LegState(*_FAILED, safe_line(str(error)))
+    return LegState(*_FAILED, safe_line(str(error)), _ms_since(started))
 
 
 def _ms_since(started: float) -> float:
