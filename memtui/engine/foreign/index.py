@@ -471,9 +471,14 @@ class AgentFiles(Files):
 
         A file that changed since is shown as it was indexed, with the present text beside it.
         """
-        row = next(iter(self._index.read_rows(lambda opened: rows.files(opened, path))), None)
-        digest = row.hash if row is not None else None
-        text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
+
+        def read(opened: Opened) -> tuple[str | None, str]:
+            row = next(iter(rows.files(opened, path)), None)
+            text = OpenClawReading(opened, self._index.legs, None).indexed_text(path)
+            return row.hash if row is not None else None, text
+
+        # The hash and the text of one commit.
+        digest, text = self._index.read_rows(read)
         workspace = self._target.workspace
         if workspace is None or "\0" in path:
             what, digest = (NO_WORKSPACE, digest) if workspace is None else (_NO_FILE_NAME, "")
