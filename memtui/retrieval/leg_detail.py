@@ -36,7 +36,7 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.query import Query
-from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
+from memtui.retrieval.vector_view import SLACK, Floats, RowIds, VectorView, exact_cosines
 from memtui.settings.openclaw.releases import Release, ShortTerms
 from memtui.text.ecmascript import trim
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
@@ -325,14 +325,18 @@ def view_rank(
     """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
-    in `allowed`. Every cosine is exact, even where the view's own search only estimates.
+    in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
+    where the view's own search only estimates.
     """
     eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
     places = np.flatnonzero(eligible)
-    rowids, cosines = view.rowids[places], exact_cosines(view, query, places)
-    for own in cosines[rowids == rowid]:
-        ahead = (cosines > own) | ((cosines == own) & (rowids < rowid))
-        return LegRank(int(np.count_nonzero(ahead)), len(places), float(own))
+    for own in exact_cosines(view, query, places[view.rowids[places] == rowid]):
+        apart = (view.matrix @ query)[places] - own
+        near = places[np.abs(apart) <= SLACK]
+        exact = exact_cosines(view, query, near)
+        ahead = (exact > own) | ((exact == own) & (view.rowids[near] < rowid))
+        position = np.count_nonzero(apart > SLACK) + np.count_nonzero(ahead)
+        return LegRank(int(position), len(places), float(own))
     return None
 
 

@@ -34,8 +34,8 @@ _SHORTEST = 1e-6
 _SCANNED_AT_A_TIME = 65_536
 _RESCORED_AT_A_TIME = 1024
 _SAMPLE_STEP = 16
-_SLACK = 1e-5
-"""A float32 product of unit vectors is off by far less; candidates this near are all rescored."""
+SLACK = 1e-5
+"""A float32 product of unit vectors is off by far less; rows this near are compared exactly."""
 
 
 class VectorView:
@@ -217,7 +217,7 @@ def nearest(
 def _leading(scores: Floats, limit: int) -> Positions:
     """Find the places of the `limit` largest scores, and of all that rounding may hide."""
     place = len(scores) - limit
-    return np.flatnonzero(scores >= np.partition(scores, place)[place] - _SLACK)
+    return np.flatnonzero(scores >= np.partition(scores, place)[place] - SLACK)
 
 
 def _hamming(codes: Codes, query: Codes) -> NDArray[np.uint16]:
