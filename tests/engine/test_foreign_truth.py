@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.errors import Cancelled
+from memtui.index.foreign import rows
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
+from memtui.index.foreign.disk import compare_notes, list_memory
 from memtui.index.foreign.opening import open_foreign
+from memtui.model import Reason
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
@@ -297,6 +302,19 @@ def test_same_time_and_size_are_not_read(tmp_path: Path) -> None:
     case.deep = True
     (file,) = (file for file in case.look().files if file.path == NOTE)
     assert file.state is FileState.STALE
+
+
+def test_a_note_that_vanishes_after_it_was_listed_is_gone(tmp_path: Path) -> None:
+    case = make_case(tmp_path, SIDECAR)
+    target = ForeignTarget(case.state.database, workspace=case.state.workspace)
+    listing = list_memory(target, PROFILES[SIDECAR])
+    with closing(open_foreign(case.state.database)) as opened:
+        notes = rows.files(opened, NOTE)
+    (case.state.workspace / NOTE).unlink()
+    truths = compare_notes(notes, listing, {}, target, deep=True)
+    (truth,) = (one for one in truths if one.path == NOTE)
+    assert (truth.state, truth.cause) == (FileState.ORPHAN, Reason.VANISHED)
+    assert "vanished while it was looked at" in truth.reason
 
 
 @pytest.mark.parametrize(("late", "is_stale"), [(30, False), (90, True)])

@@ -382,6 +382,9 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         # Never follows a link or waits for a pipe. The program reads bad bytes as U+FFFD.
         with open(open_regular(Path(file.absolute)), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        reason = f"vanished while it was looked at ({said(error)})"
+        return FileState.ORPHAN, Reason.VANISHED, reason
     except OSError as error:
         reason = f"{Why.UNREADABLE.phrase} ({said(error)})"
         return FileState.SKIPPED, Reason.UNREADABLE, reason
