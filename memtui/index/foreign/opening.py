@@ -39,7 +39,8 @@ _WRITE_VERSION = 18
 _WAL_VERSION = 2
 _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3
-_COPY_STEP = 2**20
+_COPY_STEP = 64 * 2**20
+"""Bytes of a database that are copied at a time, each by a connection of its own."""
 _LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
 
 T = TypeVar("T")
@@ -102,10 +103,10 @@ def _beside(real: Path, suffix: str) -> Path:
 
 
 def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
-    """Connect in the way that the files ask for; `settled` takes a lock where there is no log.
+    """Connect in the way that the files ask for.
 
-    Whether the files changed meanwhile is for the caller to find out. Raises what SQLite and the
-    system raise.
+    A lock is taken where a journal is hot, and with `settled` wherever there is no log. Whether the
+    files changed meanwhile is for the caller to find out. Raises what SQLite and the system raise.
     """
     has_log = seen.log is not None and (seen.shared or seen.log.size > 0)
     uses_log = seen.header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
@@ -302,11 +303,11 @@ def open_foreign(
 ) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
-    Without `memory` it may be a database without memory tables, and the layout names none. With
-    `settled` its program waits with a commit while a snapshot of the index is read. `arrange` may
-    give the opened index other tables. Raises `IndexMissing` when there is no such file,
-    `IndexUnusable` when it is no OpenClaw index, damaged, locked or not readable, `IndexChanged`
-    when it changes while it is opened.
+    Without `memory` it may be a database without memory tables, and the layout names none. Where a
+    journal is hot, and with `settled` wherever there is no log, a lock is taken: its program waits
+    with a commit while a snapshot of the index is read. `arrange` may give the opened index other
+    tables. Raises `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw
+    index, damaged, locked or not readable, `IndexChanged` when it changes while it is opened.
     """
     with foreign_errors(path):
         real = _existing(path)
