@@ -64,10 +64,10 @@ class Explain:
         """Say why a chunk is in the list or not, through every station and stage."""
 
         def look(reading: Reading) -> tuple[ChunkFacts | None, IndexedFile | None]:
-            facts, file = reading.facts(ranked, chunk_id), None
-            if facts is not None:
-                file = reading.file_at(Place(facts.chunk.path), facts.chunk.source)
-            return facts, file
+            facts = reading.facts(ranked, chunk_id)
+            if facts is None:
+                return None, None
+            return facts, reading.file_at(Place(facts.chunk.path), facts.chunk.source)
 
         answer = self._index.read(look, ranked.pool)
         facts, indexed = answer or (None, None)
@@ -253,7 +253,8 @@ def inquiry_of(
     Without `facts` the index holds no chunk there: `missing` says why, and `numbers` what was
     compared to find none.
     """
-    query, numbers = ranked.pool.query, numbers or {}
+    query = ranked.pool.query
+    numbers = numbers or {}
     is_refused = file.checked and file.reason is not Reason.OK
     outcome = Outcome.PASSED if file.checked else Outcome.SKIPPED
     if is_refused:

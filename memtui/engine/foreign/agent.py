@@ -213,7 +213,8 @@ class AgentLegs(Legs):
         `text` is the query without its `filters`. `partial` gets the keyword leg's hits while the
         vector is waited for.
         """
-        started, mode = perf_counter(), request.ranking.search_mode
+        started = perf_counter()
+        mode = request.ranking.search_mode
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
             def read(opened: Opened) -> CandidatePool:

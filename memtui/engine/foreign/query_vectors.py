@@ -86,8 +86,8 @@ class QueryVectors:
     """Return the keys and headers that the agent's configuration has for a provider."""
     timeout: float = TIMEOUT
     """In seconds, as `memtui.embedding.remote.ask_once` has it."""
-    _answers: dict[str, Vector] = field(default_factory=dict)
-    _closed: threading.Event = field(default_factory=threading.Event)
+    _answers: dict[str, Vector] = field(init=False, default_factory=dict)
+    _closed: threading.Event = field(init=False, default_factory=threading.Event)
 
     def find(
         self, query: str, *, typing: bool, cancelled: Callable[[], bool] = never

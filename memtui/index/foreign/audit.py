@@ -373,7 +373,8 @@ class _Audit(Struct):
         files = disk.compare_sessions(
             indexed.values(), sessions, self.tables.chunks, enabled=enabled
         )
-        waiting, added = dict[str, str](), 0
+        waiting: dict[str, str] = {}
+        added = 0
         for truth in files:
             file, row = sessions.files.get(truth.path.rpartition("/")[2]), indexed.get(truth.path)
             late = 0
@@ -391,13 +392,9 @@ class _Audit(Struct):
             findings.add("sessions_disabled", _paths(others, FileState.SKIPPED))
             findings.add("sessions_orphaned", gone, form="source_off")
             return files
-        total, missing = len(sessions.files), _paths(others, FileState.NEVER_INDEXED)
-        findings.add(
-            "sessions_never_indexed",
-            missing,
-            number=len(missing),
-            total=counted(total, "transcript"),
-        )
+        missing = _paths(others, FileState.NEVER_INDEXED)
+        total = counted(len(sessions.files), "transcript")
+        findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
         findings.add("sessions_stale", _paths(others, FileState.STALE), added=added)
         findings.add("sessions_orphaned", gone)
         findings.add("sessions_pending", waiting.values())

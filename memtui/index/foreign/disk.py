@@ -404,7 +404,8 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    rules, folder = RULES[PREFIX + release_named(release).name], Path()
+    rules = RULES[PREFIX + release_named(release).name]
+    folder = Path()
     files: dict[str, DiskFile] | None = None
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
@@ -415,19 +416,27 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
             files = {}
             for name, state in states.items():
                 if stat.S_ISREG(state.st_mode):
-                    stored, size, mtime_ms = as_stored(name), state.st_size, state.st_mtime_ns / 1e6
-                    path, root = f"{SESSIONS}/{stored}", "the agent's transcripts"
-                    files[stored] = DiskFile(path, str(folder / name), root, size, mtime_ms)
+                    stored = as_stored(name)
+                    files[stored] = DiskFile(
+                        f"{SESSIONS}/{stored}",
+                        str(folder / name),
+                        "the agent's transcripts",
+                        state.st_size,
+                        state.st_mtime_ns / 1e6,
+                    )
     needed = "name IN ('session_id', 'seq', 'created_at')"
     columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
     if rules.stores_agent and number(opened.connection, columns, _EVENTS) == 3:
         listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
         last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
-            size = last if isinstance(last, int) else 0
-            mtime_ms = float(changed) if isinstance(changed, int | float) else 0.0
-            path, root = f"{SESSIONS}/{session}.jsonl", "the agent's database"
-            listed[f"{session}.jsonl"] = DiskFile(path, "", root, size, mtime_ms)
+            listed[f"{session}.jsonl"] = DiskFile(
+                f"{SESSIONS}/{session}.jsonl",
+                "",
+                "the agent's database",
+                last if isinstance(last, int) else 0,
+                float(changed) if isinstance(changed, int | float) else 0.0,
+            )
         return Listing(listed)
     if files is None:
         return None
