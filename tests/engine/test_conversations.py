@@ -212,6 +212,8 @@ def test_a_conversation_that_is_rewritten_or_gone_is_one_clear_error(
     assert conversation.whole(2).text == "two"
     with pytest.raises(MemtuiError, match="rewritten"):
         list(conversation.wholes())
+    homes.openclaw("a.jsonl", [began(), b"\n", said("user", "two")])
+    assert conversation.whole(2).text == "two", "read from its own line on"
     file.write_bytes(b"")
     with pytest.raises(MemtuiError, match="rewritten"):
         conversation.whole(2)

@@ -396,8 +396,12 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         chunk = run.engine.browse.chunks_of("memory/one-line.md")[0]
         run.app.open_place(chunk.path, 1, chunk.id)
         await until(run.pilot, lambda: screen.view.chunk == chunk)
+        source = screen.reader.source
         await run.press("K", "escape")
         await settle(run.app, run.pilot)
+        assert screen.reader.source is source, "nothing changed: it is not read again"
+        run.engine.bus.publish(FileIndexed(chunk.path, 1))
+        await until(run.pilot, lambda: screen.reader.source is not source)
         assert screen.view.chunk == chunk, "of several chunks of a line the one that was shown"
         run.app.open_place("memory/long.md", 250)
         await until(run.pilot, lambda: "line 250" in run.text)

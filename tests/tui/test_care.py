@@ -61,14 +61,16 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         assert finding.rule is CareRule.BROKEN_LINK
         report = cast("CareScreen", run.app.screen).report
         assert report is not None
-        turned = replace(report, findings=report.findings[::-1])
+        worded = replace(finding, message="worded anew")
+        findings = [worded if one == finding else one for one in report.findings]
+        turned = replace(report, findings=tuple(findings[::-1]))
         looks(lambda browse, **options: turned)
         await run.press("r")
-        assert cast("CareScreen", run.app.screen).finding == finding, "at another place"
+        assert cast("CareScreen", run.app.screen).finding == worded, "at another place"
         await run.press("escape")
         run.app.action_show_care()
         await settle(run.app, run.pilot)
-        assert cast("CareScreen", run.app.screen).finding == finding, "it is chosen again"
+        assert cast("CareScreen", run.app.screen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
         run.engine.bus.publish(FileIndexed("memory/new.md", 1))
         await until(run.pilot, lambda: "looked at before the last change" in run.text)
@@ -87,6 +89,10 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
         ),
         CareFinding(CareRule.NEAR_DUPLICATE, place, "twice", CarePlace("memory/b.md", 1, 9, "x")),
     )
+    twice = findings[0]
+    rows = care_rows(CareReport((twice, twice), {}), "n0000", UNICODE)
+    assert len({row.id for row in rows}) == len(rows) == 3, "two findings at one place"
+    assert rows[0].draw(20).plain.rstrip() == "! Long lines  2", "no room for what was looked at"
     report = CareReport(findings, {CareRule.LONG_LINE: 7}, {CareRule.UNREACHABLE: "no vectors"})
 
     def shown(words: str) -> list[str]:

@@ -103,6 +103,14 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
             await until(run.pilot, lambda: "cannot be read: the index cannot" in run.text)
             assert "Tomatoes" in run.text
         await run.press("p", "escape")
+        with monkeypatch.context() as patch:
+            patch.setattr(Browse, "neighbours", fail)
+            run.app.open_chunk(chunk.id)
+            await until(run.pilot, lambda: "cannot be read: the index cannot" in run.text)
+            await until(run.pilot, lambda: "Queries 1" in run.text)
+            assert "Tomatoes" in run.text
+            assert "cannot be read: the index cannot" in run.text, "after the queries, too"
+        await run.press("escape")
         assert run.app.search_screen.state.pins.keys() == {chunk.id}
         run.app.open_chunk("no-such-chunk")
         await until(run.pilot, lambda: "no such chunk in the index · esc back" in run.text)

@@ -185,11 +185,12 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         assert view.at == 4
         await press(pilot, *"j" * 30)
         assert view.at > 6
+        at, row = view.at, view.tops[view.at] - view.scroll_offset.y
         for size in ((40, 10), (90, 30), (60, 10)):
-            at = view.at
             await resize(pilot, size)
             top = view.tops[at] - view.scroll_offset.y
             assert (view.at, -1 <= top < view.size.height) == (at, True)
+            assert top == row or size != (40, 10), "at the same place in the view"
         while view.at > 4:
             await press(pilot, "k")
         end = view.scroll_offset.y + view.scrollable_content_region.height
@@ -530,8 +531,10 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
             conversations.load()
             await talks.shows("✗ cannot read ␛[31m/x")
         talk(memory.root.parent)
-        conversations.load()
-        await talks.shows("Why does the router")
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "count", fail)
+            conversations.load()
+            await talks.shows("Why does the router", "could not count the turns of the")
         with monkeypatch.context() as patch:
             patch.setattr(service, "listings", fail)
             patch.setattr(type(talks.run.engine.index.transcripts), "use_sources", fail)
