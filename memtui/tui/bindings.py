@@ -106,15 +106,21 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
                 # The place that answers it words it.
                 binding = word(binding)
             is_own = key in own
-            is_text = is_typing and is_typed(key)
+            # Textual knows no character for `-` and `+`, which are typed as well.
+            is_text = isinstance(focused, Input) and (
+                is_typed(key) or focused.check_consume_key(key, key_to_character(key))
+            )
             is_hidden = not is_own and (key in active or not is_text)
             if is_hidden or not binding.description or binding.system:
                 continue
-            space, name, parameters = parse(binding.action)
-            state = (node.app if space == "app" else node).check_action(name, parameters)
-            if is_own or state is not False:
-                is_enabled = active[key].enabled if is_own else bool(state)
-                new = KeyedAction(node, binding, is_enabled, [], [])
+            state: bool | None
+            if is_own:
+                state = active[key].enabled or None
+            else:
+                space, name, parameters = parse(binding.action)
+                state = (node.app if space == "app" else node).check_action(name, parameters)
+            if state is not False:
+                new = KeyedAction(node, binding, bool(state), [], [])
                 keyed = actions.setdefault((node, binding.action), new)
                 keyed.keys.append(key)
                 if is_text:

@@ -89,7 +89,15 @@ class Memories:
             self.open_again()
             return
 
-        def offer(agents: Sequence[ForeignAgent], problem: str = "") -> None:
+        def find() -> None:
+            try:
+                agents, problem = source.find(), ""
+            except Exception as error:
+                # Whatever lies in the home folder, the notes can be opened.
+                agents, problem = (), str(error) or type(error).__name__
+            self._app.call_later(offer, agents, problem)
+
+        def offer(agents: Sequence[ForeignAgent], problem: str) -> None:
             """Offer what there is; open the only thing there is."""
             usable = [agent for agent in agents if agent.database is not None]
             is_only_one = self._open_notes is None and len(usable) == len(agents) == 1
@@ -98,12 +106,12 @@ class Memories:
             if is_only_one or (self._open_notes is not None and not usable):
                 self.open_again()
             elif agents:
-                self._show_agents(agents)
+                self.choose_agent(agents)
             else:
                 self._failed(problem or NO_NOTES)
 
-        # Whatever lies in the home folder, the notes can be opened.
-        in_background(self._app, source.find, offer, partial(offer, ()))
+        # Quitting does not wait for a slow home folder.
+        start_thread(find, "memtui-agents")
 
     def open_again(self) -> None:
         """Open the memory that was opened last, or could not be: at first the notes."""
@@ -159,12 +167,8 @@ class Memories:
         if opened.is_new:
             self._offer_providers(engine)
 
-    def choose_agent(self) -> None:
-        """Choose among the agents of this machine."""
-        if self.agents is not None:
-            in_background(self._app, self.agents.find, self._show_agents, "look for agents")
-
-    def _show_agents(self, agents: Sequence[ForeignAgent]) -> None:
+    def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
+        """Choose among the agents of this machine; those that are known are shown at once."""
         from memtui.tui.screens.choosers import AgentsScreen
 
         app, source = self._app, self.agents
@@ -184,7 +188,7 @@ class Memories:
                 self.open_again()
 
         notes = fmt.home_relative(str(app.configured.root)) if self._open_notes else ""
-        app.push_screen(AgentsScreen(open_memory, agents, notes), chosen)
+        app.push_screen(AgentsScreen(source.find, open_memory, agents, notes), chosen)
 
     # --- who makes the vectors ------------------------------------------------------------------
 

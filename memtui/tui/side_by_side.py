@@ -55,9 +55,10 @@ _Pair = tuple[_Line | None, _Line | None]
 def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Content]:
     """Draw a text with its line numbers, wrapped to `width` cells, with these words marked."""
     lines, more = _lines_of(side)
-    for at, line in enumerate(lines):
-        spans = match_spans(line.content.plain, terms) if terms else ()
-        lines[at] = replace(line, content=_styled(line.content, spans, _MARKED))
+    if terms:
+        for at, line in enumerate(lines):
+            spans = match_spans(line.content.plain, terms)
+            lines[at] = replace(line, content=_styled(line.content, spans, _MARKED))
     return _draw(lines, width) + more
 
 

@@ -366,6 +366,7 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back(
         async def choose(typed: str) -> None:
             engine = app.engine
             app.memories.choose_agent()
+            assert is_asking(app), "before the agents are read"
             await until(pilot, lambda: is_asking(app) and "research" in screen_text(app))
             await press(pilot, *typed)
             await until(pilot, lambda: "1 of 5" in screen_text(app))

@@ -124,6 +124,7 @@ class KeyApp(ReaderApp):
         Binding("m,f2", "variety", "MMR", tooltip="Variety on or off", id="mmr.toggle"),
         Binding("left_square_bracket", "less", "λ −0.05", id="lambda.down"),
         Binding("r", "busy", "sync", id="sync"),
+        Binding("colon,space", "command", "command", id="command"),
     ]
 
     def action_variety(self) -> None:
@@ -175,8 +176,9 @@ async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
         box.focus()
         await pilot.pause()
         lines = [line for _, _, group in help_groups(app.screen, box) for line in group]
-        line = next(line for line in lines if line.binding.description == "MMR")
-        assert (line.keys, line.typed) == (["m", "f2"], ["m"])
+        named = {line.binding.description: (line.keys, line.typed) for line in lines}
+        assert named["MMR"] == (["m", "f2"], ["m"])
+        assert named["command"] == (["colon", "space"], ["colon", "space"])
 
 
 async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:

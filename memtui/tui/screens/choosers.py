@@ -186,19 +186,22 @@ class AgentsScreen(Dialog[EngineOpened | None]):
 
     def __init__(
         self,
+        find: Callable[[], Sequence[ForeignAgent]],
         open_memory: Callable[[ForeignAgent | None], EngineOpened],
-        agents: Sequence[ForeignAgent],
+        agents: Sequence[ForeignAgent] | None,
         notes: str,
     ) -> None:
-        """`open_memory` runs on a thread; `notes` names the notes folder, where there is one."""
+        """`find`, for agents that are not known yet, and `open_memory` run on a thread.
+
+        `notes` names the notes folder, where there is one.
+        """
         super().__init__()
+        self._find = find
         self._open_memory = open_memory
+        self._agents = agents
         self._notes = notes
-        self._choices: dict[str, ForeignAgent | None] = {f"notes {notes}": None} if notes else {}
+        self._choices: dict[str, ForeignAgent | None] = {}
         """The indexes that can be opened, by the words that they are found by."""
-        for agent in agents:
-            words = agent.name, agent.workspace or "", agent.state_dir, _model(agent), agent.problem
-            self._choices[" ".join(map(str, words))] = agent
         self._is_opening = False
         self._is_left = False
 
@@ -212,8 +215,20 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         box = self.query_one(Input)
         box.border_title = Content("Open an index")
         box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
+        if self._agents is None:
+            self._note("looking for agents…")
+            in_background(self, self._find, self._take, "look for agents")
+        else:
+            self._take(self._agents)
+
+    def _take(self, agents: Sequence[ForeignAgent]) -> None:
+        """List these agents, after the notes folder where there is one."""
+        self._choices = {f"notes {self._notes}": None} if self._notes else {}
+        for agent in agents:
+            words = agent.name, agent.workspace or "", agent.state_dir, _model(agent), agent.problem
+            self._choices[" ".join(map(str, words))] = agent
+        self._note("" if agents else "no agents on this machine: no ~/.openclaw")
         first = next((words for words, agent in self._choices.items() if agent is not None), None)
-        self._note("" if first is not None else "no agents on this machine: no ~/.openclaw")
         self._show(first)
 
     @on(Input.Changed)

@@ -159,7 +159,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             fails = listing.is_requested and not listing.is_actual and state.failure is not None
             cause = words.brief(state.cause) if fails else ""
             facts = provider_facts(listing, self._probes.get(listing.name), self.glyphs, cause)
-            if listing.name in self._trying:
+            if not note and listing.name in self._trying:
                 note = f"asking {listing.address or listing.name}{self.glyphs.ellipsis}"
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)

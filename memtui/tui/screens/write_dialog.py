@@ -87,7 +87,7 @@ class WriteDialog(Dialog[Written]):
         self._already = already
         self._note = note
         self._first_warning = warning
-        self._name = name
+        self._profile = name
         self._places = list(plans)
         self.where = self._places[0]
         """The place that is chosen."""
@@ -100,7 +100,7 @@ class WriteDialog(Dialog[Written]):
         with Vertical(classes="dialog-box", id="write"):
             yield TextBlock(id="write-places")
             yield SafeInput(
-                self._name,
+                self._profile,
                 placeholder="a name, such as recent-heavy",
                 max_length=NAME_WIDTH,
                 id="write-name",
