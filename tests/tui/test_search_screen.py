@@ -252,6 +252,26 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
         assert not screen.state.ranking.mmr.enabled
 
 
+async def test_a_click_on_a_number_switches_its_stage_and_changes_no_number(run_on: Any) -> None:
+    async with run_on(size=(200, 60)) as run:
+        screen = run.app.search_screen
+        before, panel = screen.state.ranking, screen.panel
+        lines = panel.render().plain.splitlines()
+
+        async def click(title: str) -> None:
+            line = next(at for at, line in enumerate(lines) if title in line)
+            inside = panel.content_region.offset - panel.region.offset
+            await run.pilot.click(panel, offset=(inside.x + 8, inside.y + line))
+            await settle(run.app, run.pilot)
+
+        await click("vector weight")
+        await click("results k")
+        assert (screen.state.ranking, screen.state.undoable) == (before, [])
+        await click("half-life")
+        decay = replace(before.decay, enabled=not before.decay.enabled)
+        assert screen.state.ranking == replace(before, decay=decay)
+
+
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:
     async with run_on(size=WIDE) as run:
         await run.search()

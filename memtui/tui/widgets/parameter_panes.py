@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from memtui.model import Fusion, Ranking, SearchMode
+from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.trace import Difference
 from memtui.report.words import FUSION_WORDS
@@ -101,7 +101,7 @@ class ParameterPane(Widget):
             if isinstance(event, events.MouseScrollUp | events.MouseScrollDown):
                 steps = 1 if isinstance(event, events.MouseScrollUp) else -1
                 name, _ = SWITCHES.get(name, (name, ""))
-            if not steps or name in STEPPED:
+            if name in (STEPPED if steps else (*SWITCHES, "fusion")):
                 await self.run_action(f"screen.part('rankings', 'step', ('{name}', {steps}))")
 
 
@@ -122,7 +122,8 @@ class ParamStrip(ParameterPane, TextBlock):
         idle, first = {number for number, _ in SWITCHES.values()}, Content("")
         if mode is not SearchMode.HYBRID:
             stages = for_mode(ranking, mode).stages
-            idle |= {name for name in SWITCHES if name.lower() not in stages}
+            switches = {"MMR": Stage.MMR, "decay": Stage.DECAY}
+            idle |= {name for name, stage in switches.items() if stage not in stages}
             idle |= {"vector", "keyword", "fusion"}
             first = Content.styled(f" {MODE_NAMES[mode]} ", "$state-warn on $foreground 8%")
         pills = [_pill(name, now, was) for name in now if name not in idle]
@@ -199,8 +200,11 @@ class ParamPanel(ParameterPane, TextBlock):
                 empty = self._glyphs.meter_empty * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
             if now[name] != was[name]:
-                line += Content.styled(f" ({'was ' * (name in SWITCHES)}{was[name]})", _DIM)
-            lines.append(line.stylize(Style.from_meta({"parameter": name})))
+                before = f"was {was[name]}" if name in SWITCHES else was[name]
+                line += Content.styled(f" ({before})", _DIM)
+            # A click on the number of a stage switches that.
+            switch = next((one for one, (number, _) in SWITCHES.items() if number == name), name)
+            lines.append(line.stylize(Style.from_meta({"parameter": switch})))
         changed = sum(now[name] != was[name] for name in now)
         reset = f"reset to config ({changed} changed)" if changed else "as configured"
         for key, text in (("0", reset), ("C", "copy as agent configuration")):
