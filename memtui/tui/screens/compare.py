@@ -212,11 +212,11 @@ class CompareScreen(Screen[str | None]):
         for one in compare_settings(*(side.ranking for side in self.sides)):
             name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
             first, second = value_words(one.first, one.second), value_words(one.second, one.first)
-            change = (f"{name} ", fmt.MUTED), f"{first}{self.glyphs.arrow}", (second, "bold")
             if one.name == "stages":
-                change = (("other stages", "bold"),)
-            if one.name != "profile":
-                words.append(Content.assemble(*change))
+                words.append(Content.styled("other stages", "bold"))
+            elif one.name != "profile":
+                change = f"{first}{self.glyphs.arrow}", (second, "bold")
+                words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
         rows: list[list[Content]] = [[]]
         for word in words or [Content.styled("the same parameters", fmt.MUTED)]:
             if rows[-1] and Content("   ").join([*rows[-1], word]).cell_length > width:
@@ -356,30 +356,28 @@ def comparison_lines(
     def cells(hit: Hit | None, side: int) -> list[Content]:
         """Draw a row of one list, its rank next to the lines between the lists."""
         lines = [Content("")] * height
-        background = ""
-        if hit is not None:
-            is_chosen, is_active = hit.chunk.id == chosen, side == active
-            marker = (
-                glyphs.marker if is_chosen else " ",
-                f"{'$primary' if is_active else '$foreground'} bold",
-            )
-            score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
-            rank = (f"{hit.rank:>{3 - side}}", "bold")
-            mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
-            moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
-            tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
-            room = max(column - Content.assemble(*tail).cell_length - 1, 1)
-            where = place_text(hit.chunk.path, hit.chunk.start_line, room)
-            gap = " " * max(room - where.cell_length, 0)
-            parts = (*tail, where) if side else (gap, where, *tail)
-            lines[0] = Content.assemble(marker, *parts)
-            if height > 1:
-                indent, end = (8, 0) if side else (2, 3)
-                room = max(column - indent - end, 4)
-                text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
-                shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
-                lines[1] = " " * indent + shown.stylize(fmt.MUTED)
-            background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
+        if hit is None:
+            return [_padded(line, column) for line in lines]
+        is_chosen, is_active = hit.chunk.id == chosen, side == active
+        style = f"{'$primary' if is_active else '$foreground'} bold"
+        marker = (glyphs.marker if is_chosen else " ", style)
+        score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
+        rank = (f"{hit.rank:>{3 - side}}", "bold")
+        mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
+        moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
+        tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
+        room = max(column - Content.assemble(*tail).cell_length - 1, 1)
+        where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+        gap = " " * max(room - where.cell_length, 0)
+        parts = (*tail, where) if side else (gap, where, *tail)
+        lines[0] = Content.assemble(marker, *parts)
+        if height > 1:
+            indent, end = (8, 0) if side else (2, 3)
+            room = max(column - indent - end, 4)
+            text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
+            shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
+            lines[1] = " " * indent + shown.stylize(fmt.MUTED)
+        background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
         padded = [_padded(line, column) for line in lines]
         return [line.stylize_before(background) for line in padded[:2]] + padded[2:]
 

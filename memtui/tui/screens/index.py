@@ -149,10 +149,9 @@ class IndexScreen(Screen[None]):
             elif name == "files" and truth is not None:
                 total, attention = len(truth.files), len(truth.drifted)
                 matching = truth.drifted if self.state_filter == DRIFTED else truth.files
-                about = sorted(
-                    (one for one in matching if self.state_filter in ("", DRIFTED, one.state)),
-                    key=lambda file: FILE_ORDER.index(file.state),
-                )
+                files = [one for one in matching if self.state_filter in ("", DRIFTED, one.state)]
+                files.sort(key=lambda file: FILE_ORDER.index(file.state))
+                about = files
                 if self.state_filter:
                     only = self.state_filter.replace("_", " ")
                     note = f"  only {only} ({fmt.count(len(about))})"

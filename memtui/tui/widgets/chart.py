@@ -153,7 +153,8 @@ class Chart(Struct, frozen=True):
         across = canvas.across
         rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
         letters: list[tuple[int, int, Line]] = []
-        for line in sorted(self.lines, key=lambda line: not line.chosen)[::-1]:
+        # The chosen line last, above the others.
+        for index, line in sorted(enumerate(self.lines), key=lambda one: (one[1].chosen, -one[0])):
             segments = line.segments
             before: list[tuple[int, int]] = []
             values = (*(one.start for one in segments), segments[-1].end)
@@ -169,13 +170,14 @@ class Chart(Struct, frozen=True):
                 first = start if segment is segments[0] else start + half
                 last = end if segment is segments[-1] else end - half
                 level = [(first, y)] if is_out else [(first, y), (last, y)]
-                for x in range(first, last + 1, 2 * across) if is_out else ():
-                    canvas.dot(x, y, line.style, ".")
+                if is_out:
+                    for x in range(first, last + 1, 2 * across):
+                        canvas.dot(x, y, line.style, ".")
                 canvas.path([*before, *level], line.style, is_thick=line.chosen)
                 before = [(last, y)]
                 if is_out or last // across - first // across >= 2:
                     # Out of the list lines lie upon one another: each has its letter elsewhere.
-                    aside = 2 * self.lines.index(line) if is_out else 0
+                    aside = 2 * index if is_out else 0
                     columns = range(first // across + 1 + aside, last // across + 1, _EVERY)
                     letters += [(column, row, line) for column in columns]
         for column, row, line in letters:

@@ -132,8 +132,9 @@ class StatusBar(TextBlock):
 
     def show_status(self, status: IndexStatus) -> None:
         """Show a snapshot of the index status; the place text goes to comes before the counts."""
-        provider, foreign, goes = status.provider, status.foreign, Content("")
+        provider, foreign = status.provider, status.foreign
         first, *others = status_segments(status, self._glyphs)
+        goes = Content("")
         tooltip = None
         if foreign is not None:
             place = fmt.home_relative(status.index_dir)

@@ -113,8 +113,8 @@ class LineView(ScrollView, can_focus=True):
             # The first line is free where there is room for that.
             number = y - 1 if self.size.height > len(self._message) + 1 else y
             lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
-            shown = " " + lines[number] if 0 <= number < len(lines) else Content("")
-            strip = Strip(shown.render_segments(self.get_visual_style("line-view--message")))
+            message = " " + lines[number] if 0 <= number < len(lines) else Content("")
+            strip = Strip(message.render_segments(self.get_visual_style("line-view--message")))
             return strip.crop_extend(0, width, self.rich_style)
         if (line := self.line_at(at)) is None:
             return Strip.blank(width, self.rich_style)
@@ -314,7 +314,6 @@ class RowList(LineView, inherit_bindings=False):
         """The rows as they were given."""
         self.cursor: int | None = None
         """Place of the chosen row, from 0; `None` when there is none."""
-        self.chosen_id: str | None = None
         self._marker = marker
         self._margin = 1 + gap
         self._opens = opens
@@ -331,6 +330,10 @@ class RowList(LineView, inherit_bindings=False):
         return binding
 
     # --- what is shown --------------------------------------------------------------------------
+
+    @property
+    def chosen_id(self) -> str | None:
+        return self.rows[self.cursor].id if self.cursor is not None else None
 
     def set_rows(
         self, rows: Sequence[Row], keep: str | None = None, *, first: bool = False, empty: str = ""
@@ -354,7 +357,7 @@ class RowList(LineView, inherit_bindings=False):
             near = next((place for place in self._places if place >= start), self._places[-1])
             is_kept = (place for place in self._places if rows[place].id == keep)
             self.cursor = next(is_kept, near)
-        chosen = self.chosen_id = self.rows[self.cursor].id if self.cursor is not None else None
+        chosen = self.chosen_id
         if was_in_view and keep is not None and (keep == before or not (first or chosen == keep)):
             self._reveal(self.tops[self.cursor or 0] - offset)
         elif chosen != before or keep is None:
@@ -417,7 +420,6 @@ class RowList(LineView, inherit_bindings=False):
 
     def _go(self, place: int, *, by_user: bool = True) -> None:
         is_other, self.cursor = place != self.cursor, place
-        self.chosen_id = self.rows[place].id
         self._reveal()
         self.refresh()
         if is_other:

@@ -98,7 +98,7 @@ class Preview(LineView):
         """
         is_other_source = source is not self._source
         is_same_text = tuple(terms) == self._terms
-        before = self._source and self._source.path, self.chunk and self.chunk.id
+        before = self._place
         self._source, self.chunk, self._terms = source, chunk, tuple(terms)
         self.chunks, self.rendered = chunks, rendered
         is_gone = source is not None and source.state == "gone"
@@ -136,10 +136,14 @@ class Preview(LineView):
         parts = (Content.styled(state, style), Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(part for part in parts if part)
         self.update_classes({"-indexed": is_indexed, "-gone": is_gone})
-        is_other_place = before != (source and source.path, chunk and chunk.id)
-        if is_other_place or not (is_same_text or chunk is None):
+        if before != self._place or not (is_same_text or chunk is None):
             self.action_chunk()
         self.refresh()
+
+    @property
+    def _place(self) -> tuple[str | None, str | None]:
+        path = self._source.path if self._source is not None else None
+        return path, self.chunk.id if self.chunk is not None else None
 
     # --- scrolling ------------------------------------------------------------------------------
 

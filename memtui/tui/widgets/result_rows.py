@@ -220,6 +220,7 @@ def _head(
             "decay": (glyphs.decay, "$leg-decay"),
             "loss": (glyphs.decay, "$leg-rerank"),
         }
+        # Exactly so many cells; a score of the context's scale fills them.
         parts = part_cells(scored, cells, context.scale)
         bar = Content.assemble(*((looks[name][0] * count, looks[name][1]) for name, count in parts))
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
@@ -253,7 +254,8 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
     parts: list[Content] = []
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
         name = (f"{glyph} {leg.value} " if named else f"{glyph} ", f"$leg-{leg}")
-        sum_, rank = "", fmt.NOTHING
+        sum_ = ""
+        rank = fmt.NOTHING
         if (part := hit.legs.get(leg)) is not None:
             sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
             rank = fmt.rank(part.position + 1)

@@ -190,7 +190,7 @@ class SearchController:
             show_problems()
         if view.engine is not None:
             view.engine.index.hold()
-        if not state.text or state.request is None or state.text != state.request.text:
+        if state.request is None or state.text != state.request.text:
             self.ask()
 
     def ask(self, *, quiet: bool = False) -> None:
@@ -555,13 +555,16 @@ class RankingController:
 
         Some numbers show only once their stage is on.
         """
-        ranking, aside = stepped(self.view.state.ranking, parameter, direction), ""
+        ranking = stepped(self.view.state.ranking, parameter, direction)
+        if not direction:
+            self.change(ranking)
+            return
+        aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(MMR is off: m)"
         elif parameter == "half-life" and not ranking.decay.enabled:
             aside = "(decay is off: d)"
-        at_end, step = (f"{parameter}: no further", parameter) if direction else ("", "")
-        self.change(ranking, at_end=at_end, step=step, aside=aside)
+        self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
     def reset(self) -> None:
         self.change(self.view.options.ranking, at_end="as configured already")
