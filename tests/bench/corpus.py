@@ -222,9 +222,6 @@ def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return unit
 
 
-# --- the words of the five languages of the corpus: real function words and invented others -----
-
-
 class Language(Struct, frozen=True):
     """How one language is written; `languages.toml` tells what its fields say."""
 
@@ -287,10 +284,6 @@ LANGUAGES = [
 ]
 SHARES = tuple(place for place, one in enumerate(LANGUAGES) for _ in range(one.share))
 """The place in `LANGUAGES` of each of 25 topics."""
-
-
-# --- indexes written in bulk, and providers that make embedding a matter apart --------------------
-
 
 STORED = "bench-stored"
 FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}

@@ -129,9 +129,6 @@ def _write(connection: apsw.Connection, note: Note, row: int, vectors: Floats, f
         line = last + 1
 
 
-# --- another program's index: opening it, queries by leg, toggles, its audit, and the command ---
-
-
 LARGEST = 100_000
 QUESTIONS = 24
 WARM_QUESTIONS = 3

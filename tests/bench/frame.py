@@ -244,9 +244,6 @@ def _summary(series: Series) -> dict[str, Any]:
     }
 
 
-# --- the recorded figures, and the guard that compares a run's ratios with them -----------------
-
-
 RECORDED = Path(__file__).with_name("recorded.json")
 
 MARGIN = 0.5

@@ -253,9 +253,6 @@ def stat_all(folder: Path) -> int:
     return count
 
 
-# --- how much memory a process takes that searches a large index, and the index on the disk -----
-
-
 SMALL = 1000
 MEASURED_FROM = 100_000
 QUESTIONS = 20
@@ -325,9 +322,6 @@ def resident(place: Store) -> None:
         for question in questions:
             engine.search.ask(question.text)
         print(json.dumps({kind: memory_of(kind) for kind in ("VmRSS", "RssAnon")}))
-
-
-# --- conversations: the first index of many in a process that is searched meanwhile ---------------
 
 
 TRANSCRIPTS = 2_000

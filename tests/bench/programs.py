@@ -180,9 +180,6 @@ class Program:
         return at
 
 
-# --- processes that are run to their end, in an environment of their own ------------------------
-
-
 _REPETITIONS = 4
 
 

@@ -310,9 +310,6 @@ def _rank(pool: CandidatePool, ranking: Ranking) -> Ranked:
     return rank(pool, ranking, now=NOW)
 
 
-# --- the same questions asked of two libraries that do one leg's work: tantivy and faiss --------
-
-
 PEER_QUESTIONS = 100
 
 DEPTH = 100

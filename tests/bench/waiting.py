@@ -170,9 +170,6 @@ def _first_result(command: Sequence[str], env: Mapping[str, str], question: str)
         return (at - program.began) * MILLISECONDS
 
 
-# --- from a key to the painted rows of its answer, while notes are being indexed ------------------
-
-
 MOST_MS = 50.0
 NEW_NOTES = 1200
 """Written while keys are typed: the embedded model needs longer for them than the typing takes."""
@@ -308,9 +305,6 @@ def _list(screen: Screen) -> list[str]:
 def _count(screen: Screen) -> str:
     """How many results of how many candidates in what time; ends with … for an older answer."""
     return screen.rows(0, 1)[0][-34:].strip()
-
-
-# --- from saving a note in an editor to its place among the results on the screen ---------------
 
 
 OVER_MS = 150.0

@@ -102,9 +102,6 @@ def document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-# --- an index ---------------------------------------------------------------------------------
-
-
 def test_a_second_writer_is_refused_with_5_and_later_syncs_are_printed(place: Place) -> None:
     with place.watching() as watching:
         assert watching.stdout is not None
@@ -125,9 +122,6 @@ def test_watching_ends_when_nobody_reads_any_more(place: Place) -> None:
         (place.notes / "MEMORY.md").write_text("another\n", encoding="utf-8")
         watching.stdout.close()
         assert watching.wait(30) == 0
-
-
-# --- streams ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("command", "code"), load("settings")["streams"])
@@ -185,8 +179,6 @@ def _in_terminal(arguments: list[str], place: Place, more: dict[str, str]) -> st
         os.close(main)
     return data.decode("utf-8")
 
-
-# --- imports ----------------------------------------------------------------------------------
 
 PLAIN = {"textual", "rich", "numpy", "apsw", "onnxruntime"}
 
@@ -246,9 +238,6 @@ def test_importing_the_package_loads_nothing() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = package.nothing
-
-
-# --- the program over an OpenClaw index, beside the program that owns it ------------------------
 
 
 Memtui = Callable[..., "subprocess.CompletedProcess[str]"]

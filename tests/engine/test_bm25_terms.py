@@ -110,9 +110,6 @@ def test_what_is_not_there_is_explained_too(index: IndexFile) -> None:
     assert explain_keyword(index.connection, parse_query("router"), 1).rows == 0
 
 
-# --- tables of OpenClaw -----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def recorded_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     import json
@@ -162,9 +159,6 @@ def test_trigrams_add_up_and_short_terms_are_substrings(
             lacks = [term.text for term in explanation.substrings if not term.held]
             assert set(lacks) <= set(explanation.missing)
     assert compared > 50
-
-
-# --- ranks ------------------------------------------------------------------------------------
 
 
 def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:

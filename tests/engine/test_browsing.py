@@ -104,9 +104,6 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     assert {("memory/near.md", "memory/one.md"), ("memory/one.md", "memory/two.md")} <= pairs
 
 
-# --- the history ----------------------------------------------------------------------------------
-
-
 def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

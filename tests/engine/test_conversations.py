@@ -327,9 +327,6 @@ def test_no_credential_is_seen_by_half_wherever_a_text_is_cut() -> None:
     assert beginning("a plain line") == ("a plain line", 12)
 
 
-# --- searches asked again -------------------------------------------------------------------------
-
-
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe gate code is 4711, since spring.\n",
     "memory/shed.md": "# Shed\n\nThe gate code hangs in the shed as well.\n",

@@ -164,9 +164,6 @@ def test_a_program_that_reads_meanwhile_only_puts_the_shrinking_off(
     other.close()
 
 
-# --- the file ----------------------------------------------------------------------------------
-
-
 def assert_same(found: dict[str, Vector], expected: dict[str, Vector]) -> None:
     assert found.keys() == expected.keys()
     for name, vector in expected.items():

@@ -296,9 +296,6 @@ def test_a_move_of_the_clock_is_told_until_it_is_taken_back(
             assert "".join(warnings).startswith(expected)
 
 
-# --- only reading ---------------------------------------------------------------------------------
-
-
 QUESTIONS = ("router password", "Omada -vault", "京都駅", "when was the birthday of Mai", "xyzzy")
 
 

@@ -64,9 +64,6 @@ def configure(state: State, search: Any, *, new: bool = False) -> None:
     )
 
 
-# --- without a trace --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("is_live", [False, True])
 def test_an_agent_is_left_as_it_was(state: State, is_live: bool) -> None:
     with ExitStack() as programs:
@@ -95,9 +92,6 @@ def test_the_agent_can_fold_its_log_back_while_memtui_is_open(sidecar: State) ->
         assert not sidecar.beside("-wal").exists()
         assert not sidecar.beside("-shm").exists()
         assert engine.search.ask(WORD).hits
-
-
-# --- following the index ----------------------------------------------------------------------
 
 
 def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State) -> None:
@@ -158,9 +152,6 @@ def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> Non
     index.close()
 
 
-# --- the release ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("made_by", "chunking", "version", "profile"),
     [
@@ -178,9 +169,6 @@ def test_the_version_decides_within_the_tables(
     identity, config = Identity(chunking_version=chunking), OpenClawConfig(version=version)
     assert choose_profile(opened.layout, identity, None, config)[0] == profile
     opened.close()
-
-
-# --- legs -------------------------------------------------------------------------------------
 
 
 def test_the_vector_of_a_known_text_comes_from_the_embedding_cache(state: State) -> None:
@@ -324,9 +312,6 @@ def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:
     assert scores[1] == pytest.approx(scores[0] / 2)
 
 
-# --- filters ----------------------------------------------------------------------------------
-
-
 def in_pool(ranked: Ranked) -> set[str]:
     pool = ranked.pool
     return {pool.chunks[hit.chunk_id].path for hits in pool.hits.values() for hit in hits}
@@ -343,9 +328,6 @@ def test_a_mask_follows_the_index_and_takes_any_path(state: State, release: str)
         edit(state.database, *(f"UPDATE {prefix}{table} {renamed}" for table in tables))
         assert in_pool(engine.search.ask(f"{QUERY} path:o'dd")) == {"memory/o'dd%_é.md"}
         assert in_pool(engine.search.ask(f"{QUERY} path:o'dd%_É")) == {"memory/o'dd%_é.md"}
-
-
-# --- notes and status -------------------------------------------------------------------------
 
 
 def test_a_note_that_changed_is_shown_as_it_was_indexed(state: State) -> None:
@@ -425,9 +407,6 @@ def test_odd_lines_and_times(sidecar: State) -> None:
         assert recent[path] == datetime.fromtimestamp(0, UTC)
     assert list(recent)[-1] == "text.md"
     assert recent["MEMORY.md"].year >= 2026
-
-
-# --- which index ------------------------------------------------------------------------------
 
 
 def test_an_index_by_its_file_finds_its_agent(state: State) -> None:

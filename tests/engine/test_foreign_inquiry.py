@@ -187,9 +187,6 @@ def test_a_vector_table_without_its_row_ids_is_done_without(sidecar: State) -> N
         assert engine.index.status().vectors == 0
 
 
-# --- the files ----------------------------------------------------------------------------------
-
-
 def test_files_as_the_program_sees_them(state: State) -> None:
     workspace = state.workspace
     (workspace / "memory/new.md").write_text("A note that no sync has seen.\n")
@@ -275,9 +272,6 @@ def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None
         assert engine.explain.passages(ranked, hit.chunk.id).text == hit.chunk.text
 
 
-# --- queries ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("queries", [(), ("zebra fog",)])
 def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
     sidecar: State, queries: tuple[str, ...]
@@ -306,9 +300,6 @@ def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
             ranked, engine.ranking, replace(chunk, id="another"), None
         )
     assert (found.changes, found.tried, found.reason) == ((), 0, Reason.PENDING)
-
-
-# --- rows, vectors and queries that no release makes ------------------------------------------
 
 
 def search(state: State, query: str, vector: Sequence[float] | None = None) -> Ranked:
@@ -352,9 +343,6 @@ def plant(state: State, **values: str) -> None:
     connection.close()
 
 
-# --- a leg that SQLite refuses ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("release", [SIDECAR, AGENT])
 def test_more_neighbours_than_sqlite_vec_gives(tmp_path: Path, release: str) -> None:
     state = make_state(tmp_path / ".openclaw", release)
@@ -383,9 +371,6 @@ def test_a_damaged_full_text_index_is_not_an_empty_answer(sidecar: State) -> Non
     edit(sidecar.database, "UPDATE chunks_fts_data SET block = x'00ff00' WHERE id > 10")
     with pytest.raises(IndexUnusable, match="damaged"):
         search(sidecar, QUERY)
-
-
-# --- vectors ----------------------------------------------------------------------------------
 
 
 def test_a_stored_vector_of_zeros_has_no_distance(state: State) -> None:
@@ -418,9 +403,6 @@ def test_a_query_vector_that_only_the_table_speaks_against(state: State) -> None
     found = state_of(search(state, QUERY, [1.0, 2.0, 3.0]), Leg.VECTOR)
     assert (found.status, found.reason) == (LegStatus.FAILED, Reason.DIMENSIONS_DIFFER)
     assert "3 numbers from given.json, the vector table has 256" in found.detail
-
-
-# --- rows -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("values", "text", "line"), load("explain")["columns of another type"])
@@ -470,9 +452,6 @@ def test_the_time_of_a_session_that_no_date_holds(tmp_path: Path, mtime: str) ->
     ranked = search(state, QUERY)
     assert ranked.hits
     assert {chunk.source for chunk in ranked.pool.chunks.values()} == {"sessions"}
-
-
-# --- queries ----------------------------------------------------------------------------------
 
 
 def test_a_query_of_a_megabyte(state: State) -> None:

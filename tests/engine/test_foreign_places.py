@@ -183,9 +183,6 @@ def test_folders_that_may_not_be_read() -> None:
     assert "memory cannot be read: Permission denied" in agents[1].problem
 
 
-# --- what lies beside a database --------------------------------------------------------------
-
-
 def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
     case = make_case(tmp_path, AGENT)
     state, hour_ago = case.state, NOW.timestamp() - 3600
@@ -212,8 +209,6 @@ def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
     assert severities["lock_file"] is Severity.INFO
     assert severities["shadow_file"] is Severity.WARNING
 
-
-# --- which files a release indexes ------------------------------------------------------------
 
 FAMILIES = ("2026.2", "2026.4", "2026.7", "2026.9")
 

@@ -419,9 +419,6 @@ def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:
     assert reporter.stopped(rebuild=False) == "stopped; 40 % kept"
 
 
-# --- while somebody types -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("keys", "seconds", "most", "expected"),
     [(0, 60.0, 60.0, 0.0), (1, 0.1, 60.0, 0.1), (4, 0.1, 60.0, 0.1), (1, 60.0, 0.1, 0.1)],

@@ -98,9 +98,6 @@ def small(engine: Engine, **changes: object) -> Ranking:
     return replace(few, **changes)
 
 
-# --- the file ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("path", "reason", "said"), cases("explain", "paths that are no notes"))
 def test_a_path_that_is_not_of_the_memory_says_why(
     engine: Engine, root: Path, path: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -205,9 +202,6 @@ def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, 
     assert engine.explain.inquire_at(engine.search.ask(QUERY), Place("memory/new.md")).shown
 
 
-# --- the ways people write a path -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("written", load("reading")["spellings of a path"])
 def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, written: str) -> None:
     place = Place(written.format(root=root))
@@ -235,8 +229,6 @@ def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -
     assert lost(found) == (Station.DISCOVERED, Reason.NO_FILE)
     assert found.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
 
-
-# --- the legs ---------------------------------------------------------------------------------
 
 KEYWORD_ONLY = SearchMode.KEYWORD_ONLY
 
@@ -313,9 +305,6 @@ def test_a_provider_that_fails_may_be_what_lost_it(
     assert "told to fail" in found.steps[-1].other
     ranked = engine.search.ask("lotus tea")
     assert engine.explain.passages(ranked, ranked.hits[0].chunk.id).reason is Reason.PROVIDER_FAILED
-
-
-# --- the pool and the stages ------------------------------------------------------------------
 
 
 def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:

@@ -129,9 +129,6 @@ def trigrams(connection: Connection) -> Tables:
     return Tables(connection, "trigram")
 
 
-# --- known answers ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("version", PROFILES)
 @pytest.mark.parametrize(
     "case",
@@ -176,9 +173,6 @@ def test_the_model_of_a_chunk(words: Tables, release: Release, shown: Sequence[s
     words.add("other", "router settings", line=9, model=OTHER_MODEL)
     assert words.found(release, "router") == shown
     assert words.found(release, "router", WITHOUT_PROVIDER) == ["mine", "other"]
-
-
-# --- body -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
@@ -244,8 +238,6 @@ def test_a_path_before_the_text_is_taken_off(words: Tables) -> None:
     assert words.search(THIRD, "router").hits[0].text == "router"
 
 
-# --- rows and queries that no release makes ---------------------------------------------------
-
 TEXTS = (
     *("plain ASCII, AK and ss", "PLAIN", "", "a\x00b k9", "gr\u00f6\u00dfe ak", "I\u0307 \u0130i"),
     *("\u212aelvin, \u017fo", "e\u0301a\u0300", "e\u0301k", "\u4eca\u5929 x_\u6210", "\uf900"),
@@ -290,9 +282,6 @@ def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None
         found = {hit.id: hit.path for hit in tables.paths_found(query)}
         assert found.pop("good") == "memory/\u00e9 ab router.md"
         assert found in ({}, {"bytes": "ab\ufffd router"})
-
-
-# --- keyword by keyword -----------------------------------------------------------------------
 
 
 def test_2026_2_searches_keyword_by_keyword_without_a_provider(words: Tables) -> None:
@@ -345,9 +334,6 @@ def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> No
     assert few.keywords == ("router", "gateway")
     enough = words.search(FOURTH, "router gateway", limit=1)
     assert (len(enough.hits), enough.keywords) == (1, ())
-
-
-# --- paths ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -423,9 +409,6 @@ def test_an_index_without_full_text(words: Tables) -> None:
     for release in RELEASES.values():
         leg = OpenClawKeywordLeg(words.connection, bare, release, WITH_PROVIDER, 24, MAPPING)
         assert leg.search("router").hits == ()
-
-
-# --- the rules of queries ---------------------------------------------------------------------
 
 
 def as_plan(expected: dict[str, Any]) -> KeywordPlan:

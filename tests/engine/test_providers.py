@@ -554,8 +554,6 @@ def test_what_breaks_because_it_is_closed_was_stopped(scene: Scene) -> None:
         provider.embed_query("one")
 
 
-# --- texts that are refused cost their own vectors alone, and are not sent for ever -------------
-
 TOO_LONG = ProviderError(
     "HTTP 400 from api.example: the text is too long for it",
     hint="use another model",

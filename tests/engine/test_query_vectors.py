@@ -117,9 +117,6 @@ def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) 
     return found
 
 
-# --- the provider
-
-
 @pytest.mark.parametrize(
     ("provider", "model", "base", "path", "text"), cases("query_vectors", "protocols")
 )
@@ -265,9 +262,6 @@ def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-# --- faults
-
-
 @pytest.mark.parametrize(
     ("status", "pause", "times"), [(429, "0", 2), (503, "0", 2), (503, "3", 1)]
 )
@@ -306,9 +300,6 @@ def test_closing_ends_a_call_and_all_later_ones(server: LoopbackServer) -> None:
     closer.join()
     with pytest.raises(Cancelled):
         vectors.find("router", typing=False, cancelled=never)
-
-
-# --- proxies and keys
 
 
 def agent_remote(
@@ -398,9 +389,6 @@ def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path
         assert "x-own" not in other.seen[0].headers
 
 
-# --- the index's own cache
-
-
 def test_the_cache_comes_last(server: LoopbackServer) -> None:
     wanted: list[str] = []
 
@@ -428,9 +416,6 @@ def test_a_cached_vector_of_a_note_is_named_as_such(
     config = MemorySearchConfig(provider="local", **more)
     found = find(finder(config, made, read_cache=lambda digest: np.array(VECTOR)))
     assert ("may differ" in found.detail) is not exact
-
-
-# --- a given file
 
 
 def write(folder: Path, content: object, name: str = "vectors.json") -> Path:

@@ -437,9 +437,6 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
-# --- rebuilding ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def many(tmp_path: Path) -> Iterator[Workspace]:
     made = Workspace(tmp_path / "notes", tmp_path / "index")

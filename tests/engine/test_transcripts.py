@@ -270,9 +270,6 @@ def test_a_long_transcript_is_read_in_little_memory(tmp_path: Path) -> None:
     assert grown < 80 * 2**20
 
 
-# --- folders that are not there, and lists of sessions --------------------------------------------
-
-
 RUN = "agent:main:cron:backup:run:1"
 
 
@@ -412,9 +409,6 @@ def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
         assert file_at(scope, path) == everything.get(path), path
 
 
-# --- damaged transcripts of every program ---------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", list(TranscriptKind))
 @pytest.mark.parametrize("pieces", [1, 9])
 def test_what_was_planted_is_what_the_index_holds(
@@ -483,9 +477,6 @@ def test_what_was_planted_is_what_is_shown(tmp_path: Path, kind: TranscriptKind)
     assert [turn.line for turn in wholes] == sorted(turn.line for turn in wholes)
     shown = repr([calls, listing, conversation.turns, wholes, conversation.malformed])
     assert not [secret for secret in known["secrets"] if secret in shown]
-
-
-# --- which credentials are masked -----------------------------------------------------------------
 
 
 AWS = "AKIAIOSFODNN7EXAMPLE"
@@ -615,9 +606,6 @@ def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
 def masked_files(workspace: Workspace) -> int:
     """How many chunks have the wide list's mask."""
     return sum(MASKED_AWS in str(row[3]) for row in workspace.contents().chunks.values())
-
-
-# --- through the engine ---------------------------------------------------------------------------
 
 
 _opened: list[str] | None = None

@@ -121,9 +121,6 @@ def test_codes_find_99_of_100_nearest_rows(step: int) -> None:
         assert shared / (len(queries) * limit) >= 0.99, limit
 
 
-# --- following an index -------------------------------------------------------------------------
-
-
 def add(index: IndexFile, dice: random.Random) -> None:
     index.add_all(f"note {dice.random()}" for _ in range(dice.randint(1, 3)))
 
@@ -232,9 +229,6 @@ def test_a_load_that_gave_way_keeps_no_moment(index: IndexFile) -> None:
     reader.close()
 
 
-# --- the leg ------------------------------------------------------------------------------------
-
-
 def leg_of(texts: Sequence[str], provider: HashedProvider, **options: int) -> VectorLeg:
     view = view_of(range(1, len(texts) + 1), provider.embed_documents(texts), **options)
     return VectorLeg(view, provider)
@@ -328,9 +322,6 @@ def test_a_superseded_search_stops_after_the_embedding() -> None:
     leg = leg_of(["router"], HashedProvider())
     with pytest.raises(Cancelled):
         leg.search(parse_query("router"), 5, None, cancelled=lambda: True)
-
-
-# --- the pool of both legs ----------------------------------------------------------------------
 
 
 def test_both_legs_share_one_set_of_chunks_with_what_their_files_know(index: IndexFile) -> None:

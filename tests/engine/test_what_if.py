@@ -87,9 +87,6 @@ def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k:
         assert shown[change.rank_after - 1].chunk.id == chunk_id
 
 
-# --- words of a query --------------------------------------------------------------------------
-
-
 @pytest.fixture
 def queries(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that are searched while words are tried."""

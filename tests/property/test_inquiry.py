@@ -116,9 +116,6 @@ def check_pool(ranked: Ranked, chunk_id: str, step: TraceStep) -> None:
         assert step.rank <= step.of
 
 
-# --- what came back then beside what comes back now: every place of either in exactly one row ---
-
-
 PATHS = (
     "MEMORY.md",
     "old/MEMORY.md",

@@ -145,9 +145,6 @@ def test_a_difference_leads_back_to_the_first_list(
     assert {**places, **changes.left} == before.ranks
 
 
-# --- mMR's quick selection against the definition, row by row -----------------------------------
-
-
 SIMILARITIES = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0])
 """Few, so that many are equal: ties decide."""
 
@@ -197,9 +194,6 @@ def test_the_order_and_the_twins_are_those_of_the_definition(
     assert chosen.max_similarity == nearest
     assert all(np.copysign(1, value) == 1 for value in chosen.max_similarity)
     assert chosen.twins == twins
-
-
-# --- what tells the releases of OpenClaw apart, and no recorded search happens to show ----------
 
 
 ASKED_AT = datetime(2026, 11, 16, tzinfo=UTC)

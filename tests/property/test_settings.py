@@ -104,9 +104,6 @@ def test_any_environment(load: Load, name: str, value: str) -> None:
     load(b"", {name: value})
 
 
-# --- editing a settings file: what is read afterwards is exactly what was wanted ------------------
-
-
 names = st.sampled_from(["a", "b-1", "k", "mmr", "q.r", "ü", '"', ""])
 LINES = (
     *("a = 1", "b-1 = 2 # why", "  k = 'it' # k = 3 'x\" ]", 'ü = "ö"\t#', '"q.r" = 0.5'),
@@ -220,8 +217,6 @@ def test_another_value_changes_its_line_alone(text: str, data: st.DataObject) ->
     assert "{" in text or edited(after, {path: value}) == text
 
 
-# --- rankings as keys -----------------------------------------------------------------------------
-
 shares = st.floats(0, 1).map(lambda value: round(value, 3))
 positive = st.floats(0.01, 9000).map(lambda value: round(value, 2))
 
@@ -272,9 +267,6 @@ def test_built_in_profiles_are_told_apart_by_their_rules() -> None:
         assert base_of(replace(ranking, profile="mine", k=3, min_score=0.1)) == name
     strange = replace(PROFILES["memini"], profile="x", tie_rule=TieRule.LOCATION)
     assert base_of(strange) == "memtui"
-
-
-# --- the settings that are read afterwards --------------------------------------------------------
 
 
 def _ranking_text(keys: Mapping[str, Any], style: str) -> str:

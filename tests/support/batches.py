@@ -261,8 +261,6 @@ def batch_server(service: str) -> Iterator[BatchServer]:
         yield server
 
 
-# --- runs -------------------------------------------------------------------------------------
-
 KEY = "sk-batch-secret-5521"
 PREFIX = "note: "
 

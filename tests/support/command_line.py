@@ -106,9 +106,6 @@ def command_line(capsys: pytest.CaptureFixture[str], opened: Opened | None = Non
     return call
 
 
-# --- the program called in this process, as a process of its own would be -----------------------
-
-
 @functools.cache
 def _loaded(name: str, choice: EmbeddingSettings) -> LocalProvider:
     return MODELS[name].create(choice)

@@ -61,9 +61,6 @@ class Dice:
         return chosen if given else other
 
 
-# --- how many examples a property is tried with -------------------------------------------------
-
-
 TIMES: Final = "MEMTUI_TEST_EXAMPLES"
 """The environment variable that multiplies the counts: 10 makes a run ten times as thorough."""
 

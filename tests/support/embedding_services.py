@@ -174,8 +174,6 @@ def ollama_answer(vector: Sequence[Any], **more: Any) -> Answer:
     return as_json({"model": "m", "embeddings": [list(vector)]}, **more)
 
 
-# --- vectors of a text's own -------------------------------------------------------------------
-
 DIMENSIONS = 16
 Fault: TypeAlias = Callable[[Seen], Answer]
 Rows: TypeAlias = list[list[Any]]
@@ -273,9 +271,6 @@ def embedding_server(*faults: Fault, stays: bool = False) -> Iterator[EmbeddingS
         yield server
 
 
-# --- answers, right and wrong
-
-
 def altered(change: Callable[[Rows], Rows] = lambda rows: rows, **more: Any) -> Fault:
     """The right answer with other vectors; `more` are fields of the answer."""
     return lambda seen: answer_of(seen, change(right_rows(seen)), **more)
@@ -335,8 +330,6 @@ def repeated_key(code: int) -> Fault:
         code,
     )
 
-
-# --- providers that ask it, with pauses that nobody waits for ---------------------------------
 
 PROVIDERS = ("openai", "gemini", "voyage", "mistral", "ollama")
 KEY = "sk-SECRET-of-the-environment-91c4"

@@ -72,9 +72,6 @@ def to_png(svg: str, target: Path) -> None:
     subprocess.run(command, input=plain.encode(), check=True)
 
 
-# --- what is done on a screen before its picture is taken ---------------------------------------
-
-
 async def rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
     """Wait until two looks at the screen in a row see the same."""
     before: list[str] = []
@@ -113,9 +110,6 @@ async def price_a_provider(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await pilot.press("enter")
     await until(pilot, lambda: isinstance(app.screen, Confirm), 30)
     await pilot.press("down")
-
-
-# --- what is done on the screens that need no query before their picture is taken ---------------
 
 
 NOTE = "memory/2026-02-10.md"

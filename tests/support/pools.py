@@ -162,8 +162,6 @@ def rankings(draw: st.DrawFn) -> Ranking:
     )
 
 
-# --- what OpenClaw's legs give ---------------------------------------------------------------
-
 PATHS = (
     *("MEMORY.md", "memory.md", "./MEMORY.md", "USER.md", "memory/projects.md"),
     *("memory/2026-11-15.md", "memory\\2026-10-01.md", "memory/2026-02-30.md"),

@@ -55,9 +55,6 @@ def multiply_on_one_core() -> None:
     assert np, "what is not loaded has no threads to limit"
 
 
-# --- style sheets parsed once for all applications of a test process ----------------------------
-
-
 _parse_rules = Stylesheet._parse_rules
 _by_variables: dict[frozenset[tuple[str, str]], dict[tuple[Any, ...], list[RuleSet]]] = {}
 

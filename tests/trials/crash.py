@@ -68,9 +68,6 @@ Digest = tuple[frozenset[tuple[object, ...]], tuple[str, ...]]
 """The chunks of an index, and by whom its vectors are."""
 
 
-# --- the child ------------------------------------------------------------------------------------
-
-
 class Killer:
     """Ends this process before the change of a file whose turn it is, or in the middle of it."""
 
@@ -159,9 +156,6 @@ def run_child(
     killed = process.exitcode == -signal.SIGKILL
     assert killed or process.exitcode == 0, f"{scene.name} ended with {process.exitcode}"
     return Ended(killed, time.monotonic() - began, instants, tuple(entries))
-
-
-# --- what is promised -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +296,6 @@ def _embedded(workspace: Workspace) -> set[str]:
             return set()
         rows = connection.execute("SELECT hash FROM chunks WHERE embedded = 1").fetchall()
     return {str(row[0]) for row in rows}
-
-
-# --- the trials -----------------------------------------------------------------------------------
 
 
 class Kill:

@@ -154,9 +154,6 @@ def _prose(rng: random.Random, words: int) -> str:
     return " ".join(rng.choice(_WORDS) + str(rng.randrange(99)) for _ in range(words))
 
 
-# --- what there is before -----------------------------------------------------------------
-
-
 def _nothing(ground: Ground) -> None:
     write_notes(ground, 1)
     ground.start.mkdir()
@@ -209,9 +206,6 @@ def _schema_of_before(ground: Ground) -> None:
     with closing(open_database(ground.start / "index-1.db")) as connection:
         connection.execute("DROP TABLE transcripts")
         write_meta(connection, {"schema_version": "1"})
-
-
-# --- what is done -------------------------------------------------------------------------
 
 
 def run_indexer(workspace: Workspace, *, rebuild: bool = False) -> None:

@@ -55,9 +55,6 @@ def fill(path: Path) -> None:
                 continue
 
 
-# --- no room, no right ----------------------------------------------------------------------
-
-
 async def _disk_full(stage: Stage) -> None:
     filler = stage.data / "filler"
     fill(filler)
@@ -126,9 +123,6 @@ async def _permission_of_a_note(stage: Stage) -> None:
     await stage.recovers()
 
 
-# --- gone -----------------------------------------------------------------------------------
-
-
 async def _unmounted(stage: Stage) -> None:
     aside = stage.place / "aside"
     aside.mkdir()
@@ -164,9 +158,6 @@ async def _cache_deleted(stage: Stage) -> None:
     await stage.finds("wren", "memory/more.md")
     await stage.named("the embedding cache was deleted", screen="4")
     await stage.recovers("R")
-
-
-# --- damaged, foreign, newer ----------------------------------------------------------------
 
 
 def _in_another_process(action: str, path: Path) -> None:
@@ -357,9 +348,6 @@ _MEGABYTE = 10**6
 _HERON = "memory/heron.md"
 
 
-# --- replaced -------------------------------------------------------------------------------
-
-
 async def _by_folder(stage: Stage) -> None:
     path = _gone(stage)
     path.mkdir()
@@ -463,9 +451,6 @@ def _before_reading(
         yield
 
 
-# --- names ----------------------------------------------------------------------------------
-
-
 async def _case(stage: Stage) -> None:
     path = stage.root / _HERON
     path.rename(path.with_name("HERON.md"))
@@ -509,9 +494,6 @@ async def _bytes(stage: Stage) -> None:
     await stage.named("not UTF-8", "bad sequence")
     await press(stage.pilot, "escape")
     await stage.recovers()
-
-
-# --- size -----------------------------------------------------------------------------------
 
 
 async def _large(stage: Stage) -> None:
@@ -638,10 +620,6 @@ CLOCK_SCENES: Sequence[Scene] = (
     Scene("notes dated ahead and before 1970", _dated_ahead),
 )
 """Faults of the clock."""
-
-
-# --- every fault is played once in namespaces of the trial's own ----------------------------------
-
 
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount", "--propagation", "private")
 _RIGHTS = "-dac_override,-dac_read_search"

@@ -60,9 +60,6 @@ def _original(release: str) -> bytes:
     return lzma.decompress((DATA / f"openclaw-{release}.sqlite.xz").read_bytes())
 
 
-# --- changes --------------------------------------------------------------------------------------
-
-
 def _damaged(data: bytes, given: Given, in_pages: bool, is_cut: bool) -> bytes:
     """Return a file with other bytes at some places; `in_pages`: at the begin of pages, mostly."""
     body, made = given.body, bytearray(data)
@@ -126,9 +123,6 @@ def _edit(database: Path, statements: Sequence[str]) -> None:
                 continue
     finally:
         connection.close()
-
-
-# --- checks ---------------------------------------------------------------------------------------
 
 
 def check_damaged(given: Given) -> None:
@@ -258,9 +252,6 @@ def _folder() -> Path:
     return place
 
 
-# --- memtui's own configuration -------------------------------------------------------------------
-
-
 def check_settings_file(given: Given) -> None:
     """A file gives settings, warnings or problems of one line each."""
     place = _folder()
@@ -363,9 +354,6 @@ def _shared(one: str, other: str) -> int:
     return low
 
 
-# --- OpenClaw's configuration ---------------------------------------------------------------------
-
-
 def check_openclaw_config(given: Given) -> None:
     """Any file gives a configuration; what is wrong with it is told in lines without secrets."""
     place = _folder() / "openclaw"
@@ -390,9 +378,6 @@ def check_openclaw_config(given: Given) -> None:
     variables = own_variables(env, place)
     assert all(name and value for name, value in variables.items())
     (place / ".env").unlink()
-
-
-# --- small JSON files -----------------------------------------------------------------------------
 
 
 def check_json_files(given: Given) -> None:

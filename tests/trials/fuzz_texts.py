@@ -44,9 +44,6 @@ NAMED_SECRET: Final = "sk-QzR8vKp3LmWx5TnB2cYd7HfJ"
 """Looks like a key of a service, and is none."""
 
 
-# --- chunks ---------------------------------------------------------------------------------------
-
-
 def check_chunks(given: Given) -> None:
     """Every line is in a chunk, by its number; chunks keep within their size; hashes are true."""
     tokens = 1 + given.number(60)
@@ -87,9 +84,6 @@ def check_packer(given: Given) -> None:
     made += packer.finish()
     whole = list(chunk_text(text, tokens=tokens, overlap=overlap))
     assert made == whole, "it is not whole"
-
-
-# --- queries --------------------------------------------------------------------------------------
 
 
 def check_query(given: Given) -> None:
@@ -184,9 +178,6 @@ def check_marks(given: Given) -> None:
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
     ends = sentences(text)
     assert all(0 <= start < end <= len(text) for start, end in ends)
-
-
-# --- what is shown, dates, credentials ------------------------------------------------------------
 
 
 def check_sanitizer(given: Given) -> None:

@@ -293,9 +293,6 @@ def _pattern_of(call: ast.Call, module: ModuleType) -> re.Pattern[str] | None:
         return None
 
 
-# --- hard texts -----------------------------------------------------------------------------------
-
-
 class Pump(Struct, frozen=True):
     """A family of inputs: `before`, then `part` again and again, then `after`."""
 
@@ -401,9 +398,6 @@ def _members(items: Sequence[tuple[object, Any]]) -> Iterator[str]:
                 yield from map(chr, value)
             case "CATEGORY":
                 yield _CATEGORIES.get(str(value), "x")
-
-
-# --- growth ---------------------------------------------------------------------------------------
 
 
 def worst(

@@ -314,9 +314,6 @@ def _content(folder: IndexFolder) -> dict[tuple[Any, ...], bytes]:
     return {tuple(key): vector if isinstance(vector, bytes) else b"" for *key, vector in rows}
 
 
-# --- notes that change all the time, each telling in every line whose it is and of --------------
-
-
 PARTS = 3
 TOKENS = "24"
 """The size of a chunk, in tokens, with which every line of a note is a chunk of its own."""

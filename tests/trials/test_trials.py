@@ -50,9 +50,6 @@ def test_every_recorded_run_can_be_repeated_by_one_command() -> None:
         assert trial_of(entry) in TRIALS, name
 
 
-# --- no regular expression takes more than linear time ------------------------------------------
-
-
 def test_every_call_of_re_is_found_with_its_pattern() -> None:
     found, unknown = expressions()
     assert unknown == []
@@ -86,9 +83,6 @@ def test_what_grows_by_event_is_named_and_what_is_noise_is_not() -> None:
         samples.held[name] = list(map(float, steady))
     samples.held["open files"] = [20 + number for number in range(40)]
     assert [failure.split(":")[0] for failure in samples.failures()] == ["open files"]
-
-
-# --- SIGKILL and loss of power, and what an index survives ----------------------------------------
 
 
 @pytest.mark.parametrize("name", ["sync", "swap"])
@@ -161,9 +155,6 @@ def test_a_file_system_that_cannot_sync_folders_is_used_all_the_same(
         sync_folder(tmp_path)
 
 
-# --- fuzzing of texts and of files ----------------------------------------------------------------
-
-
 SEED = 7
 
 
@@ -187,9 +178,6 @@ def test_an_input_that_breaks_a_promise_is_kept_with_the_command_that_repeats_it
     assert line.endswith(f"python -m tests.trials.fuzz broken-one {file}")
     assert "ValueError: broken\\n[/]" in line
     assert case.facts["failing inputs"] == 3
-
-
-# --- what a session writes: its bytes, its files, its system calls --------------------------------
 
 
 CONTROL = """

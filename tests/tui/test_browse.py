@@ -73,9 +73,6 @@ FILES = (
 )
 
 
-# --- tree -----------------------------------------------------------------------------------------
-
-
 def test_the_tree_has_places_then_files_then_folders() -> None:
     files = [
         memory_file("memory/b.md"),
@@ -157,9 +154,6 @@ def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:
     assert max(len(line.around) for line in lines) <= 32
 
 
-# --- days -----------------------------------------------------------------------------------------
-
-
 def totals(day: date, size: int, *, recalls: int | None = None) -> DayTotals:
     """A day with a note of so many bytes."""
     return DayTotals(day, ("memory/n.md",), size, size // 10, recalls)
@@ -191,8 +185,6 @@ def test_a_day_is_as_dark_as_its_rank_among_the_days() -> None:
     assert levels((), Measure.BYTES) == {}
     assert (moved(date.max, 1), moved(date.min, -1)) == (date.max, date.min)
 
-
-# --- outline --------------------------------------------------------------------------------------
 
 OUTLINED = """---
 title: "# not a heading"
@@ -239,9 +231,6 @@ def test_headings_are_those_of_the_text_and_none_of_code() -> None:
     assert headings(["# " + "a" * 1_000_000])[0].text.startswith("aaaa")
 
 
-# --- filter and places ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -281,9 +270,6 @@ def test_a_line_is_in_the_last_chunk_that_begins_before_it() -> None:
     assert chunk_at((), 3) is None
 
 
-# --- rendering ------------------------------------------------------------------------------------
-
-
 def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
     text = "\x1b]2;PWNED\x07 [@click=app.quit]x[/] \u202e " + "路由器 word " * 40
     lines = [f"# {text}", text, f"- {text}", f"> {text}", f"| {text} | b |", "```", text, "```"]
@@ -307,9 +293,6 @@ def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
     for piece in ("[", "![", "**", "`", "_a", "[a](", "\\"):
         assert render([piece * 2000], 40, UNICODE)
     assert render(["> " * 50 + "deep"], 40, UNICODE)[0].content.plain.endswith("deep")
-
-
-# --- the screen while things change ---------------------------------------------------------------
 
 
 async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(

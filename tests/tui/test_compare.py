@@ -29,9 +29,6 @@ def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
     return UiOptions(theme="memtui-dark", ranking=ranking, **more)  # type: ignore[arg-type]
 
 
-# --- comparing as values ------------------------------------------------------------------------
-
-
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:
     assert compare_settings(BASE, BASE) == ()
     found = compare_settings(BASE, replace(OTHER, fusion=Fusion.RRF, min_score=0.2))
@@ -81,9 +78,6 @@ def test_a_stage_that_turns_the_order_decides() -> None:
         assert (step is Stage.DECAY) == is_turned
 
 
-# --- drawing ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [40, 76, 116, 190])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) -> None:
@@ -96,9 +90,6 @@ def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) 
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width, glyphs)
     assert max(line.cell_length for line in steps) <= max(width, 60)
-
-
-# --- the screen ---------------------------------------------------------------------------------
 
 
 async def opened(run: Running, *keys: str) -> CompareScreen:

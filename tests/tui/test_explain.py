@@ -65,9 +65,6 @@ def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> 
     return [line for section in sections for _, line in section_rows(section, width, glyphs)]
 
 
-# --- sections -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
 def test_every_line_fits_and_ascii_is_ascii(ranking: Ranking, glyphs: Glyphs) -> None:
@@ -124,9 +121,6 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
     assert signs[:3] == ["", "", "="]
 
 
-# --- the score bar ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
 def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking) -> None:
     result = make_ranked(ranking)
@@ -142,8 +136,6 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
         assert sum(cells.values()) <= 20
         assert all(abs(cells[name] - parts[name] / scale * 20) <= 1 for name in parts)
 
-
-# --- the screen ---------------------------------------------------------------------------------
 
 SHORT_LIST = Ranking(k=3)
 OPTIONS = UiOptions(theme="memtui-dark", ranking=SHORT_LIST, profiles=PROFILES, history=False)

@@ -270,8 +270,6 @@ async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index
         assert finished[-2:] == [True, False], "until another letter is typed"
 
 
-# --- choosing an agent --------------------------------------------------------------------------
-
 NOTES = UiOptions(theme="memtui-dark", root=Path("/home/ann/wiki"))
 
 

@@ -85,9 +85,6 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
 
 
-# --- parameters -----------------------------------------------------------------------------------
-
-
 def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
     ranking = Ranking()
     for _ in range(30):
@@ -111,9 +108,6 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
     assert [one.fusion for one in fusions[1:]] == [
         Fusion.RELATIVE_SCORE, Fusion.RRF, Fusion.WEIGHTED_SUM,
     ]  # fmt: skip
-
-
-# --- the arithmetic of stages that no recorded search happens to show -----------------------------
 
 
 @pytest.mark.parametrize(
@@ -152,9 +146,6 @@ def test_every_stage_says_what_it_did_in_lines_that_fit(
     for width in (46, 90):
         lines = why_lines(shown, hit.chunk.id, width)
         assert max(line.cell_length for line in lines) <= width
-
-
-# --- the editor -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,6 @@ def is_clean(text: str) -> bool:
     return not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("state", "changes", "line"),
     [
@@ -101,9 +98,6 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         assert sum("│" in line for line in text.splitlines()) <= 11
 
 
-# --- memtui's own index -------------------------------------------------------------------------
-
-
 async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,9 +144,6 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
         await until(pilot, lambda: "cannot be made" not in screen_text(app))
         assert app.search_screen.engine_error == ""
     app.memories.close()
-
-
-# --- an agent's index ---------------------------------------------------------------------------
 
 
 async def parts_of(run: Running) -> str:

@@ -146,9 +146,6 @@ async def test_a_drag_selects_text() -> None:
         assert (app.screen.get_selected_text() or "").startswith("beta")
 
 
-# --- hostile text ---------------------------------------------------------------------------------
-
-
 def _assert_clean(text: str) -> None:
     assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
 
@@ -188,9 +185,6 @@ async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> 
             if segment.style and segment.style.color and segment.style.color.triplet
         }
         assert all(len(set(colour)) == 1 for colour in colours)
-
-
-# --- colours --------------------------------------------------------------------------------------
 
 
 def _text(highlighter: Highlighter, index: int) -> str:

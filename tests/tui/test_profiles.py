@@ -65,9 +65,6 @@ async def _press(run: Running, *keys: str) -> None:
     await settle(run.app, run.pilot)
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 async def test_the_workspaces_file_and_what_wins_over_the_users(
     memory: SmallMemory, options: MakeOptions, user_file: Path, tmp_path: Path
 ) -> None:
@@ -162,9 +159,6 @@ def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_
         assert other.files is not None
         assert other.files.root is None
     assert UiOptions().profiles is PROFILES
-
-
-# --- copying --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

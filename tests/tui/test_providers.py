@@ -84,9 +84,6 @@ def test_every_failure_and_every_reason_has_words() -> None:
     assert set(REASON_WORDS) == set(Reason)
 
 
-# --- over the real engine ----------------------------------------------------------------------
-
-
 def open_engine(root: Path, bus: Bus, provider: str) -> Engine:
     """Open the notes with a provider, and another to fall back on."""
     settings = Settings(embedding=EmbeddingSettings(provider=provider, fallback="spare"))
@@ -211,9 +208,6 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
         assert scene.first.choices[-1].threads == 2
 
 
-# --- the first run --------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def minilm() -> Iterator[Service]:
     service = Service("minilm", model="mini")
@@ -300,9 +294,6 @@ def test_the_answer_may_be_in_the_settings(
     flags = {"embedding.provider": Given(Source.FLAG, "--provider", "minilm")}
     flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
     assert options_from(flagged, tmp_path, demo=False).is_provider_given
-
-
-# --- choices and prices ---------------------------------------------------------------------------
 
 
 def test_another_provider_gets_nothing_that_was_set_for_the_configured_one() -> None:

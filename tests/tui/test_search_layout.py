@@ -87,9 +87,6 @@ async def test_rows_are_told_apart_without_colour_and_without_blocks(
         assert {strip.cell_length for strip in strips} == {80}
 
 
-# --- the order of drawing -------------------------------------------------------------------------
-
-
 async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> None:
     async with running(memory.open, size=(120, 40)) as run:
         await run.search()

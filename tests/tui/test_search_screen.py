@@ -101,9 +101,6 @@ async def answer(
     await settle(run.app, run.pilot)
 
 
-# --- which answer is believed ---------------------------------------------------------------------
-
-
 async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run_on: Any) -> None:
     async with run_on() as run:
         held: list[int] = []
@@ -203,9 +200,6 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         value = run.app.search_screen.query_input.value
         assert value.startswith("one  two word")
         assert len(value) == 5000
-
-
-# --- keeping the place ----------------------------------------------------------------------------
 
 
 async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) -> None:
@@ -333,9 +327,6 @@ async def test_places_and_texts_are_copied(run_on: Any) -> None:
         assert run.app.clipboard == f"{chunk.path}#L{chunk.start_line}-L{chunk.end_line}"
         await run.press("Y")
         assert run.app.clipboard == chunk.text
-
-
-# --- the index ------------------------------------------------------------------------------------
 
 
 async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(run_on: Any) -> None:

@@ -144,8 +144,6 @@ MOVED = Replayed(
 SAME = Replayed(call("firmware", "a.md"), (row("a.md", 1, 1, RecallChange.SAME),))
 UNKNOWN = Replayed(call("tagged port", is_known=False), ())
 
-# --- lines --------------------------------------------------------------------------------------
-
 
 @given(st.text(st.characters(codec="utf-8"), max_size=200), st.integers(2, 40))
 def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -> None:
@@ -206,9 +204,6 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         assert view.turn is not None
 
 
-# --- chunks -------------------------------------------------------------------------------------
-
-
 def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     edges = chunk_edges(TURNS, [chunk(2, 5), chunk(8, 11)])
     by_line = {(t.line, t.kind): edge for t, edge in zip(TURNS, edges, strict=True)}
@@ -251,9 +246,6 @@ def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
     assert lands("firmware", end=10) == 2, "it is of another chunk"
     assert lands("firmware", end=11) == 11
     assert lands(start=8) == 8, "a meaning has no words"
-
-
-# --- the list -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -307,9 +299,6 @@ def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> No
     assert words.days(replace(listing, ended=begun - timedelta(days=9)), 70) == day
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
 def test_every_state_has_a_badge() -> None:
     assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
     others = [reason for reason in Reason if reason is not Reason.OK]
@@ -333,9 +322,6 @@ def test_the_ends_of_the_calendar_are_a_day(
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-# --- what was asked -----------------------------------------------------------------------------
 
 
 def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
@@ -362,9 +348,6 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     assert "* entered" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
-
-
-# --- the screen while things change ---------------------------------------------------------------
 
 
 @dataclass

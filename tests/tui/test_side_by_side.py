@@ -97,9 +97,6 @@ def test_what_is_the_same_is_folded_and_what_is_near_a_difference_is_not() -> No
     assert len(lines) == 10
 
 
-# --- what changed in a note, as hunks -----------------------------------------------------------
-
-
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- [x]"]), max_size=40)
 
 

@@ -26,9 +26,6 @@ def crossing(letter: str, first: int | None, second: int | None) -> Line:
     return Line(letter, "red", (Segment(0.0, 0.5, first), Segment(0.5, 1.0, second)))
 
 
-# --- canvas -------------------------------------------------------------------------------------
-
-
 def test_ascii_strokes_go_the_way_of_the_line() -> None:
     canvas = Canvas(5, 5, braille=False)
     canvas.path([(0, 0), (4, 4)], "")
@@ -42,9 +39,6 @@ def test_ascii_strokes_go_the_way_of_the_line() -> None:
         " / \\|",
         "/   \\",
     ]
-
-
-# --- chart --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("braille", [True, False])
@@ -75,9 +69,6 @@ def test_marks_stand_in_their_columns_with_their_words(
     assert drawn[-1].rstrip() == foot
     assert [line[20] for line in drawn[:6]] == [*"│││││", "┴"]
     assert drawn[-2].split() == ["0", "0.5", "1"]
-
-
-# --- the steps of the cursor --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("low", "high", "near_low", "near_high"), load("explain")["tidy numbers"])
@@ -167,8 +158,6 @@ def test_values_are_written_with_every_digit_and_no_noise(
 ) -> None:
     assert screen.value_text(Parameter(parameter), value) == text
 
-
-# --- the screen ---------------------------------------------------------------------------------
 
 BASE = Ranking(mmr=Mmr(enabled=True, lambda_=0.7), k=6)
 OPTIONS = UiOptions(theme="memtui-dark", ranking=BASE)

@@ -423,9 +423,6 @@ def test_an_interruption_leaves_the_batch_and_says_so(tmp_path: Path) -> None:
         assert len(here.store.under_way((here.server.host, *OWNER[1:]), 0)) == 1
 
 
-# --- the store --------------------------------------------------------------------------------
-
-
 def ticket(number: int, **others: object) -> Ticket:
     values: dict[str, object] = {
         "owner": OWNER,
@@ -502,8 +499,6 @@ def test_a_store_that_names_no_id_leads_nowhere(tmp_path: Path) -> None:
         assert here.server.steps()[0] == "upload"
         assert "unknown" not in here.server.steps()
 
-
-# --- requests and answers ------------------------------------------------------------------------
 
 KNOWN: dict[str, Any] = load("services")
 HASH = "ab" * 32

@@ -300,9 +300,6 @@ def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
                 engine.browse.care(cancelled=lambda left=left: next(left, None) is None)  # type: ignore[misc]
 
 
-# --- over any texts -------------------------------------------------------------------------------
-
-
 WORDS = st.sampled_from(
     ["ash", "birch", "cedar", "elm", "fir", "holly", "oak", "3", "41", "京", "都"]
 )

@@ -127,9 +127,6 @@ def test_chunking_can_be_cancelled() -> None:
     assert len(asked) == 3
 
 
-# --- against a slow reading of the rules -----------------------------------------------------------
-
-
 CHARS = st.one_of(
     st.sampled_from("ab é·\t\r-#"),
     st.sampled_from("你好。ｱ龦한\u1100\ufe10"),
@@ -317,9 +314,6 @@ def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int
     ]
     assert packer.pending == []
     assert packer.finish() == packer.cut() == []
-
-
-# --- cleaned vectors are finite and of length one or zero, and survive the cache bit for bit ----
 
 
 doubles = arrays.arrays(

@@ -185,8 +185,6 @@ def test_a_value_of_the_wrong_type_is_refused() -> None:
         apply(BASE, Parameter.MMR, "maybe")
 
 
-# --- what is nothing --------------------------------------------------------------------------
-
 START_OF_2020 = NOW.replace(year=2020, month=1, day=1, hour=0)
 
 

@@ -233,9 +233,6 @@ def test_what_an_event_may_be_about(tmp_path: Path, path: str, expected: bool) -
         assert may_contain(str(place.parent), scope) or not expected
 
 
-# --- over random trees --------------------------------------------------------------------------
-
-
 FOLDERS = st.sampled_from(["memory", "a", "b b", ".git", "node_modules", "note.md"])
 NAMES = st.sampled_from(
     ["MEMORY.md", "USER.md", "memory.md", "x.md", "y.markdown", "z.txt", ".#x.md", "q\n.md"]

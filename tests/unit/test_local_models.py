@@ -249,8 +249,6 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
     assert capfd.readouterr() == ("", "")
 
 
-# --- the word pieces of minilm ------------------------------------------------------------------
-
 UNK, CLS, SEP = 100, 101, 102
 VOCABULARY = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz").read_bytes()
 TOKENIZER = WordPiece(gzip.decompress(VOCABULARY).decode().rstrip("\n").split("\n"))
@@ -313,9 +311,6 @@ def test_ids_are_well_formed(text: str) -> None:
     assert 2 <= len(ids) <= MAX_IDS
     assert (ids[0], ids[-1]) == (CLS, SEP)
     assert all(100 <= number < 30_522 and number not in (CLS, SEP) for number in ids[1:-1])
-
-
-# --- without a network -------------------------------------------------------------------------
 
 
 LOCAL = ("minilm", "use-multilingual", "wordllama", "gguf")

@@ -77,9 +77,6 @@ def _search(home: Path, defaults: Any, agent: Any = None) -> MemorySearchConfig:
     return config.default_agent.search
 
 
-# --- the known answers ------------------------------------------------------------------------
-
-
 def _fields(search: MemorySearchConfig) -> dict[str, Any]:
     """What a configuration says other than the default, as JSON."""
     default = MemorySearchConfig()
@@ -186,9 +183,6 @@ def test_a_named_file_and_a_named_state_folder_are_the_only_ones(home: Path) -> 
     assert read_config(env, home, state_dir=chosen).path == path
 
 
-# --- reading it -------------------------------------------------------------------------------
-
-
 def test_a_profile_s_reference_comes_before_a_key_that_was_left(tmp_path: Path) -> None:
     profile = {"provider": "OpenAI", "type": "api_key", "key": "left"}
     referring = {**profile, "keyRef": {"source": "env", "id": "K"}}
@@ -250,9 +244,6 @@ def test_includes_that_multiply_come_to_an_end(home: Path) -> None:
     assert config.problems
 
 
-# --- releases ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("version", "release"), load("agents")["releases of versions"])
 def test_the_release_of_a_version(version: str, release: str | None) -> None:
     one = release_of_version(version)
@@ -276,9 +267,6 @@ def test_a_configuration_without_values_is_the_profile(release: str) -> None:
     settings = to_settings(AgentConfig("main"), release).settings
     applied = Settings.parse(nested(settings)).ranking.apply(PROFILES[f"openclaw-{release}"])
     assert applied == PROFILES[f"openclaw-{release}"]
-
-
-# --- what an index should say -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", load("openclaw_releases"), ids=lambda case: case["release"])
@@ -306,8 +294,6 @@ def test_what_a_release_makes_of_a_configuration(case: dict[str, Any]) -> None:
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
-
-# --- a ranking as configuration -----------------------------------------------------------------
 
 _SHARE = st.floats(0, 1)
 RANKINGS = st.builds(

@@ -153,8 +153,6 @@ def test_the_users_own_price_has_no_currency_and_no_date() -> None:
     assert price_words(2.0) == "about 2.00"
 
 
-# --- in words -----------------------------------------------------------------------------------
-
 WELL = ProviderState("auto", "minilm", "mini", 384)
 FALLBACK = ProviderState(
     "openai",
@@ -213,9 +211,6 @@ def test_what_a_list_says_of_its_vectors(
 )
 def test_a_cost_in_words(cost: RebuildCost, told: str) -> None:
     assert cost_words(cost) == told
-
-
-# --- in the settings ----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -42,9 +42,6 @@ RELEASE_4, RELEASE_9 = PROFILES["openclaw-2026.4"], PROFILES["openclaw-2026.9"]
 MERGED = {"expected_2026_4_26": RELEASE_4, "expected_2026_9_6": RELEASE_9}
 
 
-# --- BM25 -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", cases("bm25_score"))
 def test_bm25_score(case: dict[str, Any]) -> None:
     raw = float(case["rank"])
@@ -72,9 +69,6 @@ def test_the_mapping_of_scores_changed_once() -> None:
     mappings = {name: ranking.keyword_mapping for name, ranking in PROFILES.items()}
     assert mappings.pop("openclaw-2026.2") is ScoreMapping.CLAMP
     assert set(mappings.values()) == {ScoreMapping.SIGNED}
-
-
-# --- merge ------------------------------------------------------------------------------------
 
 
 def merge_pool(data: dict[str, Any]) -> CandidatePool:
@@ -191,9 +185,6 @@ def test_exact_path_content(case: dict[str, Any]) -> None:
     assert hit.score == 1.0
 
 
-# --- MMR --------------------------------------------------------------------------------------
-
-
 def test_what_mmr_compares_is_cut_at_700_units() -> None:
     for text, characters in (("ab" * 400, 700), ("😀" * 400, 350), ("a" + "😀" * 400, 350)):
         assert len(mmr.snippet_text(chunk("a", text))) == characters
@@ -244,9 +235,6 @@ def test_mmr_order(case: dict[str, Any], key: str, base: Ranking) -> None:
     order = [hit.chunk.id for hit in rank(candidates, ranking, now=NOW).hits]
     assert order == case[key]
     assert order == case.get("asserted_upstream_order", order)
-
-
-# --- temporal decay ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", load("temporal_decay")["multipliers"])
@@ -339,9 +327,6 @@ def test_sessions_of_release_9_decay_by_their_stored_time() -> None:
     unknown = decayed(case, RELEASE_9, replace(item, mtime_ns=0), 0.8)
     assert unknown.score == 0.8
     assert Reason.NO_DATE in {stage.reason for stage in unknown.stages}
-
-
-# --- memini -----------------------------------------------------------------------------------
 
 
 def assert_scores(ranked: Ranked, expected: list[tuple[str, float]], tolerance: float) -> None:

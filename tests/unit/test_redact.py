@@ -106,9 +106,6 @@ def test_time_grows_with_the_text(part: str) -> None:
     assert time.process_time() - begun < 5
 
 
-# --- values -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "is_secret"),
     [

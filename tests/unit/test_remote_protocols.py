@@ -199,9 +199,6 @@ def test_pauses_that_are_asked_for(
     assert pause_asked(Reply(status, headers, body.encode()), lambda: 1795294800.0) == seconds
 
 
-# --- the pace ------------------------------------------------------------------------------------
-
-
 def go(pacer: Pacer, clock: Clock, tokens: int = 1) -> float:
     """Wait until a request may go; gives the time at which it went."""
     for _ in range(1000):
@@ -387,8 +384,6 @@ def test_a_pause_that_one_request_is_asked_for_holds_the_others() -> None:
     assert pacer.take(1) == pytest.approx(9.0)
 
 
-# --- how much at a time -----------------------------------------------------------------------
-
 RETRY: dict[str, Any] = load("embedding_limits")["retry"]
 TWO_LINES = "\n".join(["😀" * 2100] * 2)
 
@@ -424,9 +419,6 @@ def test_known_halves(texts: str, sizes: list[int]) -> None:
     with embedding_server(*faults) as server, remote_provider(choice_at("openai", server)) as it:
         np.testing.assert_array_equal(it.embed_documents(list(texts)), rows_of(texts))
         assert [len(texts_in(seen)) for seen in server.seen] == sizes
-
-
-# --- by hand ----------------------------------------------------------------------------------
 
 
 @given(st.text(st.sampled_from("aé中😀")), st.integers(1, 12))

@@ -98,9 +98,6 @@ def test_too_long_a_text_is_not_sent() -> None:
         assert texts_in(server.seen[1]) == ["é" * (limit // 2)]
 
 
-# --- requests at once
-
-
 def test_batches_by_bytes_and_count_in_order() -> None:
     texts = [f"{number} " + "x" * (700 * (number % 7) * (number < 60)) for number in range(100)]
     with embedding_server() as server, remote_provider(choice_at("openai", server)) as it:
@@ -134,9 +131,6 @@ def test_what_was_answered_before_a_failure_is_not_asked_for_again() -> None:
             assert len(server.seen) == 12
 
 
-# --- dimensions
-
-
 def test_dimensions_are_learned_and_stay() -> None:
     with embedding_server() as server, remote_provider(choice_at("mistral", server)) as it:
         assert it.dimensions is None
@@ -150,9 +144,6 @@ def test_dimensions_are_learned_and_stay() -> None:
             it.embed_query("router")
         assert caught.value.failure is Failure.DIMENSIONS_DIFFER
         assert it.dimensions == 16
-
-
-# --- keys
 
 
 def test_a_new_key_is_looked_for_once_when_one_is_refused() -> None:
@@ -243,9 +234,6 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
     assert [key_in(seen) for seen in server.seen] == ["", KEY]
 
 
-# --- identity
-
-
 def fingerprint(provider: str = "openai", **fields: Any) -> str:
     return plan_of(provider, EmbeddingSettings(provider=provider, **fields)).identity.fingerprint
 
@@ -288,15 +276,9 @@ def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) ->
         assert "SECRET" not in str(caught.value)
 
 
-# --- the connection ----------------------------------------------------------------------------
-
-
 TLS = Path(__file__).parents[1] / "data" / "tls"
 PROXY_NAMES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 OPENAI = SERVICES["openai"]
-
-
-# --- stopping
 
 
 def test_a_hanging_query_stops_at_once() -> None:
@@ -341,9 +323,6 @@ def test_closed() -> None:
         assert len(server.seen) == 1
 
 
-# --- several at once
-
-
 def test_no_more_requests_at_once_than_allowed_but_a_query_goes_by() -> None:
     most = now = 0
     lock, full, go_on = threading.Lock(), threading.Event(), threading.Event()
@@ -375,9 +354,6 @@ def test_no_more_requests_at_once_than_allowed_but_a_query_goes_by() -> None:
         assert most == 3
 
 
-# --- answers
-
-
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 2**20)
     endless = fixed(Answer(b"[" + b" " * 2**20 + b"]"))
@@ -388,9 +364,6 @@ def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         it.embed_query("router")
     assert caught.value.failure is Failure.BAD_ANSWER
-
-
-# --- proxies and certificates
 
 
 @pytest.fixture

@@ -178,9 +178,6 @@ def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
     )
 
 
-# --- what is told -----------------------------------------------------------------------------
-
-
 def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
     told = explained()
     steps = tuple(
@@ -220,9 +217,6 @@ def test_lines_keep_to_the_width_and_lose_nothing(width: int) -> None:
 
 def _bare(lines: list[str]) -> list[str]:
     return sorted("".join(lines).replace(" ", ""))
-
-
-# --- what hostile text cannot do ----------------------------------------------------------------
 
 
 @each_hostile
@@ -318,9 +312,6 @@ def test_a_picture_says_what_the_text_says() -> None:
     colour = tui_format.variable_defaults(dark=True)["leg-mmr"]
     bars = [shape for shape in root.iter(f"{SVG}rect") if shape.attrib["fill"] == colour]
     assert len(bars) == 1
-
-
-# --- files --------------------------------------------------------------------------------------
 
 
 def test_a_file_is_written_whole_and_never_over_another(tmp_path: Path) -> None:

@@ -35,9 +35,6 @@ def here(tmp_path: Path) -> Configured:
     return Configured(tmp_path)
 
 
-# --- sources --------------------------------------------------------------------------------------
-
-
 def test_defaults_hold_without_any_source(here: Configured) -> None:
     loaded = here.load()
     assert (loaded.settings, loaded.warnings) == (Settings(), ())
@@ -69,9 +66,6 @@ def test_a_contradiction_is_told_of_the_strongest_source(here: Configured) -> No
     here.project.write_text("[chunking]\ntokens = 50\n")
     (problem,) = here.refused("[chunking]\noverlap = 60\n")
     assert (problem.place, problem.key) == (f"{here.project}:2", "chunking.tokens")
-
-
-# --- what is wrong --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,9 +137,6 @@ def test_files_of_thousands_of_keys_are_read_in_time(here: Configured) -> None:
     assert time.process_time() - began < 10
 
 
-# --- rankings -------------------------------------------------------------------------------------
-
-
 def test_set_ranking_values_replace_those_of_the_profile(here: Configured) -> None:
     base = Ranking(k=12, vector_weight=0.5, keyword_weight=0.5, min_score=0.35)
     assert RankingSettings().apply(base) == base
@@ -190,9 +181,6 @@ def test_a_profile_that_is_not_there_is_one_error_line(here: Configured) -> None
         here.files().read().settings.configured_ranking()
 
 
-# --- trust ----------------------------------------------------------------------------------------
-
-
 def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) -> None:
     here.project.write_text("editor = 'vi'\n")
     file = settings_file(here.project)
@@ -223,9 +211,6 @@ def test_every_protected_key_exists_and_every_risky_name_is_protected() -> None:
     for key in leaves():
         if any(word in key.rsplit(".", 1)[-1] for word in risky):
             assert key in protected, key
-
-
-# --- the sample, and where things stand in a text -------------------------------------------------
 
 
 def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Configured) -> None:

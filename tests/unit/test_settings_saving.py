@@ -42,9 +42,6 @@ def place(tmp_path: Path) -> Configured:
     return Configured(tmp_path)
 
 
-# --- which keys -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("before", "wanted", "after"), known_answers("written"))
 def test_the_fewest_changes_are_written(
     place: Configured, before: str, wanted: dict[str, Any], after: str
@@ -122,9 +119,6 @@ def test_the_sample_keeps_every_line(place: Configured) -> None:
     assert place.ranking() == wanted
 
 
-# --- which file -----------------------------------------------------------------------------------
-
-
 def test_a_workspace_with_a_pyproject_table_keeps_it(place: Configured) -> None:
     pyproject = place.root / "pyproject.toml"
     pyproject.write_text("[project]\nname = 'x'\n\n[tool.memtui.ui]\nmouse = false\n\n[tool.z]\n")
@@ -186,9 +180,6 @@ def test_lists_that_are_empty_without_their_keys_are_not_written(place: Configur
     assert place.user.read_text() == "[transcripts]\nsources = []\n"
 
 
-# --- profiles -------------------------------------------------------------------------------------
-
-
 def test_a_profile_is_saved_with_the_fewest_keys_and_replaced_in_place(place: Configured) -> None:
     wanted = replace(PROFILES["openclaw-2026.7"], profile="old", k=9)
     write(plan_profile(place.files(), "new.1", wanted), place.files())
@@ -243,9 +234,6 @@ def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
     assert place.user.read_text() == "[profiles.b]\nk = 5\ndedup = true\n\n[ranking]\nk = 9\n"
     assert plan.notes == ("profile b is not this file's: its values, on memtui",)
     assert place.ranking() == plan.ranking == replace(shown, profile="memtui")
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 def test_a_file_changed_meanwhile_is_not_overwritten(place: Configured) -> None:
@@ -343,9 +331,6 @@ def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(os.listdir(tmp_path)) == ["config.toml", "file"]
 
 
-# --- state ----------------------------------------------------------------------------------------
-
-
 def test_state_files_are_replaced_whole(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "deep" / "state")
     assert state.read_json("history.json") is None
@@ -425,9 +410,6 @@ def test_of_an_export_that_does_not_fit_nothing_is_left(
     path.symlink_to("nowhere")
     with pytest.raises(ExportFailed, match="is there already"):
         save(path, "short")
-
-
-# --- names of transcripts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("named", "chosen", "names"), known_answers("source_names"))

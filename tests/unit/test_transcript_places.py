@@ -29,9 +29,6 @@ from memtui.settings.schema import Settings, TranscriptSettings
 from tests.support.conversations import Homes, said
 from tests.support.known import load
 
-# --- finding --------------------------------------------------------------------------------------
-
-
 UUID = "11111111-1111-4111-8111-111111111111"
 
 
@@ -152,9 +149,6 @@ def test_the_list_of_credentials_is_the_settings_or_the_profiles(
 def test_a_source_that_is_none_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="transcripts"):
         Settings.parse({"transcripts": {"sources": [source]}})
-
-
-# --- following ------------------------------------------------------------------------------------
 
 
 FOLLOWED = "sessions/main/a.jsonl"

@@ -40,9 +40,6 @@ from tests.support.conversations import SECRET, IndexLines
 from tests.support.known import cases, load, utf16_length
 from tests.support.known import text_of as text_from
 
-# --- records --------------------------------------------------------------------------------------
-
-
 KNOWN, RULED = load("transcripts"), load("transcript_rules")
 
 
@@ -157,9 +154,6 @@ def test_an_agent_s_agent_talks_with_nobody(source: object, run: str | None) -> 
     said = {"type": "message", "role": "user", "content": [block]}
     assert bool(again.add({"type": "response_item", "payload": said}, 2)) is (run is None)
     assert again.run == run
-
-
-# --- OpenClaw -------------------------------------------------------------------------------------
 
 
 FIRST, SECOND, THIRD, FOURTH = RULES.values()
@@ -319,9 +313,6 @@ def test_every_run_of_white_space_is_folded_to_one_space(text: str) -> None:
     assert normalise(text) == " ".join(filter(None, re.split(f"[{SPACE}]+", text)))
 
 
-# --- lines of files -------------------------------------------------------------------------------
-
-
 def lines_of(data: bytes, **options: int) -> list[RawLine]:
     return list(raw_lines(io.BytesIO(data), **options))
 
@@ -443,9 +434,6 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=re.escape(str(tmp_path / name))) as caught:
             open_transcript(tmp_path / name)
         assert reason_of(caught.value) is reason
-
-
-# --- what the memory was asked --------------------------------------------------------------------
 
 
 CALLS = load("memory_calls")
