@@ -21,7 +21,7 @@ SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (54_608, 215), "tests": (41_823, 169)}
+SUMS = {"memtui": (52_739, 208), "tests": (41_486, 169)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -49,12 +49,12 @@ ROOMS = {
 TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
-    "memtui": (363, 5),
-    "memtui/model": (1_698, 8),
-    "memtui/settings": (2_323, 10),
-    "memtui/engine": (7_858, 26),
-    "memtui/report": (2_665, 9),
-    "memtui/tui": (13_959, 55),
+    "memtui": (347, 5),
+    "memtui/model": (1_702, 8),
+    "memtui/settings": (2_254, 8),
+    "memtui/engine": (7_622, 24),
+    "memtui/report": (2_638, 10),
+    "memtui/tui": (13_446, 53),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
@@ -313,7 +313,7 @@ def modules_after(statement: str) -> set[str]:
         ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic"}),
         (
             "import memtui.cli.search, memtui.engine.engine, memtui.engine.own_index",
-            {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"},
+            {"numpy", "onnxruntime", "textual", "httpx", "watchdog", "memtui.engine.browse"},
         ),
         ("import memtui.engine", {"textual", "rich", "click"}),
         ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
