@@ -313,7 +313,8 @@ def modules_after(statement: str) -> set[str]:
         ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic"}),
         (
             "import memtui.cli.search, memtui.engine.engine, memtui.engine.own_index",
-            {"numpy", "onnxruntime", "textual", "httpx", "watchdog", "memtui.engine.browse"},
+            {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"}
+            | {"memtui.engine.browse"},
         ),
         ("import memtui.engine", {"textual", "rich", "click"}),
         ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
