@@ -14,7 +14,6 @@ from memtui.model.status import FileState, Severity
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
-from memtui.report.explanation import legs_section, ranks_section, verdict_words
 from memtui.report.json_text import (
     SNIPPET,
     FileStates,
@@ -232,6 +231,9 @@ def summary(ranked: Ranked) -> str:
 
 def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Iterator[Line]:
     """Yield what each leg of an agent's search was asked, and the steps of each score."""
+    # A search without `--explain` does without.
+    from memtui.report.explanation import legs_section, ranks_section, verdict_words
+
     if ranked.hits and is_foreign:
         yield ""
         yield from (line.text for line in layout.section(legs_section(ranked)))

@@ -148,8 +148,8 @@ def check_match(given: Given) -> None:
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
         assert {hit.rowid for hit in hits} <= set(allowed.tolist())
-    words = query_terms(text, prefix_last=typing).terms
-    _run(index, "own_words", " OR ".join(term.fts for term in words))
+    if words := query_terms(text, prefix_last=typing).terms:
+        _run(index, "own_words", " OR ".join(term.fts for term in words))
     for short in ShortTerms:
         plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)
         _run(index, "their_words", plan.match)
