@@ -145,7 +145,7 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     effective: Sequence[float] | None = None
     for stage in ranking.stages:
         step = None
-        if runs(ranking, stage):
+        if stage not in SWITCHES or SWITCHES[stage](ranking):
             step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
         if step is None:
             traces.append(StageTrace(stage, False, ()))
