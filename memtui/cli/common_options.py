@@ -20,7 +20,7 @@ from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
-from memtui.settings.schema import PROFILES, nearest, path_of
+from memtui.settings.schema import NO_MINIMUM, PROFILES, nearest, path_of
 from memtui.text.sanitize import safe_line
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
@@ -157,6 +157,11 @@ def parsed(parse: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
     return read
 
 
+def _weights(text: str) -> tuple[float, float]:
+    vector, keyword = map(float, text.split(","))
+    return vector, keyword
+
+
 def _clock(text: str) -> Callable[[], datetime]:
     """Parse a time, UTC by default, as a clock that stands still."""
     moment = datetime.fromisoformat(text)
@@ -204,6 +209,11 @@ _TYPES: Final[Mapping[str, Any]] = {
     "file or -": click.Path(allow_dash=True),
     "day": parsed(_day, "no day such as 2026-02-11"),
     "moment": parsed(_clock, "not a time such as 2026-02-11T09:00"),
+    "weights": parsed(_weights, "not two numbers such as 0.3,0.7"),
+    "minimum": parsed(
+        lambda text: text if text == NO_MINIMUM else float(text),
+        "neither a score such as 0.35 nor off",
+    ),
 }
 _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,
@@ -316,12 +326,9 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
         if name.startswith(RANKING_PREFIX) and value not in (None, ()):
             value = list(value) if name.endswith("keys") else value
             flags[name.replace("__", ".")] = Given(Source.FLAG, written[name], value)
-    if weights := flags.pop("ranking.weights", None):
-        vector, _, keyword = weights.value.partition(",")
-        if not (vector and keyword):
-            raise click.BadParameter("--weights needs two numbers such as 0.3,0.7")
-        flags["ranking.vector_weight"] = weights._replace(value=vector)
-        flags["ranking.keyword_weight"] = weights._replace(value=keyword)
+    if (weights := flags.pop("ranking.weights", None)) is not None:
+        for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
+            flags[f"ranking.{leg}_weight"] = weights._replace(value=weight)
     for key, switch in _TURNED_ON_BY.items():
         if key in flags:
             flags.setdefault(switch, Given(Source.FLAG, written[switch.replace(".", "__")], True))
