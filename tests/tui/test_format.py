@@ -15,7 +15,7 @@ from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments
-from memtui.tui.screens.search.search_controller import stepped
+from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory

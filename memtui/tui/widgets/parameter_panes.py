@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
+from msgspec.structs import replace
 from textual import events, on
 from textual.content import Content
 from textual.style import Style
@@ -20,6 +22,8 @@ from memtui.tui.widgets.lists import TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 MAX_K = 50
+STEP = 0.05
+"""Of λ and of the weights."""
 FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
 MODE_NAMES: Mapping[SearchMode, str] = {
     SearchMode.HYBRID: "both legs",
@@ -30,6 +34,43 @@ SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-
 """The number of each stage that can be switched, and its sign in the strip."""
 STEPPED = ("λ", "half-life", "vector", "keyword", "k")
 """The numbers that keys and the wheel step."""
+
+
+def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
+    """Return a ranking with one parameter changed.
+
+    `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
+    by so many steps, as far as they go: `λ`, `vector` and `keyword` (the weight of a leg; the
+    other one has the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30,
+    60, 90, 180, 365 days. Every other parameter stays.
+    """
+
+    def moved(value: float, steps: int) -> float:
+        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
+
+    mmr, decay = ranking.mmr, ranking.decay
+    match parameter:
+        case "MMR":
+            return replace(ranking, mmr=replace(mmr, enabled=not mmr.enabled))
+        case "decay":
+            return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
+        case "fusion":
+            methods = list(Fusion)
+            following = methods[(methods.index(ranking.fusion) + 1) % len(methods)]
+            return replace(ranking, fusion=following)
+        case "λ":
+            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
+        case "half-life":
+            days = decay.half_life_days
+            at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
+            days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
+            return replace(ranking, decay=replace(decay, half_life_days=days))
+        case "vector" | "keyword":
+            vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
+            return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
+        case "k":
+            return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
+    return ranking
 
 
 def values(ranking: Ranking) -> dict[str, str]:

@@ -5,7 +5,6 @@ Every key of the ranking ranks the cached pool again, without I/O.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +18,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Chunk, Fusion, Leg, LegStatus, Ranked, Ranking, SearchMode
+from memtui.model import Chunk, Leg, LegStatus, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import Difference, difference
@@ -34,7 +33,6 @@ from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
 from memtui.tui.widgets.lists import Row
-from memtui.tui.widgets.parameter_panes import HALF_LIVES, MAX_K
 from memtui.tui.widgets.result_rows import (
     SHOWN_DROPS,
     SORTS,
@@ -81,8 +79,6 @@ every 30 ms or so, and fingers are slower than 150 ms."""
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
-STEP = 0.05
-"""Of λ and of the weights."""
 
 
 @dataclass(slots=True)
@@ -555,7 +551,7 @@ class RankingController:
 
         Some numbers show only once their stage is on.
         """
-        ranking = stepped(self.view.state.ranking, parameter, direction)
+        ranking = words.stepped(self.view.state.ranking, parameter, direction)
         if not direction:
             self.change(ranking)
             return
@@ -728,40 +724,3 @@ class RankingController:
             tell(self.view, f"Nothing to {verb}: search for something first.")
             return None
         return ranked
-
-
-def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
-    """Return a ranking with one parameter changed.
-
-    `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
-    by so many steps, as far as they go: `λ`, `vector` and `keyword` (the weight of a leg; the
-    other one has the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30,
-    60, 90, 180, 365 days. Every other parameter stays.
-    """
-
-    def moved(value: float, steps: int) -> float:
-        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
-
-    mmr, decay = ranking.mmr, ranking.decay
-    match parameter:
-        case "MMR":
-            return replace(ranking, mmr=replace(mmr, enabled=not mmr.enabled))
-        case "decay":
-            return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
-        case "fusion":
-            methods = list(Fusion)
-            following = methods[(methods.index(ranking.fusion) + 1) % len(methods)]
-            return replace(ranking, fusion=following)
-        case "λ":
-            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
-        case "half-life":
-            days = decay.half_life_days
-            at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
-            days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
-            return replace(ranking, decay=replace(decay, half_life_days=days))
-        case "vector" | "keyword":
-            vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
-            return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
-        case "k":
-            return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
-    return ranking
