@@ -308,6 +308,10 @@ class Kill:
         for _ in range(measured):
             self.ground.put_back()
             lengths.append(run_child(scene, self.ground).seconds)
+        # What is not killed keeps its promises as well, or the kills would show nothing.
+        acknowledged = set(self.ground.acknowledged.read_text(encoding="ascii").split())
+        wrong, _ = broken_promises(scene, self.ground, self.wanted, acknowledged, power=False)
+        assert not wrong, f"{scene.name}, not killed: {wrong}"
         self.ground.put_back()
         self.seconds = median(lengths)
         self.instants = run_child(scene, self.ground, instant=-1).instants

@@ -224,8 +224,9 @@ def run_indexer(workspace: Workspace, *, rebuild: bool = False) -> None:
 
 
 def _swap(workspace: Workspace) -> None:
+    workspace.folder.commit(workspace.folder.folder / "index-2.db.building")
+    # Taken afterwards: whoever takes the lock removes what is still being built.
     with WriterLock(workspace.folder):
-        workspace.folder.commit(workspace.folder.folder / "index-2.db.building")
         workspace.folder.clean()
 
 
