@@ -428,8 +428,6 @@ class BatchRun:
         work = attempt(seconds) if once else provider.pacer.send(attempt, seconds)
         return provider.client.run(work, self.cancelled)
 
-    # --- sending ----------------------------------------------------------------------------
-
     async def _find(self, input_file: str) -> str:
         """Return the batch of an input file, where it was started; empty where it was not.
 
@@ -512,8 +510,6 @@ class BatchRun:
         if ticket is not None and self.interface.form.is_google and error.status == _NOT_FOUND:
             self._sends_more = False
 
-    # --- waiting ----------------------------------------------------------------------------
-
     def _finish(self, ticket: Ticket, *, is_own: bool) -> bool:
         """Wait for a batch and take its results; `False` where the wait was interrupted.
 
@@ -595,8 +591,6 @@ class BatchRun:
             work = self._provider.ask(self.interface.deletion(file), 10.0)
             with contextlib.suppress(ServiceError):
                 self._provider.client.run(work, self.cancelled)
-
-    # --- taking the results -----------------------------------------------------------------
 
     def _fetch(self, output: str) -> None:
         """Store what a file of results holds for the texts that are missing.

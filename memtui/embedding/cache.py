@@ -164,8 +164,6 @@ class EmbeddingCache:
             self._closed = True
             self._disconnect()
 
-    # --- the file -----------------------------------------------------------------------------
-
     def _journal(self, suffix: str) -> Path:
         return Path(os.fspath(self._path) + suffix)
 

@@ -243,8 +243,6 @@ class RemoteProvider(Provider):
     def close(self) -> None:
         self.client.close()
 
-    # --- requests with the key ------------------------------------------------------------------
-
     async def ask(self, request: Request, timeout: float) -> object:
         """Send a request with the key and return the JSON of a success.
 
@@ -308,8 +306,6 @@ class RemoteProvider(Provider):
         if service.shape is Shape.OLLAMA:
             hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
         return keyed, RequestContext(self.plan.address, name, self.plan.key_hint, hint)
-
-    # --- requests for vectors -------------------------------------------------------------------
 
     async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
         """Return the vector of each text; those of an earlier call that failed are used."""

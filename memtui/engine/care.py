@@ -102,8 +102,6 @@ class CareRun:
         ]
         return CareReport(tuple(first), self._looked_at, self._skipped)
 
-    # --- over the notes -------------------------------------------------------------------------
-
     def _check_notes(
         self, files: Sequence[MemoryFile], progressed: Progressed
     ) -> Iterator[CareFinding]:
@@ -152,8 +150,6 @@ class CareRun:
                 yield from islice(findings, MOST_OF_A_FILE)
         for _, of_file in groupby(links, lambda link: link.file.path):
             yield from islice(broken_links(of_file, names), MOST_OF_A_FILE)
-
-    # --- over the index -------------------------------------------------------------------------
 
     def _compare_chunks(
         self, files: Sequence[MemoryFile], progressed: Progressed

@@ -247,8 +247,6 @@ class OwnIndex(Index):
                         lambda gives_way: self.legs.retrieve(request, gives_way, None)
                     )
 
-    # --- reading --------------------------------------------------------------------------------
-
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
@@ -290,8 +288,6 @@ class OwnIndex(Index):
 
     def stamp(self) -> Hashable:
         return self.read_rows(lambda connection: self.legs.live.stamp())
-
-    # --- writing --------------------------------------------------------------------------------
 
     def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:
         if self.indexer is None:
@@ -348,8 +344,6 @@ class OwnIndex(Index):
             except OSError as error:
                 self.indexer.record("provider", f"cannot be noted: {error.strerror}")
 
-    # --- explaining -----------------------------------------------------------------------------
-
     def query_text(self, query: str) -> str:
         return parse_query(query).text
 
@@ -364,8 +358,6 @@ class OwnIndex(Index):
         leg = self._thread.call(lambda: self.legs.vector_leg)
         same = leg is not None and leg.provider is provider
         return provider, state, leg.vectors.get(query) if leg is not None and same else None
-
-    # --- how it is ------------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
         indexer, leg, identity = self.indexer, self.legs.vector_leg, self.legs.identity

@@ -93,8 +93,6 @@ class OwnReading(Reading):
         self._index = index
         self.words = Words(connection, NATIVE_TABLE, FTS5_TOKENIZE, index_text)
 
-    # --- rows -----------------------------------------------------------------------------
-
     @property
     def size(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks")
@@ -114,8 +112,6 @@ class OwnReading(Reading):
 
     def _rows(self, sql: str, *values: str | int) -> list[int]:
         return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
-
-    # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
         identity = made_by(read_meta(self._connection))
@@ -140,8 +136,6 @@ class OwnReading(Reading):
             return Reason.NO_VECTORS
         return Vectors(view.rowids, view.matrix, view.live)
 
-    # --- files ----------------------------------------------------------------------------
-
     def paths(self) -> Sequence[str]:
         rows = self._connection.execute("SELECT path FROM files ORDER BY path").fetchall()
         return [str(path) for (path,) in rows]
@@ -158,8 +152,6 @@ class OwnReading(Reading):
         if row is None:
             return IndexedFile(place)
         return IndexedFile(place, row, self.chunk_ranges(row.path), row.source)
-
-    # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         stored = self.chunk(chunk_id)

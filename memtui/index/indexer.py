@@ -79,8 +79,6 @@ class Indexer:
         self._seen: dict[str, None] = {}
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
-    # --- called from any thread -----------------------------------------------------------------
-
     def start(self) -> None:
         """Try for the writer lock and start the thread; raises `IndexUnusable`."""
         self._lock.try_acquire()
@@ -175,8 +173,6 @@ class Indexer:
     def _update(self, **changes: Any) -> None:
         with self._condition:
             self._status = replace(self._status, **changes)
-
-    # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:

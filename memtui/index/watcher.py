@@ -266,8 +266,6 @@ class Watcher:
                 self._incoming.add((path, is_folder))
                 self._condition.notify_all()
 
-    # --- the watcher's thread -------------------------------------------------------------------
-
     def _run(self) -> None:
         try:
             while not self._closing:

@@ -147,8 +147,6 @@ class MemtuiApp(App[int]):
         self.call_after_refresh(gc.enable)
         self.call_after_refresh(self.memories.start, choose=self._choose)
 
-    # --- what the engine publishes --------------------------------------------------------------
-
     def listen(self, bus: Bus) -> None:
         def published(event: Event) -> None:
             """Go over to the event loop with what an engine publishes on its own threads."""
@@ -213,8 +211,6 @@ class MemtuiApp(App[int]):
                     return
         await super().on_event(event)
 
-    # --- actions --------------------------------------------------------------------------------
-
     action_part = act_on_part
 
     def action_help(self) -> None:
@@ -236,8 +232,6 @@ class MemtuiApp(App[int]):
 
         saved = f"saved {safe_line(str(path))}"
         in_background(self, write, lambda _: tell(self, saved), "save the screenshot")
-
-    # --- from screen to screen ------------------------------------------------------------------
 
     def action_show_search(self) -> None:
         """Go to the search screen, to its list where one pane is shown at a time."""
@@ -291,8 +285,6 @@ class MemtuiApp(App[int]):
             if getattr(screen, "stop_running", lambda: False)():
                 return
         self.exit(0)
-
-    # --- to a place -----------------------------------------------------------------------------
 
     def is_conversation(self, path: str) -> bool:
         """Tell a path of the index that is that of a transcript, by its name."""
@@ -367,8 +359,6 @@ class MemtuiApp(App[int]):
             # One on the stack is removed as it is left; what these look for goes on otherwise.
             screen.remove()
         self._screens.clear()
-
-    # --- at the end -----------------------------------------------------------------------------
 
     def on_unmount(self) -> None:
         self.memories.begin_closing()

@@ -80,8 +80,6 @@ class Memories:
         """The factory of the memory that was opened last, or could not be."""
         self._closer: threading.Thread | None = None
 
-    # --- at the start ---------------------------------------------------------------------------
-
     def start(self, *, choose: bool) -> None:
         """Open the notes, or look first whether there is an agent to choose."""
         source = self.agents
@@ -144,8 +142,6 @@ class Memories:
             screen.status_bar.show_note(error, error=True)
             screen.search.show_start()
 
-    # --- from one to another --------------------------------------------------------------------
-
     def show(self, opened: EngineOpened) -> None:
         """Show a memory in place of the one before, which is closed."""
         app, engine, before = self._app, opened.engine, self._app.engine
@@ -189,8 +185,6 @@ class Memories:
 
         notes = fmt.home_relative(str(app.configured.root)) if self._open_notes else ""
         app.push_screen(AgentsScreen(source.find, open_memory, agents, notes), chosen)
-
-    # --- who makes the vectors ------------------------------------------------------------------
 
     def choose_provider(self, name: str = "", *, is_first_run: bool = False) -> None:
         """Show the embedding providers, with one of them chosen."""
@@ -273,8 +267,6 @@ class Memories:
         # Nobody asked for this question: what keeps it from being asked is told to nobody. The
         # list itself, when it is opened, says what is wrong.
         in_background(search, is_worth_asking, ask_when_free, lambda error: None)
-
-    # --- at the end -----------------------------------------------------------------------------
 
     def begin_closing(self) -> None:
         """Close the engine, so that nothing waits for it any more.

@@ -192,8 +192,6 @@ class OpenClawIndex(Index):
     def read_only(self) -> IndexUnusable:
         return IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
 
-    # --- reading --------------------------------------------------------------------------
-
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
@@ -216,8 +214,6 @@ class OpenClawIndex(Index):
     def stamp(self) -> Hashable:
         return self.read_rows(lambda opened: opened.fingerprint)
 
-    # --- explaining -----------------------------------------------------------------------
-
     def query_text(self, query: str) -> str:
         return searched_part(trim(split_filters(query)[0]))
 
@@ -236,8 +232,6 @@ class OpenClawIndex(Index):
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
         return *self._embedded.get(), None
-
-    # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
         truth, problem, state = self.truth, self._problem, self._base.state

@@ -71,8 +71,6 @@ class OpenClawReading(Reading):
             table, tokenizer = opened.layout.fts, opened.layout.tokenizer
             self.words = Words(opened.connection, table, tokenizer, well_formed)
 
-    # --- rows -----------------------------------------------------------------------------
-
     @property
     def size(self) -> int:
         return int(self._select(f"SELECT count(*) FROM {self._layout.chunks}")[0][0])
@@ -100,8 +98,6 @@ class OpenClawReading(Reading):
     def _rows(self, where: str, *values: str | int) -> list[int]:
         rowids = self._select(f"SELECT rowid FROM {self._layout.chunks} {where}", *values)
         return [rowid for (rowid,) in rowids]
-
-    # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
         identity = self._facts.identity
@@ -139,8 +135,6 @@ class OpenClawReading(Reading):
         in_memory = self.legs.vectors.are_loaded(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
-    # --- files ----------------------------------------------------------------------------
-
     def paths(self) -> Sequence[str]:
         layout, column = self._layout, readable("path")
         paths = self._select(
@@ -169,8 +163,6 @@ class OpenClawReading(Reading):
         row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
         kind = row.source if row is not None else source or MEMORY
         return IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
-
-    # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that the search says of the chunk; `None` when the index lacks it.

@@ -147,8 +147,6 @@ class QueryVectors:
             return NoVector(Reason.ZERO_QUERY_VECTOR, detail)
         return vector
 
-    # --- the agent's provider; an error says in one line why it is not asked ------------------
-
     def _from_provider(
         self, name: str, model: str, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:

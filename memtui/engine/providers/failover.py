@@ -233,8 +233,6 @@ class ProviderFailover:
         self._due = 0.0
         self._taken_back = float("-inf")
 
-    # --- who answers ----------------------------------------------------------------------
-
     @property
     def identity(self) -> ProviderIdentity | None:
         """Whose vectors an index is to hold now; `None` for keyword search alone."""
@@ -322,8 +320,6 @@ class ProviderFailover:
         if self._timer is None:
             return ""
         return f"; tried again in {max(1, round(self._due - self._clock()))} s"
-
-    # --- what changes it ------------------------------------------------------------------
 
     def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider; the former one goes on answering for the vectors it made.

@@ -182,8 +182,6 @@ class _Audit(Struct):
         if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
             findings.add("database_not_writable", [str(opened.real)], database=opened.real)
 
-    # --- the identity ---------------------------------------------------------------------
-
     def _identity_fields(self) -> tuple[IdentityField, ...]:
         """Set what is stored beside what is expected, in the order of the program's own record.
 
@@ -310,8 +308,6 @@ class _Audit(Struct):
             add("keyword_hits_dropped", best=best, least=least)
         elif self.release == "2026.4" and 0 < best <= least:
             add("keyword_hits_dropped", form="below_one", best=best, least=least)
-
-    # --- the files ------------------------------------------------------------------------
 
     def _compare_notes(self, enabled: bool, cancelled: Cancels) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""

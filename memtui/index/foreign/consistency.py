@@ -253,8 +253,6 @@ class StoredTables:
         if any(share.dimensions <= 0 for share in shares):
             self._check_rows("chunks_without_vector", "vectors_damaged")
 
-    # --- vectors --------------------------------------------------------------------------
-
     def _check_vectors(self, expected: bool) -> str:
         """Compare the vectors of the chunks with the vector table (OPENCLAW.md section 5).
 

@@ -331,8 +331,6 @@ class OpenClawKeywordLeg:
             self._refusal = self._refusal or str(error)
             return []
 
-    # --- the text of chunks ---------------------------------------------------------------
-
     def body_hits(self, query: str, ranking_query: str | None = None) -> list[KeywordHit]:
         """Find the best chunks, lowest `bm25()` first.
 
@@ -415,8 +413,6 @@ class OpenClawKeywordLeg:
             alive = f"EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
             sql = f" AND {alive}{sql}"
         return sql, values
-
-    # --- paths, each for its first chunk (`searchPathKeyword`) ----------------------------
 
     def _named_paths(self, words: str, query: str, exact: list[KeywordHit]) -> list[KeywordHit]:
         """Find paths that hold the words, beside `exact`, which the whole query names."""

@@ -93,8 +93,6 @@ class CareScreen(Screen[None]):
         self._is_current = False
         self._show_state()
 
-    # --- looking --------------------------------------------------------------------------------
-
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
         if (engine := app_of(self).engine) is None:
@@ -132,8 +130,6 @@ class CareScreen(Screen[None]):
         if is_stopped:
             self._ended("stopped")
         return is_stopped
-
-    # --- what is shown --------------------------------------------------------------------------
 
     @property
     def finding(self) -> CareFinding | None:
@@ -202,8 +198,6 @@ class CareScreen(Screen[None]):
     @on(Input.Changed)
     def _filter_changed(self) -> None:
         self._show_report()
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what the chosen row has not."""

@@ -141,8 +141,6 @@ class ChunkScreen(Screen[None]):
         self._asking.stop()
         self._unfollow()
 
-    # --- reading the index ----------------------------------------------------------------------
-
     def load(self) -> None:
         """Read the chunk from the index as it is now, then what is like it."""
         engine, chunk_id, before = app_of(self).engine, self.chunk_id, self.chunk
@@ -233,8 +231,6 @@ class ChunkScreen(Screen[None]):
         if was_running:
             self._show_queries()
         return was_running
-
-    # --- what is shown --------------------------------------------------------------------------
 
     @on(events.Resize)
     def _show(self) -> None:
@@ -348,8 +344,6 @@ class ChunkScreen(Screen[None]):
         elif self.terms.has_focus and self.terms.chosen_id:
             self._show_text((self.terms.chosen_id,))
         self.refresh_bindings()
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what there is nothing for."""

@@ -161,8 +161,6 @@ class CompareScreen(Screen[str | None]):
         )
         return side
 
-    # --- drawing --------------------------------------------------------------------------------
-
     def _show(self) -> None:
         results, (first, second) = self._shows_results, self.sides
         self.set_class(results, "-results")
@@ -267,8 +265,6 @@ class CompareScreen(Screen[str | None]):
                 Content("x says why; tab compares two rankings."),
             ]
         return two_results(self.ranked, first, second, width, self.glyphs)
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only with two pinned chunks there is another comparison; it has no sides to cycle."""

@@ -207,8 +207,6 @@ class ExplainScreen(Dialog[str | None]):
         scrolls_itself = isinstance(widget, ChangeList)
         super().set_focus(widget, scroll_visible and not scrolls_itself, from_app_focus)
 
-    # --- asking the engine ----------------------------------------------------------------------
-
     def _show_another(self) -> None:
         """Show another place, and ask the engine about it once the reader stays."""
         self._show()
@@ -276,8 +274,6 @@ class ExplainScreen(Dialog[str | None]):
             self._by_subject[chunk.id] = known
             self._line_up(chunk.id)
         self._show(again=True)
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
@@ -353,8 +349,6 @@ class ExplainScreen(Dialog[str | None]):
             grown = section.region.y + self.box.scroll_offset.y - line
             self._reading = section, line + grown
             self.box.scroll_relative(y=grown, animate=False, force=True)
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def action_step(self, steps: int) -> None:
         place = min(max(self._place + steps, 0), len(self._subjects) - 1)

@@ -103,8 +103,6 @@ class IndexScreen(Screen[None]):
         if self.is_current:
             self.refresh_status()
 
-    # --- what is shown --------------------------------------------------------------------------
-
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
         if (engine := app_of(self).engine) is None:
@@ -208,8 +206,6 @@ class IndexScreen(Screen[None]):
     def part_entered(self, event: events.DescendantFocus) -> None:
         """Show the part that got the keys, where one is shown at a time."""
         self.parts.follow(event.widget)
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what needs an engine that is not open yet."""

@@ -195,8 +195,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
             lambda error: tried(ProbeResult(listing.name, False, error)),
         )
 
-    # --- going over -----------------------------------------------------------------------------
-
     @on(RowList.Opened)
     def _row_opened(self) -> None:
         """Go over to the provider, after its price is known and agreed to."""

@@ -288,8 +288,6 @@ class SweepScreen(Screen[Ranking | None]):
         pool, now = self.ranked.pool, self.ranked.trace.now
         return rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
 
-    # --- drawing --------------------------------------------------------------------------------
-
     def _show(self) -> None:
         subject, order, swept = self.subject, self.list_at_cursor(), self.swept
         words, is_unicode = PARAMETERS[self.parameter], self._glyphs is not ASCII
@@ -407,8 +405,6 @@ class SweepScreen(Screen[Ranking | None]):
                 line = line.pad_right(blank).stylize_before("bold on $foreground 12%")
             lines.append(line)
         return lines
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def _go(self, value: float | None) -> None:
         if value is not None:

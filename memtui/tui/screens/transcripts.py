@@ -110,8 +110,6 @@ class TranscriptsScreen(Dialog[bool]):
         self.frame(TITLE, _KEYS, note)
         self.on_resize()
 
-    # --- choosing -------------------------------------------------------------------------------
-
     def action_toggle_source(self) -> None:
         if (source := self.chosen) is not None and not self._is_busy:
             self.selected ^= {source.name}

@@ -118,8 +118,6 @@ class WriteDialog(Dialog[Written]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "where" or len(self._places) > 1
 
-    # --- the plan -------------------------------------------------------------------------------
-
     def _choose(self, where: Where) -> None:
         """Choose another place to write to."""
         self.where, self._warning = where, self._first_warning
@@ -146,8 +144,6 @@ class WriteDialog(Dialog[Written]):
 
         in_background(self, make_plan, self._show, partial(self._show, None), group="plan")
         self._show()
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def _show(self, plan: Plan | None = None, error: str = "") -> None:
         """Show the places, the difference, and what else there is to know."""
@@ -211,8 +207,6 @@ class WriteDialog(Dialog[Written]):
         scroll = "j/k scroll  " if lines > room else ""
         self.frame(self._title, f"enter write  {where}{scroll}esc leave")
         return room
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def action_where(self, step: int) -> None:
         self._choose(self._places[(self._places.index(self.where) + step) % len(self._places)])

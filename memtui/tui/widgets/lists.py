@@ -58,8 +58,6 @@ class LineView(ScrollView, can_focus=True):
         """The first line of each block, and the number of all lines."""
         self._message: Sequence[Content] = ()
 
-    # --- what is shown --------------------------------------------------------------------------
-
     def lay_out(self, draw_lines: Draw, *, again: bool = False) -> None:
         """Show other lines from the top; `again` keeps the place of a reader of the same."""
         self._draw_lines, self._width = draw_lines, self.scrollable_content_region.width
@@ -87,8 +85,6 @@ class LineView(ScrollView, can_focus=True):
         """
         return self.visual_style, Content("")
 
-    # --- blocks of lines ------------------------------------------------------------------------
-
     def set_heights(self, heights: Iterable[int]) -> None:
         """Say how many lines each block has."""
         self.tops = [0, *accumulate(heights)]
@@ -104,8 +100,6 @@ class LineView(ScrollView, can_focus=True):
         """Return the same of the line under the mouse."""
         offset = event.get_content_offset(self)
         return None if offset is None else self.block_at(int(self.scroll_offset.y) + offset.y)
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         width, at = self.scrollable_content_region.width, int(self.scroll_offset.y) + y
@@ -142,8 +136,6 @@ class LineView(ScrollView, can_focus=True):
             if span is not None and line is not None:
                 chosen.append(line.plain[span[0] : None if span[1] == -1 else span[1]])
         return ("\n".join(chosen), "\n") if chosen else None
-
-    # --- scrolling ------------------------------------------------------------------------------
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar and the place, which Textual does as it lays out."""
@@ -329,8 +321,6 @@ class RowList(LineView, inherit_bindings=False):
             return replace(binding, description=self._opens, show=True)
         return binding
 
-    # --- what is shown --------------------------------------------------------------------------
-
     @property
     def chosen_id(self) -> str | None:
         return self.rows[self.cursor].id if self.cursor is not None else None
@@ -394,8 +384,6 @@ class RowList(LineView, inherit_bindings=False):
         super().notify_style_update()
         self._drawn.clear()
 
-    # --- moving and scrolling -------------------------------------------------------------------
-
     def _reveal(self, top: int | None = None) -> None:
         """Show the chosen row and the headings right above it; `top` is to be the first line.
 
@@ -458,8 +446,6 @@ class RowList(LineView, inherit_bindings=False):
         if self.chosen_id is not None:
             self.post_message(self.Opened(self, self.chosen_id))
 
-    # --- mouse ----------------------------------------------------------------------------------
-
     def on_click(self, event: events.Click) -> None:
         """First click chooses, a click on the chosen row opens, a click on the bar explains."""
         place, _ = self.block_under(event) or (-1, 0)
@@ -478,8 +464,6 @@ class RowList(LineView, inherit_bindings=False):
     def on_leave(self) -> None:
         self._hover = None
         self.refresh()
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def line_at(self, at: int) -> Content | None:
         place, below = self.block_at(at) or (-1, 0)

@@ -78,8 +78,6 @@ class Preview(LineView):
         self._message = [Content(self._hint)]
         self._is_placed = True
 
-    # --- what is shown --------------------------------------------------------------------------
-
     def show(
         self,
         source: SourceText | None,
@@ -145,8 +143,6 @@ class Preview(LineView):
         path = self._source.path if self._source is not None else None
         return path, self.chunk.id if self.chunk is not None else None
 
-    # --- scrolling ------------------------------------------------------------------------------
-
     @property
     def first_visible_line(self) -> int:
         """The line of the note at the top of the view, 1-based."""
@@ -201,8 +197,6 @@ class Preview(LineView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the key that leads back to the chunk to the screen where there are several."""
         return action != "chunk" or not self._is_file
-
-    # --- drawing --------------------------------------------------------------------------------
 
     @property
     def margin_cells(self) -> int:

@@ -171,8 +171,6 @@ class HeatMap(Widget, can_focus=True):
         self._weeks = min(WEEKS, max(1, room // self._step))
         self._show_cursor()
 
-    # --- keys and mouse -------------------------------------------------------------------------
-
     def action_move(self, days: int) -> None:
         self.go_to(moved(self.day, days))
 
@@ -201,8 +199,6 @@ class HeatMap(Widget, can_focus=True):
             if day is not None:
                 self.go_to(day)
                 self.action_open()
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         base, step = self.visual_style.rich_style, self._step

@@ -128,8 +128,6 @@ class BrowseScreen(Screen[None]):
             self._is_behind = False
             self.reader.read_again()
 
-    # --- layout ---------------------------------------------------------------------------------
-
     @on(events.Resize)
     @on(events.DescendantFocus)
     def apply_layout(self) -> None:
@@ -171,8 +169,6 @@ class BrowseScreen(Screen[None]):
             content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
         content = fmt.fit(content, self.size.width - 2)
         self.query_one("#browse-detail", Static).update(content, layout=False)
-
-    # --- choosing -------------------------------------------------------------------------------
 
     @on(RowList.Chosen, "#file-tree")
     def file_chosen(self, message: RowList.Chosen) -> None:
@@ -225,8 +221,6 @@ class BrowseScreen(Screen[None]):
     def filter_left(self) -> None:
         """Go to what the filter let through."""
         self.file_rows.focus()
-
-    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what cannot be done now; leave the keys of the tree to other panes."""

@@ -345,8 +345,6 @@ class FileList:
         self.arrange()
         self.count_recalls()
 
-    # --- recalls --------------------------------------------------------------------------------
-
     def count_recalls(self) -> None:
         """Count recalls where days or files show them; stop where neither does any more."""
         screen, engine = self._screen, self._screen.engine
@@ -396,8 +394,6 @@ class FileList:
         self._screen.timeline.show_note(note)
         self._show_count()
 
-    # --- places in the tree ---------------------------------------------------------------------
-
     def reveal(self, path: str) -> None:
         """Put the cursor on a file; a filter that hides it is taken away."""
         self.path_to_reveal = path
@@ -414,8 +410,6 @@ class FileList:
         self._show_lines()
         self.path_to_reveal = None
         return self._screen.file_rows.choose(line.id)
-
-    # --- folding --------------------------------------------------------------------------------
 
     def toggle(self, folder_id: str) -> None:
         """Open a folder that is closed, close one that is open."""
@@ -450,8 +444,6 @@ class FileList:
         if (line := self.chosen) is not None and line.file is not None:
             keep = next((one for one in reversed(line.around) if one in self._folded), line.id)
         self._show_lines(keep)
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def _draw_line(self, line: TreeLine, width: int) -> Content:
         file, glyphs, is_roomy = line.file, self._screen.glyphs, width >= _ROOMY

@@ -83,8 +83,6 @@ class Reader:
         """The file that is shown, as the list knows it."""
         return self._screen.file_list.files.get(self.path or "")
 
-    # --- reading --------------------------------------------------------------------------------
-
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
         screen, engine, note = self._screen, self._screen.engine, ""
@@ -173,8 +171,6 @@ class Reader:
         self._screen.describe()
         self._screen.refresh_bindings()
 
-    # --- chunks ---------------------------------------------------------------------------------
-
     def step_chunk(self, step: int) -> None:
         """Go to the next or the previous chunk, at the ends to the file beside."""
         screen, view = self._screen, self._screen.view
@@ -221,8 +217,6 @@ class Reader:
         view.show(self.source, chunk, chunks=view.chunks, rendered=view.rendered)
         self._mark_heading()
 
-    # --- headings -------------------------------------------------------------------------------
-
     def _fill_outline(self, outline: Sequence[Heading]) -> None:
         rows = []
         for heading in outline:
@@ -261,8 +255,6 @@ class Reader:
             self._go_to_chunk(chunk)
         view.go_to_line(line - 1)
         view.focus()
-
-    # --- elsewhere ------------------------------------------------------------------------------
 
     def show_difference(self) -> None:
         """Show what of the file changed since it was indexed."""

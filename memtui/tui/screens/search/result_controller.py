@@ -41,8 +41,6 @@ class ResultController:
         """The note that is to be shown."""
         self._timers = Timers(view)
 
-    # --- choosing -------------------------------------------------------------------------------
-
     def select(self, chunk_id: str | None) -> None:
         """Show a chunk of the pool in the preview and the why-panel."""
         view, state = self.view, self.view.state
@@ -73,8 +71,6 @@ class ResultController:
         if chunk is None:
             tell(self.view, f"Nothing to {verb}: choose a result first.")
         return chunk
-
-    # --- the note -------------------------------------------------------------------------------
 
     def show_note(self, path: str, *, again: bool = False) -> None:
         """Show a note, read `again` or for the first time; only the newest wish is kept."""
@@ -151,8 +147,6 @@ class ResultController:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self.view.app.push_screen(screen)
 
-    # --- explaining -----------------------------------------------------------------------------
-
     def explain(self) -> None:
         ranked = self.view.state.ranked
         if (chunk := self._selected("explain")) is not None and ranked is not None:
@@ -202,8 +196,6 @@ class ResultController:
             place = f"{state.source.path}:{view.preview.first_visible_line}"
         view.app.push_screen(PlacePrompt(view.engine.browse.paths, place), explain)
 
-    # --- pinning --------------------------------------------------------------------------------
-
     def toggle_pin(self, chunk: Chunk | None = None) -> None:
         """Follow a chunk, else the chosen one, through every query, or do not any more.
 
@@ -248,8 +240,6 @@ class ResultController:
             lambda error: show(None, error),
             group="pins",
         )
-
-    # --- history --------------------------------------------------------------------------------
 
     def remember_query(self) -> None:
         """Put the query into the history, and the history into the state folder."""

@@ -160,8 +160,6 @@ class SearchController:
         self._refreshed_at = -inf
         self._timers = Timers(view)
 
-    # --- asking ---------------------------------------------------------------------------------
-
     def typed(self, text: str) -> None:
         """Ask at once, and show below the box what of the query cannot be understood.
 
@@ -256,8 +254,6 @@ class SearchController:
             wait = REFRESH_SECONDS - (monotonic() - self._refreshed_at)
             self._timers.start("refresh", max(wait, AT_ONCE), ask_again)
 
-    # --- answers --------------------------------------------------------------------------------
-
     def answered(self, event: SearchReady) -> None:
         """Draw the newest answer; drop every other."""
         view, state, ranked = self.view, self.view.state, event.ranked
@@ -299,8 +295,6 @@ class SearchController:
             self.show_message(message("failed", error=safe(event.error)))
         else:
             tell(self.view, safe_line(event.error), error=True)
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def show(
         self,
@@ -439,8 +433,6 @@ class SearchController:
             view.show_pane("results")
         view.apply_layout()
 
-    # --- without a list -------------------------------------------------------------------------
-
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""
         view, state, engine = self.view, self.view.state, self.view.engine
@@ -493,8 +485,6 @@ class RankingController:
         """Says what the last change did, once its list is on screen."""
         self._note = ""
         self._timers = Timers(view)
-
-    # --- changing -------------------------------------------------------------------------------
 
     def change(
         self,
@@ -578,8 +568,6 @@ class RankingController:
         target.append(state.ranking)
         self.change(source.pop(), because=verb)
 
-    # --- what is shown --------------------------------------------------------------------------
-
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""
         self._note, self.effect = text, None
@@ -605,8 +593,6 @@ class RankingController:
             return ""
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
         return f"vs config: {words.effect(moves) or 'the same list'}"
-
-    # --- named rankings -------------------------------------------------------------------------
 
     def cycle_profile(self) -> None:
         """Go to the next named ranking.
@@ -687,8 +673,6 @@ class RankingController:
         # What a release cannot take is told by the rules of a ranking, whatever its name.
         ranking = replace(view.state.ranking, profile=base_of(view.state.ranking))
         view.app.push_screen(ConfigurationScreen(ranking, (*own, *bases)))
-
-    # --- what if --------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         from memtui.tui.screens.sweep import SweepScreen

@@ -116,8 +116,6 @@ class SearchScreen(Screen[None]):
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
 
-    # --- what there is --------------------------------------------------------------------------
-
     @property
     def is_built(self) -> bool:
         """True while there are widgets: not before the first paint, and not after the last."""
@@ -137,8 +135,6 @@ class SearchScreen(Screen[None]):
     def is_small(self) -> bool:
         """True if one pane is shown at a time."""
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
-
-    # --- from the start to another memory -------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
@@ -229,8 +225,6 @@ class SearchScreen(Screen[None]):
         else:
             return False
         return True
-
-    # --- the index ------------------------------------------------------------------------------
 
     def tick(self) -> None:
         if self.is_indexing or int(monotonic()) % 5 == 0:
@@ -325,8 +319,6 @@ class SearchScreen(Screen[None]):
         else:
             ask_to_rebuild(self, self.engine, self.glyphs, begun)
 
-    # --- messages of the widgets ----------------------------------------------------------------
-
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -368,8 +360,6 @@ class SearchScreen(Screen[None]):
         chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
-
-    # --- layout ---------------------------------------------------------------------------------
 
     def layout_classes(self) -> dict[str, bool]:
         """The classes that depend on the size and on what the user chose."""
@@ -427,8 +417,6 @@ class SearchScreen(Screen[None]):
         if self.is_foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
         return binding
-
-    # --- actions: those of the controllers are run by `part` -------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("sync", "rebuild"):

@@ -114,8 +114,6 @@ class AskedPane(Pane):
             place = row.path, max(1, row.start_line), row.chunk_id or None
             app_of(self.screen).open_place(*place)
 
-    # --- finding and asking again ---------------------------------------------------------------
-
     def list_calls(self, of: str = "", *, is_grown: bool = False) -> None:
         """List the searches of a conversation, where there is a place for them.
 
@@ -223,8 +221,6 @@ class AskedPane(Pane):
                 self.show_soon(self.show)
 
         in_background(self, work, lambda nothing: None, "ask the memory again", group=group)
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""

@@ -92,8 +92,6 @@ class ReaderPane(Pane):
         self.show_title()
         self.set_interval(WATCH_SECONDS, self.look)
 
-    # --- reading --------------------------------------------------------------------------------
-
     def read(
         self,
         path: str,
@@ -227,8 +225,6 @@ class ReaderPane(Pane):
             Content.styled(part, style) for part, style in parts if part
         )
 
-    # --- looking for a text ---------------------------------------------------------------------
-
     def open_within(self) -> None:
         """Ask for the text to look for."""
         if self.conversation is None:
@@ -307,8 +303,6 @@ class ReaderPane(Pane):
             self.show_title()
         elif not self.needle:
             self.open_within()
-
-    # --- the turn in front ----------------------------------------------------------------------
 
     @on(TurnView.WholeWanted)
     def whole_wanted(self) -> None:

@@ -98,8 +98,6 @@ class SessionsScreen(Screen[None]):
             if self.asked.replayed_with not in (None, app_of(self).search_screen.state.ranking):
                 self.asked.replay_changed()
 
-    # --- from other screens ---------------------------------------------------------------------
-
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
         """Show a conversation at a line of its transcript, with the query's words marked.
 
@@ -120,8 +118,6 @@ class SessionsScreen(Screen[None]):
         """Show what the agent asked its memory in every conversation."""
         self.asked.is_all = True
         self.call_later(self.show_pane, "asked")
-
-    # --- panes ----------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
         self._apply_layout()
@@ -191,8 +187,6 @@ class SessionsScreen(Screen[None]):
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
-    # --- keys -----------------------------------------------------------------------------------
-
     def action_find(self) -> None:
         if self.pane != "reader":
             self.show_pane("list", "#sessions-filter")
@@ -242,8 +236,6 @@ class SessionsScreen(Screen[None]):
         else:
             self._came_for_turn = False
             self.app.pop_screen()
-
-    # --- the turn in front, or the chosen conversation ------------------------------------------
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""

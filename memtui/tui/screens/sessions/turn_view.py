@@ -244,8 +244,6 @@ class TurnView(LineView, inherit_bindings=False):
         """The turn in front."""
         return self.turns[self.at] if self.turns else None
 
-    # --- what is shown --------------------------------------------------------------------------
-
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
         self.show_turns((), ())
@@ -350,8 +348,6 @@ class TurnView(LineView, inherit_bindings=False):
         self._lay_out_turns()
         self.scroll_to_line(self._head(self.at) - offset)
 
-    # --- moving ---------------------------------------------------------------------------------
-
     def _head(self, at: int) -> int:
         """Return the line that names a turn."""
         return self.tops[at] + self.blocks[at].lead
@@ -433,8 +429,6 @@ class TurnView(LineView, inherit_bindings=False):
                 self.go(at)
                 return
 
-    # --- folding --------------------------------------------------------------------------------
-
     def action_unfold(self) -> None:
         at = self.at
         if self.blocks and self.blocks[at].more:
@@ -468,8 +462,6 @@ class TurnView(LineView, inherit_bindings=False):
             self._move(at, int(self.scroll_offset.y))
             if is_toggle or not self._is_open(at):
                 self.action_unfold()
-
-    # --- drawing --------------------------------------------------------------------------------
 
     def frame_at(self, at: int) -> tuple[Style, Content]:
         place, below = self.block_at(at) or (0, 0)
