@@ -107,7 +107,7 @@ class Trial:
         self.ranks = cache(self._ranks)
         self.shown_by = cache(self._shown_by)
 
-    def _search(self, text: str, *, ranking: Ranking, typing: bool = False) -> Ranked:
+    def _search(self, text: str, *, ranking: Ranking) -> Ranked:
         return self.engine.search.ask(text, ranking=ranking)
 
     def _ranks(self, parameter: Parameter, value: Value) -> dict[str, int]:

@@ -458,6 +458,8 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
     """Return one line of a transcript in readable words, credentials masked."""
     record, problem = parse_line(raw)
+    if problem:
+        return f"· {problem}"
     words: list[str] = []
     for turn in form.turns(record, raw.number) if form is not None and record is not None else ():
         tool = f" {safe_line(redact_name(turn.tool))}" if turn.tool else ""
@@ -475,7 +477,6 @@ def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
                 is_other = turn.kind is TurnKind.OTHER
                 kind = "record" if is_other else turn.kind.value.replace("_", " ")
                 words.append(f"· {kind}{tool}{failed} {size_words(turn.size)}")
-    if problem:
-        return f"· {problem}"
-    record_words = f"· record {size_words(raw.length)}" if text_of(raw).strip() else ""
-    return "  ".join(words) or record_words
+    if not words and text_of(raw).strip():
+        words.append(f"· record {size_words(raw.length)}")
+    return "  ".join(words)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
 from memtui.engine.ports import SourceText
 from memtui.memory.documents import read_document, split_lines
-from memtui.memory.paths import absolute_path, stored_path, written
+from memtui.memory.paths import absolute_path, fold_path, stored_path, written
 from memtui.model import SourceFile
 from memtui.model.inquiry import Place
 
@@ -62,7 +61,7 @@ def fitting(spelled: Iterable[str], paths: Collection[str]) -> list[str]:
     before the end of another one.
     """
     ends = [end for end in spelled if end and not _ABOVE.match(end)]
-    for fold in (str, _folded):
+    for fold in (str, fold_path):
         whole = {fold(end) for end in ends}
         tails = tuple(f"/{end}" for end in whole)
         matching = sorted(path for path in paths if fold(f"/{path}").endswith(tails))
@@ -89,15 +88,11 @@ def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
     matching, expanded = fitting(forms, paths), os.path.expanduser(text)
     # A file elsewhere on this machine is none of the index.
     if not matching and not (os.path.isabs(expanded) and os.path.lexists(expanded)):
-        end = f"/{_folded(text)}"
-        ends = [one for one in paths if end.endswith(f"/{_folded(one)}")]
+        end = f"/{fold_path(text)}"
+        ends = [one for one in paths if end.endswith(f"/{fold_path(one)}")]
         longest = max(map(len, ends), default=0)
         matching = [one for one in ends if len(one) == longest]
     return matching[0] if len(matching) == 1 else None
-
-
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
 
 
 def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import unicodedata
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from pathlib import Path
@@ -143,6 +144,11 @@ def kind(mode: int) -> str:
         stat.S_IFDIR: "folder",
     }
     return kinds.get(stat.S_IFMT(mode), "not a regular file")
+
+
+def fold_path(path: str) -> str:
+    """Return a path for a comparison that ignores letters' case and how accents are composed."""
+    return unicodedata.normalize("NFC", path).casefold()
 
 
 def said(error: Exception) -> str:

@@ -26,7 +26,7 @@ def utf16_length(text: str) -> int:
 def utf16_head(text: str, units: int) -> str:
     """Return as many whole characters of the beginning as make at most so many UTF-16 units."""
     head = text[:units]
-    if head.isascii():
+    if utf16_length(head) <= units:
         return head
     used = accumulate(1 + (character > "\uffff") for character in head)
     return head[: sum(unit <= units for unit in used)]

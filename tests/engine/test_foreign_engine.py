@@ -57,11 +57,9 @@ def engine_of(state: State, bus: Bus | None = None, **options: Any) -> Iterator[
         yield engine
 
 
-def configure(state: State, search: Any, *, new: bool = False) -> None:
+def configure(state: State, search: Any) -> None:
     content = {"agents": {"defaults": {"memorySearch": search}}}
-    (state.folder / "openclaw.json").write_text(
-        json.dumps({"memory": {"search": search}} if new else content), encoding="utf-8"
-    )
+    (state.folder / "openclaw.json").write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize("is_live", [False, True])

@@ -98,7 +98,6 @@ def finder(
     env: Mapping[str, str] = KEYS,
     read_cache: Callable[[str], Vector | None] = nothing,
     read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
-    timeout: float = 5.0,
 ) -> QueryVectors:
     return QueryVectors(
         identity,
@@ -107,7 +106,7 @@ def finder(
         env=env,
         read_cache=read_cache,
         read_access=read_access,
-        timeout=timeout,
+        timeout=5.0,
     )
 
 

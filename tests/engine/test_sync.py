@@ -62,11 +62,11 @@ def age(path: Path, seconds: int = LONG_AGO) -> None:
     os.utime(path, (seconds, seconds))
 
 
-def paragraphs(count: int, start: int = 0) -> str:
+def paragraphs(count: int) -> str:
     """Write paragraphs that fill more than one chunk, each with a word of its own."""
     return "\n\n".join(
         f"## Entry {number}\n\nword{number} " + "about the garden and the router. " * 12
-        for number in range(start, start + count)
+        for number in range(count)
     )
 
 
@@ -391,8 +391,8 @@ LIMIT = 100
 TEXT = "\n".join(f"line {number} of 京都の長いノート about the garden" for number in range(20))
 
 
-def span(text: str, start: int = 3, end: int = 9) -> ChunkSpan:
-    return ChunkSpan(start, end, text, text_hash(text))
+def span(text: str) -> ChunkSpan:
+    return ChunkSpan(3, 9, text, text_hash(text))
 
 
 def limited(limit: int | None = LIMIT) -> Recipe:

@@ -115,12 +115,11 @@ class Workspace:
     def indexer(
         self,
         *,
-        bus: Bus | None = None,
         pause: TypingPause | None = None,
         spared: ProviderIdentity | None = None,
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
-        job = replace(self.job(), bus=bus or self.bus, pause=pause or TypingPause())
+        job = replace(self.job(), pause=pause or TypingPause())
         return Indexer(job, poll_seconds=0.02, spared=lambda: spared)
 
     def contents(self) -> Contents:

@@ -142,12 +142,12 @@ class SmallAgent:
     state: State
     given: GivenVectors
 
-    def target(self, workspace: Path | None = None) -> ForeignTarget:
+    def target(self) -> ForeignTarget:
         """What `Engine.open_agent` opens."""
         return find_target(
             agent="main",
             index=None,
-            workspace=workspace,
+            workspace=None,
             env={"OPENCLAW_STATE_DIR": str(self.state.folder)},
             home=self.state.folder.parent,
         )

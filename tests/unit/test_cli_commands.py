@@ -259,14 +259,13 @@ def test_the_doctor_tells_which_part_of_a_database_is_wrong(
         return {check.name: (check.grade, check.exit_code) for check in checks}
 
     folder = IndexFolder(tmp_path / "index")
-    folder.create()
     building = folder.begin()
     open_database(building).close()
-    folder.commit(building)
+    database = folder.path(folder.commit(building))
     wrong = ("problem", doctor.EXIT_INDEX)
     # A sound file without the table of words, and then one that is no database.
     assert grades(doctor.database_checks(folder)) == {"database": wrong, "sqlite-vec": ("ok", 0)}
-    folder.path(folder.current() or 0).write_text("# Notes\n" * 400)
+    database.write_text("# Notes\n" * 400)
     assert grades(doctor.database_checks(folder)) == {"index": wrong}
     monkeypatch.setattr(doctor, "FTS5_TOKENIZE", "nothing")
     found = grades(doctor.program_checks())

@@ -61,10 +61,10 @@ def _write(home: Path, text: str, name: str = ".openclaw/openclaw.json") -> Path
     return path
 
 
-def _read(home: Path, document: Any, env: dict[str, str] | None = None) -> OpenClawConfig:
+def _read(home: Path, document: Any) -> OpenClawConfig:
     text = document if isinstance(document, str) else json.dumps(document)
     _write(home, text)
-    return read_config(env or {}, home)
+    return read_config({}, home)
 
 
 def _search(home: Path, defaults: Any, agent: Any = None) -> MemorySearchConfig:

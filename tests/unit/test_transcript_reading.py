@@ -238,8 +238,8 @@ def entry(kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "id": "e1", "parentId": None} | fields
 
 
-def entry_of(name: str, text: str = "hi") -> dict[str, Any]:
-    return message("user", text) | {"id": name}
+def entry_of(name: str) -> dict[str, Any]:
+    return message("user", "hi") | {"id": name}
 
 
 def kept(state: ReadState) -> ReadState:

@@ -14,10 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from memtui.errors import Cancelled
-from memtui.index.database import number
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
-from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.opening import Opened, columns_in
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.index.transcripts.reading import registered_sessions
 from memtui.memory.documents import open_regular, text_hash
@@ -424,9 +423,8 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
                         state.st_size,
                         state.st_mtime_ns / 1e6,
                     )
-    needed = "name IN ('session_id', 'seq', 'created_at')"
-    columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
-    if rules.stores_agent and number(opened.connection, columns, _EVENTS) == 3:
+    needed = {"session_id", "seq", "created_at"}
+    if rules.stores_agent and columns_in(opened.connection, _EVENTS).keys() >= needed:
         listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
         last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):

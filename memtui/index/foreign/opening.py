@@ -175,12 +175,12 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {str(table): str(sql or "") for table, sql in rows}
     for names in (agent, sidecar):
-        columns = {role: _columns(connection, names[role]) for role in form["needed"]}
+        columns = {role: columns_in(connection, names[role]) for role in form["needed"]}
         if all(columns[role].keys() >= set(needed) for role, needed in form["needed"].items()):
             break
     else:
         reason, hint = "the database has no tables", "give another file, or --agent NAME"
-        if "embedded" in _columns(connection, "chunks"):
+        if "embedded" in columns_in(connection, "chunks"):
             reason, hint = "it is an index of memtui", "open its notes with: memtui FOLDER"
         elif _SCHEMA in tables or "transcript_events" in tables:
             reason = "the agent's database has no memory tables"
@@ -204,7 +204,7 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
         generation = IndexGeneration.AGENT_BLOB if is_blob else IndexGeneration.AGENT
     dims = _DIMS.search(tables[vec]) if vec else None
     roles: dict[str, Any] = {role: present(role) for role in agent}
-    has_schema = names is agent and "schema_version" in _columns(connection, _SCHEMA)
+    has_schema = names is agent and "schema_version" in columns_in(connection, _SCHEMA)
     return Layout(
         generation=generation,
         **roles,
@@ -217,7 +217,7 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     )
 
 
-def _columns(connection: Connection, table: str) -> dict[str, str]:
+def columns_in(connection: Connection, table: str) -> dict[str, str]:
     """Return the columns of a table with their types; none when there is no such table."""
     rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
     return {str(name): str(kind) for name, kind in rows}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
@@ -25,6 +24,7 @@ from memtui.memory.care.duplicates import words_of
 from memtui.memory.chunking import size_estimate
 from memtui.memory.discover import ROOT_FILES, SUFFIXES
 from memtui.memory.documents import front_matter, split_lines
+from memtui.memory.paths import fold_path
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding, CarePlace, CareRule
 from memtui.text.redact import MASK, mask, redact
@@ -287,7 +287,7 @@ class NoteNames:
 
     def add_path(self, path: str) -> None:
         """Add a path, as the index stores it; it need not be indexed."""
-        folded = _folded(path)
+        folded = fold_path(path)
         self._paths.add(folded)
         parts = _bare(folded).split("/")
         # The note and every folder above it, each by any end of its path.
@@ -319,12 +319,12 @@ class NoteNames:
         """Return whether a link leads to a file; a wikilink may be a name, title or alias."""
         target = link.target
         if link.is_wiki:
-            if _slug(_bare(_folded(target))) in self._names:
+            if _slug(_bare(fold_path(target))) in self._names:
                 return True
             target += ".md"
         folder, from_root = posixpath.dirname(link.file.path), target.lstrip("/")
         tried = (posixpath.join(folder, from_root), from_root, target)
-        if any(_folded(posixpath.normpath(one)) in self._paths for one in tried):
+        if any(fold_path(posixpath.normpath(one)) in self._paths for one in tried):
             return True
         return self._on_disk(folder, target)
 
@@ -391,10 +391,6 @@ def _is_placeholder(name: str) -> bool:
     return is_stand_in or _LINKS["no_name"].search(name) is not None
 
 
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
-
-
 def _bare(path: str) -> str:
     suffix = next(filter(path.endswith, SUFFIXES), "")
     return path.removesuffix(suffix)
@@ -402,7 +398,7 @@ def _bare(path: str) -> str:
 
 def _slug(name: str) -> str:
     """Return a name with the blanks and dashes that people mix up made one."""
-    return _LINKS["separators"].sub("-", _folded(name)).strip("-/")
+    return _LINKS["separators"].sub("-", fold_path(name)).strip("-/")
 
 
 MOST_ENTRIES: Final = 3
