@@ -1,8 +1,9 @@
-"""Bindings made from the action table, how keys are named, which keys work now, key presets."""
+"""Bindings made from the action table, how keys are named and step, which work now, presets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from textual.actions import parse
@@ -14,6 +15,8 @@ from textual.widgets import Input
 
 from memtui.data import read_table
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
+
+T = TypeVar("T")
 
 _TABLES = read_table("keys.toml")
 _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
@@ -138,3 +141,9 @@ def resolve_keymap(preset: str, overrides: Mapping[str, str]) -> tuple[dict[str,
         problems.insert(0, f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
     own = {name: keys for name, keys in overrides.items() if name in ACTION_IDS}
     return {**PRESETS.get(preset, {}), **own}, problems
+
+
+def next_of(values: Iterable[T], present: T, step: int = 1) -> T:
+    """Return the value that is so many steps after the present one; the first follows the last."""
+    ordered = list(values)
+    return ordered[(ordered.index(present) + step) % len(ordered)]

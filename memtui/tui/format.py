@@ -13,7 +13,6 @@ from memtui.model import Leg, Stage
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
-from memtui.report.words import STAGE_WORDS as STAGE_WORDS
 from memtui.report.words import ago as ago
 from memtui.report.words import clock as clock
 from memtui.report.words import count as count
@@ -24,11 +23,10 @@ from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words
 from memtui.report.words import rounded as rounded
 from memtui.report.words import score as score
-from memtui.report.words import short_age
+from memtui.report.words import short_age as short_age
 from memtui.report.words import short_number as short_number
-from memtui.text.sanitize import safe_line, size_words
-
-counted, age, size = count, short_age, size_words
+from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import size_words as size_words
 
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""

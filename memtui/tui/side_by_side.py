@@ -109,7 +109,7 @@ def _lines_of(side: SideText) -> tuple[list[_Line], list[Content]]:
         if used < MOST_CHARACTERS
     ]
     more = max(len(texts), side.last_line - side.first_line + 1) - len(shown)
-    words = f"and {fmt.counted(more, 'more line')}"
+    words = f"and {fmt.count(more, 'more line')}"
     return shown, [Content.styled(words, fmt.MUTED)] if more else []
 
 
@@ -143,7 +143,7 @@ def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
         if is_near or len(places) <= CONTEXT:
             shown += [pairs[place] for place in places]
         else:
-            words = f"{fmt.counted(len(places), 'line')} the same"
+            words = f"{fmt.count(len(places), 'line')} the same"
             fold = _Line(0, Content.styled(words, f"italic {fmt.MUTED}"), _FOLD)
             shown.append((fold, fold))
     return shown

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Numbers, Operation, Ranking, Reason, Stage, StageScore
 from memtui.report.arithmetic import score_steps
-from memtui.report.words import REASON_WORDS, sparkline
+from memtui.report.words import REASON_WORDS, STAGE_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments
@@ -42,7 +42,7 @@ def ago(seconds: float) -> str:
             {0.038: "38 ms", 2.41: "2.4 s", 59.97: "1:00 min", 65: "1:05 min", 7800: "2:10 h"},
         ),
         (
-            fmt.age,
+            fmt.short_age,
             {None: "ever", -3: "ahead", 0.4: "today", 3.4: "3d", 103: "3mo", 500: "16mo", 2600: "7y"},
         ),
         (
@@ -65,7 +65,7 @@ def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest()
 
 def test_every_code_has_words() -> None:
     assert set(REASON_WORDS) == set(Reason)
-    assert set(fmt.STAGE_WORDS) == set(Stage)
+    assert set(STAGE_WORDS) == set(Stage)
 
 
 def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> None:

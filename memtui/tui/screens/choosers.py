@@ -153,7 +153,7 @@ class PlacePrompt(Dialog[Place | None]):
         rows.set_rows([Row(path, partial(draw, path)) for path in offered])
         title = "reading the paths…"
         if self._paths is not None:
-            title = fmt.counted(len(self._paths), "indexed file")
+            title = fmt.count(len(self._paths), "indexed file")
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:
@@ -296,7 +296,7 @@ def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
     first = Content.assemble(name.stylize("bold"), " ", model, " ", (f"{age:>{_AGE}}", fmt.MUTED))
     parts = [_GENERATIONS[agent.generation]] if agent.generation is not None else []
     if agent.files or agent.chunks:
-        parts.append(f"{fmt.counted(agent.files, 'file')} {fmt.counted(agent.chunks, 'chunk')}")
+        parts.append(f"{fmt.count(agent.files, 'file')} {fmt.count(agent.chunks, 'chunk')}")
     parts.append(fmt.home_relative(str(agent.workspace or agent.state_dir)))
     problem = agent.problem
     if problem and agent.database is not None:

@@ -27,7 +27,7 @@ from memtui.report.chunk_record import (
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
@@ -295,7 +295,7 @@ class ChunkScreen(Screen[None]):
         """Draw the queries that it answers, why there are none, and how far the asking is."""
         answered, is_asking = self.answered or (), self._asking.is_running
         history = app_of(self).search_screen.notes.queries
-        number = fmt.counted(len(history), "query", "queries")
+        number = fmt.count(len(history), "query", "queries")
         empty = progress = style = ""
         if not history:
             empty = "no queries in the history yet"
@@ -376,8 +376,7 @@ class ChunkScreen(Screen[None]):
             self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk))
 
     def action_sort(self) -> None:
-        orders = list(SORTS)
-        self._sort = orders[(orders.index(self._sort) + 1) % len(orders)]
+        self._sort = next_of(SORTS, self._sort)
         self._show()
         self.terms.action_end(-1)
 
@@ -397,7 +396,7 @@ class ChunkScreen(Screen[None]):
                 tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
             case "copy_text":
                 self.app.copy_to_clipboard(safe(chunk.text))
-                tell(self, f"copied {fmt.counted(len(chunk.text.split(chr(10))), 'line')}")
+                tell(self, f"copied {fmt.count(len(chunk.text.split(chr(10))), 'line')}")
             case _:
                 act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
 

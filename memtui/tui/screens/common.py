@@ -13,6 +13,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from memtui.tui.bindings import next_of
+
 WIDE, HUGE, TALL = 100, 160, 30
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
 HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
@@ -70,8 +72,7 @@ class PartLine(Static):
 
     def step(self, step: int) -> None:
         """Give the keys to the next or the previous part."""
-        names = list(self._titles)
-        self.show(names[(names.index(self.front) + step) % len(names)])
+        self.show(next_of(self._titles, self.front, step))
         # Another part may be in front by then.
         after_refresh(self.screen, lambda: self.screen.query_one(f"#{self.front}").focus())
 

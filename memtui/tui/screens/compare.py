@@ -25,7 +25,7 @@ from memtui.report.words import PARAMETER_WORDS, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
@@ -273,8 +273,7 @@ class CompareScreen(Screen[str | None]):
         return action not in ("cycle", "side", "move") or not self._shows_results
 
     def action_cycle(self, which: int, step: int) -> None:
-        names = list(self.choices)
-        name = names[(names.index(self.sides[which].name) + step) % len(names)]
+        name = next_of(self.choices, self.sides[which].name, step)
         self._note, self.sides[which] = "", self._ranked_side(name)
         self._show()
 

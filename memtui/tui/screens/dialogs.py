@@ -136,11 +136,11 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
     if not cost.chunks:
         facts = [("index", Content("nothing is indexed yet"))]
     elif missing <= 0:
-        cached = f"all {fmt.counted(cost.chunks, 'vector')} are in the cache"
+        cached = f"all {fmt.count(cost.chunks, 'vector')} are in the cache"
         facts = [("index", Content(cached)), ("cost", Content.styled("nothing", "$state-ok"))]
     else:
         chunks = Content.assemble(
-            (fmt.counted(missing, "chunk"), "bold"),
+            (fmt.count(missing, "chunk"), "bold"),
             f" of {fmt.count(cost.chunks)} to embed;"
             f" {fmt.percent(cost.cached, cost.chunks)} in the cache",
         )
@@ -166,9 +166,7 @@ def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Conte
     return Content.assemble(warning, place).stylize_before("$state-warn")
 
 
-def ask_to_rebuild(
-    screen: Screen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
-) -> None:
+def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], object]) -> None:
     """Ask before indexing everything again, with the price; `begun` is called once it runs."""
 
     def confirmed(answer: str | None) -> None:
@@ -179,11 +177,11 @@ def ask_to_rebuild(
     def ask(cost: RebuildCost) -> None:
         provider = engine.index.status().provider
         name = provider.actual or provider.requested
-        files, chunks = fmt.counted(cost.files, "file"), fmt.counted(cost.chunks, "chunk")
+        files, chunks = fmt.count(cost.files, "file"), fmt.count(cost.chunks, "chunk")
         facts = [
             ("read", Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")),
             ("vectors", Content(f"by {words.brief(name)}")),
-            *rebuild_facts(cost, glyphs),
+            *rebuild_facts(cost, app_of(screen).options.glyphs),
         ]
         answers = {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")}
         screen.app.push_screen(Confirm("Rebuild the index?", facts, answers), confirmed)
@@ -297,7 +295,7 @@ class DifferenceScreen(Dialog[None]):
         self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
         counts = f"-{marks.count('-')} +{marks.count('+')} lines   "
-        changes = fmt.counted(len(self.hunks), "change")
+        changes = fmt.count(len(self.hunks), "change")
         self._show(f"{changes}, {counts}", diff_contents(lines) or [same])
 
     def action_hunk(self, step: int) -> None:

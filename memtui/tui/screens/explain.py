@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 from textual import events, on
@@ -31,13 +31,13 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.place_actions import app_of
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import TextBlock
 
 if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 STEP_PAUSE = 0.12
@@ -404,7 +404,7 @@ class ExplainScreen(Dialog[str | None]):
 
     def action_show_chunk(self) -> None:
         if self.chunk_id is not None:
-            cast("MemtuiApp", self.app).open_chunk(self.chunk_id)
+            app_of(self).open_chunk(self.chunk_id)
 
     def action_compare(self) -> None:
         from memtui.tui.screens.compare import CompareScreen

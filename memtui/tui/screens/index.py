@@ -26,7 +26,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
@@ -66,7 +66,7 @@ class IndexScreen(Screen[None]):
 
     parts = query_one(PartLine)
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, *, glyphs: Glyphs) -> None:
         super().__init__()
         self.glyphs = glyphs
         self.state_filter = ""
@@ -219,7 +219,7 @@ class IndexScreen(Screen[None]):
 
     def action_rebuild(self) -> None:
         if (engine := app_of(self).engine) is not None:
-            ask_to_rebuild(self, engine, self.glyphs, self.refresh_status)
+            ask_to_rebuild(self, engine, self.refresh_status)
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):

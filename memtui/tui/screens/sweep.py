@@ -24,7 +24,7 @@ from memtui.report.words import SWEPT_PARAMETERS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled, tell
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
@@ -314,7 +314,7 @@ class SweepScreen(Screen[Ranking | None]):
         self.query_one(RankChart).show(Chart(subject.axis, lowest, lines, marks))
         box, progress = self.query_one("#sweep-box"), "computing…"
         if swept is not None:
-            progress = f"{fmt.counted(len(flips_of(swept)), 'flip')}, exact"
+            progress = f"{fmt.count(len(flips_of(swept)), 'flip')}, exact"
             if subject.low == subject.high:
                 progress = f"another {words.name} takes other candidates: a new search"
         box.border_subtitle = progress
@@ -378,7 +378,7 @@ class SweepScreen(Screen[Ranking | None]):
                 parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
             if others := len(changes) - len(named):
                 nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
-                parts.append(Content.styled(fmt.counted(others, *nouns), fmt.MUTED))
+                parts.append(Content.styled(fmt.count(others, *nouns), fmt.MUTED))
             value = Content.styled(f"{value_text(self.parameter, flip[0])}  ", "bold")
             lines.append(head + value + Content("   ").join(parts))
         return lines
@@ -425,8 +425,7 @@ class SweepScreen(Screen[Ranking | None]):
         self._go(round(value, 0 if self.parameter is Parameter.K else 4))
 
     def action_parameter(self, step: int) -> None:
-        usable = list(self.subjects)
-        self.action_choose(usable[(usable.index(self.parameter) + step) % len(usable)])
+        self.action_choose(next_of(self.subjects, self.parameter, step))
 
     def action_choose(self, name: str) -> None:
         parameter = Parameter(name)

@@ -159,7 +159,7 @@ class TranscriptsScreen(Dialog[bool]):
 
 def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row:
     """Draw whether it is chosen, its name, and how much of what was found is indexed."""
-    amount = f"{fmt.count(source.found)} found  {fmt.size(source.size)}"
+    amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
         amount = "empty" if source.folder else "no such place"
     state, style = " not indexed", fmt.MUTED

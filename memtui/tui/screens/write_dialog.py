@@ -27,7 +27,7 @@ from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
@@ -209,7 +209,7 @@ class WriteDialog(Dialog[Written]):
         return room
 
     def action_where(self, step: int) -> None:
-        self._choose(self._places[(self._places.index(self.where) + step) % len(self._places)])
+        self._choose(next_of(self._places, self.where, step))
 
     def on_click(self, event: events.Click) -> None:
         """Choose the place that was clicked."""

@@ -49,7 +49,7 @@ def counted_findings(foreign: ForeignStatus) -> str:
     findings = foreign.truth.findings if foreign.truth is not None else ()
     counts = Counter(finding.severity for finding in findings)
     wrong = [severity for severity in (Severity.ERROR, Severity.WARNING) if counts[severity]]
-    return ", ".join(fmt.counted(counts[severity], severity.value) for severity in wrong)
+    return ", ".join(fmt.count(counts[severity], severity.value) for severity in wrong)
 
 
 def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
@@ -177,7 +177,7 @@ class StatusBar(TextBlock):
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     """Return the parts of the status line, the most important first."""
     foreign, watcher, provider = status.foreign, status.watcher, status.provider
-    counts = f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}"
+    counts = f"{fmt.count(status.files, 'file')} {fmt.count(status.chunks, 'chunk')}"
     state, holds = state_line(status, glyphs), _segment(counts, "")
     backend = _segment(status.vector_backend, _MUTED)
     if foreign is not None:
@@ -193,7 +193,7 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
             _segment("read only", _MUTED),
         ]
         return [segment for segment in segments if segment]
-    waiting = f"{fmt.counted(status.pending_count, 'change')} waiting"
+    waiting = f"{fmt.count(status.pending_count, 'change')} waiting"
     errors = f"{glyphs.error} {len(status.errors)} errors"
     lookups = status.cache_hits + status.cache_misses
     seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""

@@ -17,6 +17,7 @@ from memtui.ranking.trace import Difference
 from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import next_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.lists import TextBlock
 
@@ -55,9 +56,7 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
         case "decay":
             return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
         case "fusion":
-            methods = list(Fusion)
-            following = methods[(methods.index(ranking.fusion) + 1) % len(methods)]
-            return replace(ranking, fusion=following)
+            return replace(ranking, fusion=next_of(Fusion, ranking.fusion))
         case "λ":
             return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
         case "half-life":

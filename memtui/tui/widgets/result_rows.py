@@ -29,7 +29,7 @@ from memtui.ranking.stages import DAY, chunk_day
 from memtui.ranking.trace import stage_score
 from memtui.report.arithmetic import part_cells
 from memtui.report.explanation import drop_words
-from memtui.report.words import leg_words
+from memtui.report.words import STAGE_WORDS, leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -92,7 +92,7 @@ def start_rows(
         return Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
 
     def draw_file(file: RecentFile, width: int) -> Content:
-        tail = f"  {fmt.counted(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
+        tail = f"  {fmt.count(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
         room = max(width - 9 - len(tail), 6)
         place = place_text(file.path, None, room).truncate(room, pad=True)
         return Content.assemble(("changed  ", fmt.MUTED), place, (tail, fmt.MUTED))
@@ -229,7 +229,7 @@ def _head(
     room = width - used - 2 - _AGE
     if room >= 8:
         day, _ = chunk_day(chunk, context.dates)
-        age = fmt.age(None if day is None else (context.now - day) / DAY)
+        age = fmt.short_age(None if day is None else (context.now - day) / DAY)
         place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
     elif (left := width - used - 1) > 1:
@@ -267,7 +267,7 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
         elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
             sign, number = (f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-operand)
         elif stage.stage in fmt.REPLACING_STAGES and operand not in (None, stage.before):
-            word = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
+            word = f"{glyphs.rerank} {STAGE_WORDS[stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
         else:
             continue
@@ -299,7 +299,7 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
         if (state := ranked.pool.states.get(leg)) is not None:
             text = safe_line(leg_words(state))
             if state.status is LegStatus.OK:
-                candidates = fmt.counted(len(ranked.pool.hits.get(leg, ())), "candidate")
+                candidates = fmt.count(len(ranked.pool.hits.get(leg, ())), "candidate")
                 text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
             head = (f"{glyph} {leg.value:<8}", f"$leg-{leg}")
             lines.append(Content.assemble(head, f" {text}"))
@@ -308,7 +308,7 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
         lines.append(message("other_words"))
     else:
         minimum = f"{ranked.ranking.min_score or 0.0:.2f}"
-        lines.append(message("below", count=fmt.counted(below, "candidate"), minimum=minimum))
+        lines.append(message("below", count=fmt.count(below, "candidate"), minimum=minimum))
         if ranked.ranking.decay.enabled:
             lines.append(message("decay"))
     return Content("\n").join(lines)

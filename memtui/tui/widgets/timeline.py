@@ -250,8 +250,8 @@ class Timeline(Container):
         heat_map, words = self.heat_map, ["no notes"]
         day, totals = heat_map.day, heat_map.days.get(heat_map.day)
         if totals is not None:
-            notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
-            words = [notes, fmt.counted(totals.chunks, "chunk")]
+            notes = f"{fmt.count(len(totals.paths), 'note')}  {fmt.size_words(totals.size)}"
+            words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
         words = [f"{day:%a} {day}", *words]
         legend = f"less {self._glyphs.density} more {heat_map.measure.value}"

@@ -19,7 +19,7 @@ from memtui.engine import Engine
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line
@@ -164,8 +164,8 @@ class BrowseScreen(Screen[None]):
             content = file_line(file, self.now(), self.glyphs, recalled)
         elif line is not None:
             files, chunks = line.files, sum(one.chunks for one in line.files)
-            counts = fmt.counted(len(files), "file"), fmt.counted(chunks, "chunk")
-            words = " · ".join((*counts, fmt.size(line.size)))
+            counts = fmt.count(len(files), "file"), fmt.count(chunks, "chunk")
+            words = " · ".join((*counts, fmt.size_words(line.size)))
             content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
         content = fmt.fit(content, self.size.width - 2)
         self.query_one("#browse-detail", Static).update(content, layout=False)
@@ -243,8 +243,8 @@ class BrowseScreen(Screen[None]):
 
     def action_cycle_measure(self) -> None:
         """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
-        timeline, heat_map, order = self.timeline, self.timeline.heat_map, list(Measure)
-        measure = order[(order.index(heat_map.measure) + 1) % len(order)]
+        timeline, heat_map = self.timeline, self.timeline.heat_map
+        measure = next_of(Measure, heat_map.measure)
         if not timeline.display and not self.has_class("-single"):
             self.timeline_wanted = True
             self.apply_layout()

@@ -23,6 +23,7 @@ from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
+from memtui.tui.bindings import next_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
@@ -201,14 +202,14 @@ def file_line(
 ) -> Content:
     """Draw the state of a file and its numbers, the most important first."""
     character, style = badge(file.state, glyphs)
-    words = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
+    words = [fmt.count(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:
         times = recalled.get(file.path, 0)
         words.insert(0, f"recalled {fmt.count(times)}×" if times else "never recalled")
     if file.lines:
-        words.append(fmt.counted(file.lines, "line"))
+        words.append(fmt.count(file.lines, "line"))
     if file.size is not None:
-        words.append(fmt.size(file.size))
+        words.append(fmt.size_words(file.size))
     if file.day is not None:
         words.append(f"{file.day:%a} {file.day.isoformat()}")
     if file.changed is not None:
@@ -330,7 +331,7 @@ class FileList:
     def _show_count(self) -> None:
         """Say how many files there are, of how many, and in which order."""
         total, shown = len(self.files), sum(line.file is not None for line in self._tree)
-        text = f"{fmt.count(shown)} of {total}" if shown < total else fmt.counted(total, "file")
+        text = f"{fmt.count(shown)} of {total}" if shown < total else fmt.count(total, "file")
         if self.sort is not Sort.NAME:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self._note:
@@ -339,8 +340,7 @@ class FileList:
 
     def cycle_sort(self) -> None:
         """Show the files in another order; by recalls as soon as they are counted."""
-        orders = list(Sort)
-        self.sort = orders[(orders.index(self.sort) + 1) % len(orders)]
+        self.sort = next_of(Sort, self.sort)
         self.path_to_reveal = self._screen.reader.path
         self.arrange()
         self.count_recalls()
@@ -453,14 +453,14 @@ class FileList:
             if file.changed is not None:
                 # The demo has a clock of its own, and its files are as new as the installation.
                 seconds = (self._screen.now() - file.changed).total_seconds()
-                when = fmt.age(max(0.0, seconds / 86_400))
+                when = fmt.short_age(max(0.0, seconds / 86_400))
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and self.sort is Sort.RECALLS and self.recalled is not None:
                 number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×"
-            size = fmt.size(file.size) if file.size is not None else ""
+            size = fmt.size_words(file.size) if file.size is not None else ""
             numbers = f" {number:>4} {size:>7} {when:>5}" if is_roomy else f" {number:>3} {when:>5}"
         elif is_roomy:
-            numbers = f" {fmt.counted(len(line.files), 'file')}  {fmt.size(line.size)}"
+            numbers = f" {fmt.count(len(line.files), 'file')}  {fmt.size_words(line.size)}"
         else:
             numbers = f" {fmt.count(len(line.files)):>4}"
         state = badge(FileState.CURRENT if is_open else line.state, glyphs)

@@ -88,7 +88,7 @@ class Reader:
         screen, engine, note = self._screen, self._screen.engine, ""
         self.target, file = target, screen.file_list.files.get(target.path)
         if file is not None and (file.size or 0) > LARGEST:
-            note = f"too large to show ({fmt.size(file.size or 0)}): e edits it"
+            note = f"too large to show ({fmt.size_words(file.size or 0)}): e edits it"
         elif file is not None and file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
             note = state_words(file)
         if note and app_of(screen).is_conversation(target.path):
@@ -273,7 +273,7 @@ class Reader:
             return
 
         def draw(file: MemoryFile, width: int) -> Content:
-            right = f" {badge(file.state, screen.glyphs)[0]} {fmt.counted(file.chunks, 'chunk')}"
+            right = f" {badge(file.state, screen.glyphs)[0]} {fmt.count(file.chunks, 'chunk')}"
             room = max(1, width - len(right))
             path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
             return Content.assemble(path, (right, fmt.MUTED))

@@ -29,6 +29,7 @@ from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
+from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
@@ -422,7 +423,7 @@ class SearchController:
 
     def cycle_sort(self) -> None:
         """Show the list in another order; ranks and scores stay what they are."""
-        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.sort = next_of(SORTS, self.sort)
         self.view.rankings.note(f"list by {self.sort}")
         self.redraw()
 

@@ -22,7 +22,7 @@ from memtui.report import status as words
 from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import (
@@ -317,7 +317,7 @@ class SearchScreen(Screen[None]):
         elif self.is_foreign:
             tell(self, f"{REBUILD_HINT}.")
         else:
-            ask_to_rebuild(self, self.engine, self.glyphs, begun)
+            ask_to_rebuild(self, self.engine, begun)
 
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
@@ -454,8 +454,7 @@ class SearchScreen(Screen[None]):
             self.query_input.focus()
 
     def action_cycle_preview(self) -> None:
-        at = PLACES.index(self.preview_place)
-        self.preview_place = PLACES[(at + 1) % len(PLACES)]
+        self.preview_place = next_of(PLACES, self.preview_place)
         self.apply_layout()
         self.rankings.note(f"preview: {self.preview_place}")
 

@@ -315,7 +315,7 @@ def then_words(call: MemoryCall) -> str:
     """Say how many results came back when it was asked."""
     if call.returned is None:
         return "results not recorded"
-    return f"{fmt.counted(len(call.returned), 'result')} then"
+    return f"{fmt.count(len(call.returned), 'result')} then"
 
 
 def same_words(replays: Iterable[Replayed], total: int) -> str:

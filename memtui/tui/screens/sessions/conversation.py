@@ -336,7 +336,7 @@ class ReaderPane(Pane):
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
-        tell(self.sessions, f"copied {fmt.counted(len(text), 'character')}{more}")
+        tell(self.sessions, f"copied {fmt.count(len(text), 'character')}{more}")
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""

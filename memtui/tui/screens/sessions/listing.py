@@ -25,6 +25,7 @@ from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, tell
+from memtui.tui.bindings import next_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
@@ -216,8 +217,7 @@ class ListPane(Pane):
 
     def sort(self) -> None:
         """Show the list in the next order."""
-        names = list(SORTS)
-        self.sort_name = names[(names.index(self.sort_name) + 1) % len(names)]
+        self.sort_name = next_of(SORTS, self.sort_name)
         self.show()
 
     def move(self, step: int) -> None:
@@ -244,7 +244,7 @@ class Matches(NamedTuple):
 
     def words(self, others: str, separator: str) -> Content:
         """Say how much of each there is; empty for nothing."""
-        results = fmt.counted(self.results, "result") if self.results else ""
+        results = fmt.count(self.results, "result") if self.results else ""
         parts = filter(None, (results, others if self.others else ""))
         return Content.styled(separator.join(parts), "$mark" if self.results else fmt.MUTED)
 
@@ -324,7 +324,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             return first
         turns = "" if listing.state in _NEVER_COUNTED else "counting"
         if listing.turns is not None:
-            turns = fmt.counted(listing.turns, "turn")
+            turns = fmt.count(listing.turns, "turn")
         agent = listing.agent or PROGRAMS[listing.kind]
         if len(agent) > _AGENT_CELLS:
             # Of a long name the end, which tells projects apart.
@@ -335,7 +335,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             (turns, fmt.MUTED),
             (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
             (length_words(listing), fmt.MUTED),
-            (fmt.size(listing.size), fmt.MUTED),
+            (fmt.size_words(listing.size), fmt.MUTED),
             (listing.model, fmt.MUTED),
         )
         numbers = Content("  ").join(
@@ -349,15 +349,15 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
 def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
     """Return what there is to know of a conversation, the most important first."""
     counted = [
-        "" if listing.turns is None else fmt.counted(listing.turns, "turn"),
-        "" if listing.calls is None else fmt.counted(listing.calls, "search", "searches"),
+        "" if listing.turns is None else fmt.count(listing.turns, "turn"),
+        "" if listing.calls is None else fmt.count(listing.calls, "search", "searches"),
         length_words(listing),
-        fmt.size(listing.size),
+        fmt.size_words(listing.size),
     ]
     session = f"  session {listing.session}" if listing.session else ""
     place = fmt.home_relative(listing.place) + session
     program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
-    others = fmt.counted(matches.others, "candidate") + " that the list of results leaves out"
+    others = fmt.count(matches.others, "candidate") + " that the list of results leaves out"
     facts = [
         ("index", Content.styled(index_state(listing), "$state-warn" if badge(listing) else "")),
         ("found", matches.words(others, ", ")),
@@ -379,9 +379,9 @@ def index_state(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in one line."""
     parts = [badge(listing) or "indexed"]
     if listing.chunks:
-        parts.append(fmt.counted(listing.chunks, "chunk"))
+        parts.append(fmt.count(listing.chunks, "chunk"))
     if listing.malformed:
-        parts.append(f"{fmt.counted(listing.malformed, 'line')} malformed")
+        parts.append(f"{fmt.count(listing.malformed, 'line')} malformed")
     if listing.detail:
         parts.append(safe_line(listing.detail))
     elif listing.state not in (Reason.OK, Reason.MALFORMED_LINES):

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.tui.background import tell
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
@@ -195,8 +195,7 @@ class SessionsScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
-            panes = list(PANES)
-            self.show_pane(panes[(panes.index(self.pane) + step) % len(panes)])
+            self.show_pane(next_of(PANES, self.pane, step))
             return
         go = self.focus_next if step > 0 else self.focus_previous
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")

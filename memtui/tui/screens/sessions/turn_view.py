@@ -145,7 +145,7 @@ def local_time(turns: Sequence[Turn], at: int) -> str:
 
 def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyphs) -> Content:
     """Name a turn in one line."""
-    size, stamp = fmt.counted(turn.size, "character"), f"  {time}" if time else ""
+    size, stamp = fmt.count(turn.size, "character"), f"  {time}" if time else ""
     left_out = f"  not indexed: {left_out_words(turn.left_out)}" if turn.left_out else ""
     if turn.kind is TurnKind.MALFORMED:
         problem = f"{glyphs.degraded} line {turn.line} is no record: {turn.text}"
@@ -492,7 +492,7 @@ class TurnView(LineView, inherit_bindings=False):
             width = self._width - MARGIN
             return head_line(turn, time, is_open=is_open, width=width, glyphs=self.glyphs)
         if below > len(block.spans):
-            more = fmt.counted(block.more, "more character")
+            more = fmt.count(block.more, "more character")
             text = f"{self.glyphs.ellipsis} {more}: enter shows them"
             return " " * INDENT + Content.styled(text, _DIM)
         start, end = block.spans[below - 1]
