@@ -329,10 +329,8 @@ class TermTable:
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """Count the rows that each term stands in; 0 for one that the table does not have."""
         counts = dict.fromkeys(terms, 0)
-        rows = self._words.connection.execute(
-            f"SELECT v.term, v.doc FROM json_each(?) j JOIN temp.{_IN_ROWS} v ON v.term = j.value",
-            (json.dumps(list(counts)),),
-        ).fetchall()
+        sql = f"SELECT v.term, v.doc FROM json_each(?) j JOIN temp.{_IN_ROWS} v ON v.term = j.value"
+        rows = list(self._words.connection.execute(sql, (json.dumps(list(counts)),)))
         counts.update((str(term), int(rows_with)) for term, rows_with in rows)
         return counts
 
@@ -341,4 +339,4 @@ class TermTable:
         rows = self._words.connection.execute(
             f"SELECT DISTINCT doc FROM temp.{_IN_PLACES} WHERE term = ?", (term,)
         )
-        return [rowid for (rowid,) in rows.fetchall()]
+        return [rowid for (rowid,) in rows]

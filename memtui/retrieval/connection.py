@@ -6,53 +6,45 @@ import functools
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memtui.text.tokens import FTS5_TOKENIZE
 
-_BINDING = "apsw"
+if TYPE_CHECKING:
+    import apsw
+
+Connection: TypeAlias = "apsw.Connection"
+"""Rows are listed before anything else: a cursor that is not read to its end keeps its snapshot
+open."""
 _RELEASE = "RELEASE memtui_snapshot"
-
-
-class Rows(Protocol):
-    """The rows of one statement; a cursor that is not read to its end keeps its snapshot open."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-    def fetchall(self) -> list[Any]: ...
-    def close(self, force: bool = False) -> None: ...
-
-
-class Connection(Protocol):
-    """The part of `apsw.Connection` that is used here, with values of any type."""
-
-    def execute(self, statements: str, bindings: Any = None, /) -> Rows: ...
-    def interrupt(self) -> None: ...
-    def create_scalar_function(
-        self, name: str, function: Any, arguments: int = -1, /, *, deterministic: bool = False
-    ) -> None: ...
-    def register_fts5_function(self, name: str, function: Callable[..., Any]) -> None: ...
-
-
-def is_database_error(error: BaseException) -> bool:
-    """Tell whether an exception came out of SQLite rather than out of this program."""
-    return any(kind.__module__.partition(".")[0] == _BINDING for kind in type(error).__mro__)
 
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[None]:
     """Let all statements of the block see one state of the database, whatever is committed."""
+    import apsw
+
     connection.execute("SAVEPOINT memtui_snapshot")
     try:
         yield
     finally:
         try:
             connection.execute(_RELEASE)
-        except Exception as error:
-            if not is_database_error(error):
-                raise
+        except apsw.Error:
             # An interruption may hit this very statement; a snapshot that stayed open would show
             # the same moment to every later search.
             connection.execute(_RELEASE)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether SQLite refused a statement, rather than being stopped or failed by the file.
+
+    That is its general error: a MATCH that is none, an expression that is too deep, a `k` that is
+    too large.
+    """
+    import apsw
+
+    return isinstance(error, apsw.SQLError)
 
 
 def register_fts5(connection: Connection, name: str, function: Callable[..., Any]) -> None:
@@ -85,14 +77,7 @@ def _tokenizer(options: str) -> Callable[..., Any]:
 
 def tokens(text: str, tokenizer: str = FTS5_TOKENIZE) -> list[str]:
     """Return the tokens of a query by a table's `tokenize` option; raises what SQLite raises."""
-    listed: list[str] = _tokenizer(tokenizer)(
-        text.encode("utf-8", "replace"),
-        _FOR_A_QUERY,
-        None,
-        include_offsets=False,
-        include_colocated=False,
-    )
-    return listed
+    return [token for *_, token in token_places(text.encode("utf-8", "replace"), tokenizer)]
 
 
 def token_places(encoded: bytes, tokenizer: str = FTS5_TOKENIZE) -> list[tuple[int, int, str]]:

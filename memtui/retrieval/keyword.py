@@ -135,7 +135,7 @@ class KeywordLeg:
                     break
                 plan = wider
                 values = (plan.match, *among, max(limit, 0))
-                rows = self._connection.execute(sql, values).fetchall()
+                rows = list(self._connection.execute(sql, values))
                 if len(rows) >= limit or not plan.pruned:
                     break
             assert plan is not None
@@ -173,7 +173,7 @@ class KeywordLeg:
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query, rarest first, within `times` the budget of postings."""
-        newest = self._connection.execute("SELECT max(id) FROM chunks").fetchall()[0][0]
+        newest = self._connection.execute("SELECT max(id) FROM chunks").get
         if newest != self._newest:
             self._frequencies.clear()
             self._newest = newest
@@ -243,7 +243,7 @@ class KeywordLeg:
         else:
             # A query can only name words: one for each of the most frequent stems that begin so.
             sql = f"SELECT term{sql.removeprefix('SELECT doc')} ORDER BY doc DESC LIMIT ?"
-            stems_begun = self._connection.execute(sql, (*limits, _EXPANSIONS)).fetchall()
+            stems_begun = list(self._connection.execute(sql, (*limits, _EXPANSIONS)))
             words = (word_with_stem(stem) for (stem,) in stems_begun)
             alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
             begun += rows
@@ -261,10 +261,8 @@ class KeywordLeg:
         counts = []
         for token in tokens(text):
             if token not in self._frequencies:
-                rows = self._connection.execute(
-                    "SELECT doc, cnt FROM chunks_terms WHERE term = ?", (token,)
-                ).fetchall()
-                self._frequencies[token] = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+                sql = "SELECT doc, cnt FROM chunks_terms WHERE term = ?"
+                self._frequencies[token] = self._connection.execute(sql, (token,)).get or (0, 0)
             counts.append(self._frequencies[token])
         return min((doc for doc, _ in counts), default=0), sum(cnt for _, cnt in counts)
 

@@ -202,7 +202,7 @@ def explain_openclaw(
     substrings = []
     for term in plan.substrings:
         sql = f"SELECT text, text LIKE ? ESCAPE '\\' FROM {layout.fts} WHERE rowid = ?"
-        rows = connection.execute(sql, (like_pattern(term), rowid)).fetchall()
+        rows = list(connection.execute(sql, (like_pattern(term), rowid)))
         # Compared as the release does: without case of any script, or as LIKE does.
         every = release.short_terms is ShortTerms.ALL
         is_held = any(contains(text, term) if every else like for text, like in rows)
@@ -231,9 +231,8 @@ def openclaw_row(connection: Connection, layout: Layout, chunk_id: str) -> int |
         return None
     same = f"SELECT f.rowid FROM {chunks} c JOIN {fts} f ON f.rowid = c.rowid AND f.id = c.id"
     for sql in (f"{same} WHERE c.id = ?", f"SELECT rowid FROM {fts} WHERE id = ? LIMIT 1"):
-        rows = connection.execute(sql, (chunk_id,)).fetchall()
-        if rows:
-            return int(rows[0][0])
+        for (rowid,) in list(connection.execute(sql, (chunk_id,))):
+            return int(rowid)
     return None
 
 
@@ -249,7 +248,7 @@ def _numbers(
     sql = (
         f"SELECT {FUNCTION}({table}), {score} FROM {table} WHERE {' AND '.join(conditions)} LIMIT 1"
     )
-    for numbers, raw in connection.execute(sql, values).fetchall():
+    for numbers, raw in list(connection.execute(sql, values)):
         return _Numbers(*[*json.loads(numbers), raw])
     return None
 
@@ -269,7 +268,7 @@ def _different(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _count(connection: Connection, tables: str, values: Sequence[Value]) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {tables}", values).fetchall()[0][0])
+    return int(connection.execute(f"SELECT count(*) FROM {tables}", values).get)
 
 
 def keyword_rank(
@@ -302,7 +301,7 @@ def keyword_rank(
         before = f"({score} < ? OR ({score} = ? AND rowid < ?))"
     with snapshot(connection):
         sql = f"SELECT {score} FROM {table} WHERE {where} AND rowid = ?"
-        own = connection.execute(sql, (*bindings, rowid)).fetchall()
+        own = list(connection.execute(sql, (*bindings, rowid)))
         if not own:
             return None
         raw = own[0][0]

@@ -112,14 +112,14 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     """
     # One parameter for any number of rows: the statement is prepared once.
     listed = json.dumps(sorted(set(rowids)))
-    rows = connection.execute(_CHUNKS, (listed,)).fetchall()
+    rows = list(connection.execute(_CHUNKS, (listed,)))
     chunks = {}
     for rowid, *columns, day, day_from, mtime_ns, importance in rows:
         own_day = date.fromisoformat(day) if day else None
         values = (*columns, own_day, Reason(day_from) if day_from else None, mtime_ns, importance)
         chunks[rowid] = Chunk(*values)
     has_conversations = any(chunk.source == CONVERSATIONS for chunk in chunks.values())
-    if has_conversations and connection.execute(_UNMASKED, UNMASKED).fetchall()[0][0]:
+    if has_conversations and connection.execute(_UNMASKED, UNMASKED).get:
         return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}
     return chunks
 

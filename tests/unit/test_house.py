@@ -71,7 +71,6 @@ PLAIN_ROOTS = {"MemtuiError", "Table"}
 """Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
 VAGUE = {"What", "Whether", "Where", "How", "Why", "When", "Who", "Which"}
-PORTS = frozenset({"Connection", "Rows"})
 """Protocols that stand for a library: what is used of apsw, with values of any type."""
 CAPABILITIES = """
 search explain browse chunk care index sessions conversations transcripts providers profiles
@@ -190,10 +189,10 @@ def large_classes() -> Iterator[str]:
 
 
 def protocols() -> Iterator[str]:
-    """Yield protocols that describe one class of ours again."""
+    """Yield protocols, which describe a class again."""
     for module, tree in modules().items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name not in PORTS:
+            if isinstance(node, ast.ClassDef):
                 bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
                 if bases & {"Protocol", "typing.Protocol"}:
                     yield f"{module}.{node.name}"

@@ -77,7 +77,7 @@ def nearest_chunks(
             f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
             f"JOIN {layout.chunks} c ON c.id = v.id WHERE {among}{where} ORDER BY dist ASC LIMIT ?"
         )
-        rows = connection.execute(sql, (blob, *chosen, *values, limit)).fetchall()
+        rows = list(connection.execute(sql, (blob, *chosen, *values, limit)))
         # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it
         # first, and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
         return tuple((text_of(chunk_id) or "", 1 - (dist or 0.0)) for chunk_id, dist in rows)
@@ -92,8 +92,8 @@ def nearest_chunks(
     hits = nearest(depth)
     if len(hits) < limit:
         count = f"SELECT COUNT(*) FROM {layout.chunks} c WHERE 1=1{where}"
-        matching = connection.execute(count, values).fetchall()[0][0]
-        every = connection.execute(f"SELECT COUNT(*) FROM {vec}").fetchall()[0][0]
+        matching = connection.execute(count, values).get
+        every = connection.execute(f"SELECT COUNT(*) FROM {vec}").get
         # Among the nearest, too few are of the model: every vector is asked for.
         wider = min(every, ceiling)
         if matching > len(hits) and wider > depth:
@@ -165,7 +165,7 @@ def chunk_rows(
         f"FROM {layout.chunks} c {join} WHERE c.{column} IN (SELECT value FROM json_each(?))"
     )
     chunks: dict[int, Chunk] = {}
-    rows = connection.execute(sql, (json.dumps(list(keys)),)).fetchall()
+    rows = list(connection.execute(sql, (json.dumps(list(keys)),)))
     for rowid, start, end, importance, projects, *values in rows:
         origin, chunk_id, path, text, digest, model = map(text_of, values)
         if chunk_id is None or path is None or text is None:

@@ -15,14 +15,13 @@ from msgspec.structs import replace
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.stages import bm25_score
-from memtui.retrieval.connection import Connection
+from memtui.retrieval.connection import Connection, is_refusal
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     EXACT_PATH_LIMIT,
     KeywordHit,
     Layout,
     SearchScope,
-    is_refusal,
     readable,
     text_of,
     whole,
@@ -253,15 +252,15 @@ class OpenClawKeywordLeg:
         self._paths = layout.paths_fts if release.has_paths else None
         self._tier = f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
         """SQL for how exactly a query, the one parameter, names the path of a row."""
+        functions: dict[str, Any] = {}
         if release.short_terms is ShortTerms.ALL:
-            connection.create_scalar_function(CONTAINS, contains, 2, deterministic=True)
+            functions[CONTAINS] = contains
         if self._paths is not None:
-            connection.create_scalar_function(
-                TIER_FUNCTION,
-                lambda path, query: exact_path_tier(query, text_of(path) or ""),
-                2,
-                deterministic=True,
+            functions[TIER_FUNCTION] = lambda path, query: exact_path_tier(
+                query, text_of(path) or ""
             )
+        for name, function in functions.items():
+            connection.create_scalar_function(name, function, 2, deterministic=True)
 
     def search(self, query: str) -> KeywordAnswer:
         """Find the candidates of a query; raises what SQLite raises, unless it refuses a search."""
@@ -349,7 +348,7 @@ class OpenClawKeywordLeg:
         columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
         sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
         stored = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
-        row_of = {row[0]: row[1:] for row in stored.fetchall()}
+        row_of = {row[0]: row[1:] for row in stored}
         hits = []
         for rowid, rank in rows:
             if (row := _chunk_row(*row_of[rowid])) is None:
@@ -477,7 +476,7 @@ class OpenClawKeywordLeg:
                 ORDER BY d.start_line, d.end_line, d.id LIMIT 1
             )
             ORDER BY best.score ASC, best.path ASC, best.source ASC"""
-        return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
+        return list(self._connection.execute(sql, (*values, *sources, limit)))
 
 
 def _path_hits(

@@ -8,14 +8,12 @@ from typing import Final
 from msgspec import Struct
 
 from memtui.model.status import IndexGeneration
-from memtui.retrieval.connection import is_database_error
 
 DEFAULT_SOURCE: Final = "memory"
 """The source of a row that names none."""
 EXACT_PATH_LIMIT: Final = 200
 _MOST_LINES: Final = 2**53
 """A larger number of a line is none that the program can have written."""
-_REFUSAL: Final = "SQLError"
 
 
 class Layout(Struct, frozen=True):
@@ -75,16 +73,6 @@ def whole(value: object) -> int:
 def finite(value: object) -> float | None:
     """The number of a column as it is; `None` for what is none."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Tell whether SQLite refused a statement, rather than being stopped or failed by the file.
-
-    That is its general error: a MATCH that is none, an expression that is too deep, a `k` that is
-    too large.
-    """
-    named = any(kind.__name__ == _REFUSAL for kind in type(error).__mro__)
-    return named and is_database_error(error)
 
 
 def file_key(source: str, *, has_source: bool) -> str:
