@@ -38,7 +38,6 @@ from memtui.embedding.provider import (
     byte_size,
     clean_vectors,
     estimated_tokens,
-    whole,
 )
 from memtui.embedding.services import (
     JSON,
@@ -51,6 +50,7 @@ from memtui.embedding.services import (
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
 from memtui.settings.files import StateFolder, sync_folder
+from memtui.text.ecmascript import well_formed
 
 if TYPE_CHECKING:
     from memtui.embedding.remote import RemoteProvider
@@ -218,7 +218,7 @@ class BatchInterface:
     def _body(self, *texts: str) -> dict[str, Any]:
         """Return the body of an inline request for the texts, and its parts, by name in braces."""
         plan = self.provider.plan
-        prefixed = [plan.templates.document + whole(text) for text in texts]
+        prefixed = [plan.templates.document + well_formed(text) for text in texts]
         body = plan.service.body(
             plan.identity.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
         )

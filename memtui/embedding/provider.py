@@ -317,11 +317,6 @@ def byte_size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def whole(text: str) -> str:
-    """A text whose lone surrogates, which no service takes, are U+FFFD; as many bytes long."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def split_input(text: str, limit: int) -> list[str]:
     """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
 

@@ -37,7 +37,6 @@ from memtui.embedding.provider import (
     estimated_tokens,
     settings_fingerprint,
     split_input,
-    whole,
 )
 from memtui.embedding.registry import Registration
 from memtui.embedding.services import (
@@ -56,6 +55,7 @@ from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import masked_text
+from memtui.text.ecmascript import well_formed
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class RemoteProvider(Provider):
 
         Of one that is longer than an input may be, the beginning is what is looked for.
         """
-        beginning = whole(split_input(text, self.plan.input_bytes)[0])
+        beginning = well_formed(split_input(text, self.plan.input_bytes)[0])
         made: dict[str, Values] = {}
         prefixed = [self.plan.templates.query + beginning]
         self.client.run(self._embed(prefixed, Role.QUERY, made), cancelled)
@@ -219,7 +219,7 @@ class RemoteProvider(Provider):
             words = f"a text of {longest} bytes is longer than the {limit} of one input"
             raise ProviderError(words, failure=Failure.TOO_LARGE)
         prefix = self.plan.templates.document
-        prefixed = {at: prefix + whole(text) for at, text in enumerate(texts) if text.strip()}
+        prefixed = {at: prefix + well_formed(text) for at, text in enumerate(texts) if text.strip()}
         made: Mapping[str, Values] = {}
         if prefixed:
             made = self.client.run(self._made(dict.fromkeys(prefixed.values())), cancelled)

@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from memtui.model import Document, Reason, SourceFile
+from memtui.text.ecmascript import well_formed
 from memtui.text.sanitize import counted
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -109,7 +110,7 @@ def text_hash(text: str) -> str:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+        data = well_formed(text).encode()
     return hashlib.sha256(data).hexdigest()
 
 

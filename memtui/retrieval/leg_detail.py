@@ -32,13 +32,12 @@ from memtui.retrieval.openclaw.terms import (
     like_pattern,
     plan_keyword,
     searched_part,
-    well_formed,
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import SLACK, Floats, RowIds, VectorView, exact_cosines
 from memtui.settings.openclaw.releases import Release, ShortTerms
-from memtui.text.ecmascript import trim
+from memtui.text.ecmascript import trim, well_formed
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
 
 Value: TypeAlias = str | int | float

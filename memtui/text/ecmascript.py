@@ -18,6 +18,11 @@ def trim(text: str) -> str:
     return text.strip(SPACE)
 
 
+def well_formed(text: str) -> str:
+    """`String.prototype.toWellFormed`: U+FFFD for lone surrogates, which UTF-8 cannot write."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def utf16_length(text: str) -> int:
     """Return the UTF-16 units of a text: its `length`."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -17,6 +17,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from memtui.text.ecmascript import well_formed
+
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
 
@@ -137,8 +139,7 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
 
 def quote(term: str) -> str:
     """Write a term as an FTS5 string literal, without NUL and lone surrogates, which break it."""
-    encodable = term.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return '"' + encodable.replace("\0", " ").replace('"', '""') + '"'
+    return '"' + well_formed(term).replace("\0", " ").replace('"', '""') + '"'
 
 
 def split_scripts(text: str) -> list[str]:

@@ -43,12 +43,11 @@ from memtui.retrieval.openclaw.terms import (
     KeywordPlan,
     extract_keywords,
     searched_part,
-    well_formed,
 )
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
 from memtui.settings.openclaw.releases import Expansion
-from memtui.text.ecmascript import trim
+from memtui.text.ecmascript import trim, well_formed
 
 MOST_SCANNED: Final = 20_000
 """So many rows are compared with substrings at most, or vectors read for the first time."""

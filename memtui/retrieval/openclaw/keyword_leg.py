@@ -36,10 +36,9 @@ from memtui.retrieval.openclaw.terms import (
     searched_part,
     tokens,
     tokens_with_marks,
-    well_formed,
 )
 from memtui.settings.openclaw.releases import Expansion, Release, ShortTerms
-from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length
+from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length, well_formed
 
 Rows = TypeVar("Rows")
 

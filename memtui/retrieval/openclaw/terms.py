@@ -37,11 +37,6 @@ class KeywordPlan(Struct, frozen=True):
         return self.match is None and not self.substrings
 
 
-def well_formed(text: str) -> str:
-    """The text with U+FFFD for halves of pairs, as SQLite is given it by the program."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def searched_part(query: str) -> str:
     """Return the searched part of a query: at most `MAX_QUERY_CHARS`, without a word that is cut.
 
