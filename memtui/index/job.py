@@ -15,10 +15,10 @@ from msgspec import Struct
 from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.errors import Cancelled, WorkspaceNotFound
+from memtui.errors import Cancelled
 from memtui.index.database import Recipe
 from memtui.index.generations import IndexFolder
-from memtui.memory.discover import Discovery, Scope, discover
+from memtui.memory.discover import Scope
 from memtui.model import Failure, IndexStatus, ProviderState, Reason, SkippedFile, SyncStats
 
 if TYPE_CHECKING:
@@ -205,26 +205,6 @@ class Job(Struct):
         if self.progress.remaining >= WORTH_A_WAIT:
             self.pause.wait(self.cancelled)
         return self.cancelled()
-
-    def discover(self) -> Discovery:
-        """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.
-
-        An unmounted folder must not read as "every note was deleted".
-        """
-        notes = discover(self.scope, cancelled=self.cancelled)
-        refused = next((skipped for skipped in notes.skipped if skipped.path == "."), None)
-        if refused is not None:
-            here = self.scope.root.is_dir()
-            why = f"cannot be read: {refused.detail}" if here else "is not there"
-            raise WorkspaceNotFound(
-                f"the memory folder {self.scope.root} {why}",
-                hint="the index is kept as it is until the folder is back",
-            )
-        if self.transcripts is None or self.transcripts.is_empty:
-            return notes
-        from memtui.index.transcripts.discovery import with_transcripts
-
-        return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
 class Work(Enum):

@@ -41,10 +41,12 @@ from memtui.index.index_rows import (
 )
 from memtui.index.job import FILES, Job
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
-from memtui.index.transcripts.discovery import TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
+from memtui.index.transcripts.phase import index_transcripts
+from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
 from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
-from memtui.memory.discover import Discovery
+from memtui.memory.discover import Discovery, discover
 from memtui.memory.documents import read_document, reason_of
 from memtui.model import Leg, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
@@ -85,7 +87,7 @@ def rebuild(job: Job) -> Job:
                 seen_ns = time.time_ns()
                 create(connection)
                 write_meta(connection, job.recipe.meta())
-                discovery = job.discover()
+                discovery = _discover(job)
                 connection.executemany(_FTS_OPTION, _BULK)
                 with transaction(connection):
                     index_files(job, connection, discovery, seen_ns)
@@ -133,7 +135,7 @@ def sync(job: Job) -> Job:
             job = _kept_meanwhile(job, connection, meta)
         # Before the scan, so that a write during it counts as too close to be trusted.
         seen_ns = time.time_ns()
-        discovery = job.discover()
+        discovery = _discover(job)
         # The folder on which a file system was mounted is there without it, and has no notes.
         root = file_state(job.scope.root)
         if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
@@ -154,6 +156,25 @@ def sync(job: Job) -> Job:
                 checkpoint(connection)
             return _ended(job, began)
     return rebuild(job)
+
+
+def _discover(job: Job) -> Discovery:
+    """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.
+
+    An unmounted folder must not read as "every note was deleted".
+    """
+    notes = discover(job.scope, cancelled=job.cancelled)
+    refused = next((skipped for skipped in notes.skipped if skipped.path == "."), None)
+    if refused is not None:
+        here = job.scope.root.is_dir()
+        why = f"cannot be read: {refused.detail}" if here else "is not there"
+        raise WorkspaceNotFound(
+            f"the memory folder {job.scope.root} {why}",
+            hint="the index is kept as it is until the folder is back",
+        )
+    if job.transcripts is None:
+        return notes
+    return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
 def _ended(job: Job, began: float) -> Job:
@@ -228,8 +249,6 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     stamps = _NO_LISTS
     anew = meta.get(_RECIPE, recipe) != recipe
     if sessions:
-        from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
-
         stamps = registry_stamps(sessions, scope.rules)
         # Sessions that their program's list tells something else of than before.
         differing: list[SourceFile] = []
@@ -264,8 +283,6 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             _index_notes(job, connection, notes[first:at], rows, seen_ns)
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
-        from memtui.index.transcripts.phase import index_transcripts
-
         index_transcripts(job, scope, connection, transcripts, rows, seen_ns, anew=anew)
     if files:
         root = file_state(job.scope.root)

@@ -18,7 +18,7 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
-from memtui.index.transcripts.reading import registered_sessions
+from memtui.index.transcripts.reading import TABLE, registered_sessions
 from memtui.memory.documents import open_regular, text_hash
 from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (
@@ -392,7 +392,6 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
     return FileState.STALE, Reason.STALE, "same size as indexed, other content (hash)"
 
 
-_EVENTS: Final = "transcript_events"
 _TURN_MS: Final = 60_000.0
 """Most time from the last event of a turn back to the time that the program keeps of it."""
 _EARLIEST_MS: Final = 1e11
@@ -424,9 +423,9 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
                         state.st_mtime_ns / 1e6,
                     )
     needed = {"session_id", "seq", "created_at"}
-    if rules.stores_agent and columns_in(opened.connection, _EVENTS).keys() >= needed:
+    if rules.stores_agent and columns_in(opened.connection, TABLE).keys() >= needed:
         listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
-        last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
+        last_events = f"SELECT session_id, max(created_at), max(seq) FROM {TABLE} GROUP BY 1"
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
             listed[f"{session}.jsonl"] = DiskFile(
                 f"{SESSIONS}/{session}.jsonl",

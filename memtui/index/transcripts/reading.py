@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Connection, number
-from memtui.index.foreign.opening import read_once
+from memtui.index.database import Connection
+from memtui.index.foreign.opening import columns_in, read_once
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Run, run_of_key
@@ -76,8 +76,7 @@ def read_database(database: Path, read: Callable[[Connection], T]) -> T:
 
 
 def _columns(connection: Connection) -> frozenset[str]:
-    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (TABLE,)).fetchall()
-    names = frozenset(str(row[0]) for row in rows)
+    names = frozenset(columns_in(connection, TABLE))
     holds_text = _PLAIN in names or _PACKED in names
     return names if names >= _NEEDED and holds_text else frozenset()
 
@@ -248,9 +247,7 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[
         return registered_sessions(path)
 
     def read(connection: Connection) -> list[tuple[object, ...]]:
-        names = "('session_key', 'current_session_id')"
-        columns = f"SELECT count(*) FROM pragma_table_info('{_NODES}') WHERE name IN {names}"
-        if number(connection, columns) != 2:
+        if not columns_in(connection, _NODES).keys() >= {"session_key", "current_session_id"}:
             return []
         return connection.execute(
             f"SELECT current_session_id, session_key FROM {_NODES}"
