@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from memtui.model import Failure
 
 
@@ -86,3 +89,13 @@ class WriterLocked(MemtuiError):
 
 class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""
+
+
+@contextmanager
+def undone_on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` when the block raises anything at all, and let that pass."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise

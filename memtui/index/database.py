@@ -22,7 +22,7 @@ import apsw
 from msgspec import Struct
 
 from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import IndexMissing, IndexUnusable
+from memtui.errors import IndexMissing, IndexUnusable, undone_on_error
 from memtui.text.tokens import FTS5_TOKENIZE
 
 Connection = apsw.Connection
@@ -98,7 +98,7 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(os.fspath(path), flags=flags)
-        try:
+        with undone_on_error(connection.close):
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             if not readonly:
                 # Before the first page is written; without effect on a file that has pages.
@@ -117,9 +117,6 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
             connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
             # The first read: a file that is no database is found here and not by a query.
             connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 
@@ -133,7 +130,7 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
     mode = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
     with _keeping_owners():
         connection = apsw.Connection(_uri(path, access), flags=mode | apsw.SQLITE_OPEN_URI)
-        try:
+        with undone_on_error(connection.close):
             # The last connection to close would fold the log into the file and remove it.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -147,9 +144,6 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             connection.execute("PRAGMA mmap_size = 0").fetchall()
             connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
             vector_extension(connection)
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 

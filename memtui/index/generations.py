@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
+from memtui.errors import IndexMissing, IndexUnusable, WriterLocked, undone_on_error
 from memtui.index.database import (
     Connection,
     IndexDamaged,
@@ -186,12 +186,8 @@ class LiveIndex:
                 connection = open_database(path, readonly=True)
             except IndexMissing:
                 continue
-            try:
-                with mapped_errors(path):
-                    check_version(read_meta(connection), path)
-            except BaseException:
-                connection.close()
-                raise
+            with undone_on_error(connection.close), mapped_errors(path):
+                check_version(read_meta(connection), path)
             self.generation, self.path = generation, path
             self._file = file_state(path)
             self._connection = connection

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus, StatusChanged
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import Cancelled, MemtuiError, undone_on_error
 from memtui.index.database import DatabaseError
 from memtui.index.index_rows import KnownFile
 from memtui.index.transcripts.discovery import (
@@ -147,16 +147,13 @@ class FileEvents:
             events.DirMovedEvent,
             events.DirDeletedEvent,
         ]
-        try:
+        # The folders before one that is refused are watched already.
+        with undone_on_error(self._observer.stop):
             for folder in self._folders:
                 self._observer.schedule(
                     handler, folder.real, recursive=folder.recursive, event_filter=kinds
                 )
             self._observer.start()
-        except BaseException:
-            # The folders before the one that was refused are watched already.
-            self._observer.stop()
-            raise
         # Where another program has taken the rest, folders below are left out without a word.
         if most is not None and (watches := inotify_watches()) is not None and watches < count:
             self.stop()

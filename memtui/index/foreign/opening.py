@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.data import read_table
-from memtui.errors import IndexMissing, IndexUnusable
+from memtui.errors import IndexMissing, IndexUnusable, undone_on_error
 from memtui.index.database import (
     Access,
     Connection,
@@ -137,7 +137,7 @@ def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
 
 def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
     folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
-    try:
+    with undone_on_error(folder.cleanup):
         target = Path(folder.name) / "copy.sqlite"
         size = seen.database.size if seen.database is not None else 0
         with target.open("xb") as file:
@@ -147,9 +147,6 @@ def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
             with suppress(FileNotFoundError):
                 shutil.copyfile(_beside(real, suffix), _beside(target, suffix))
         return open_beside(target, Access.COPY), Access.COPY, folder
-    except BaseException:
-        folder.cleanup()
-        raise
 
 
 KNOWN_SCHEMA = 23
@@ -320,7 +317,7 @@ def open_foreign(
             raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
         connection, how, copy = _connect(real, seen, settled=settled)
         opened = Opened(connection, Layout(chunks=""), path, real, how, False, seen, copy)
-        try:
+        with undone_on_error(opened.close):
             layout = recognise(connection, name) if memory else opened.layout
             vec_readable = layout.vec is not None and vector_extension(connection) is not None
             if vec_readable:
@@ -333,9 +330,6 @@ def open_foreign(
             opened = replace(opened, layout=layout, vec_readable=vec_readable)
             opened.confirm()
             return replace(opened, layout=arrange(opened)) if arrange is not None else opened
-        except BaseException:
-            opened.close()
-            raise
 
 
 class ForeignDatabase:

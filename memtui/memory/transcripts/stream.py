@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct
 
+from memtui.errors import undone_on_error
 from memtui.memory.documents import open_regular
 
 MAX_LINE_BYTES: Final = 16 * 2**20
@@ -86,14 +87,11 @@ def open_transcript(path: Path) -> BinaryIO:
     returned, with one line that says so, when a packed file is broken or cut.
     """
     file = os.fdopen(open_regular(path), "rb", _BLOCK)
-    try:
+    with undone_on_error(file.close):
         is_packed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
         if is_packed:
             return io.BufferedReader(PieceStream(_unpacked_pieces(file, str(path)), file), _BLOCK)
-    except BaseException:
-        file.close()
-        raise
     return file
 
 
