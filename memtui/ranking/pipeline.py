@@ -1,10 +1,11 @@
-"""Ranking a pool: the stages one after the other, and the record of what each of them did."""
+"""Ranking a pool: the stages one after the other, and what each of them did; comparing lists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.model import (
@@ -186,3 +187,27 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
         drops.append(Drop(chunk, Stage.FUSION, reason, 0.0, {}, (), numbers))
     trace = Trace(pool.query, now, tuple(traces))
     return Ranked(pool, ranking, tuple(hits), tuple(drops), trace)
+
+
+class Difference(Struct, frozen=True):
+    """The changes from one result list to another; false where both are the same."""
+
+    moved: Mapping[str, int]
+    """Places gained (above 0) or lost, of the chunks in both lists that moved."""
+    entered: tuple[str, ...]
+    """The chunks that only the second list has."""
+    left: Mapping[str, int]
+    """The ranks in the first list of the chunks that only it has."""
+
+    def __bool__(self) -> bool:
+        return bool(self.moved or self.entered or self.left)
+
+
+def difference(first: Ranked, second: Ranked) -> Difference:
+    """Compare two result lists chunk by chunk."""
+    before, after = first.ranks, second.ranks
+    return Difference(
+        {one: before[one] - rank for one, rank in after.items() if before.get(one, rank) != rank},
+        tuple([one for one in after if one not in before]),
+        {one: rank for one, rank in before.items() if one not in after},
+    )

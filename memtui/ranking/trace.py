@@ -1,4 +1,4 @@
-"""Reading a trace: compare two lists, explain one chunk."""
+"""Reading a trace: explain one chunk, tell what decides between two."""
 
 from __future__ import annotations
 
@@ -12,30 +12,6 @@ from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
 from memtui.model import citation as cite
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
-
-
-class Difference(Struct, frozen=True):
-    """The changes from one result list to another; false where both are the same."""
-
-    moved: Mapping[str, int]
-    """Places gained (above 0) or lost, of the chunks in both lists that moved."""
-    entered: tuple[str, ...]
-    """The chunks that only the second list has."""
-    left: Mapping[str, int]
-    """The ranks in the first list of the chunks that only it has."""
-
-    def __bool__(self) -> bool:
-        return bool(self.moved or self.entered or self.left)
-
-
-def difference(first: Ranked, second: Ranked) -> Difference:
-    """Compare two result lists chunk by chunk."""
-    before, after = first.ranks, second.ranks
-    return Difference(
-        {one: before[one] - rank for one, rank in after.items() if before.get(one, rank) != rank},
-        tuple([one for one in after if one not in before]),
-        {one: rank for one, rank in before.items() if one not in after},
-    )
 
 
 class Similar(Struct, frozen=True):

@@ -30,10 +30,10 @@ from memtui.model import (
     StageScore,
 )
 from memtui.ranking.mmr import Matrix, select
-from memtui.ranking.pipeline import for_mode, rank
+from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.trace import difference, explain
+from memtui.ranking.trace import explain
 from tests.support.dice import examples
 from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings

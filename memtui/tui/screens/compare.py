@@ -17,8 +17,8 @@ from textual.screen import Screen
 
 from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
-from memtui.ranking.pipeline import needs_search
-from memtui.ranking.trace import better, compare_settings, deciding_step, difference, find
+from memtui.ranking.pipeline import difference, needs_search
+from memtui.ranking.trace import better, compare_settings, deciding_step, find
 from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
 from memtui.report.explanation import value_words, verdict_words
 from memtui.report.words import PARAMETER_WORDS, step_name

@@ -18,8 +18,7 @@ from textual.screen import Screen
 from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
-from memtui.ranking.pipeline import for_mode, rank
-from memtui.ranking.trace import difference
+from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.report.words import SWEPT_PARAMETERS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

@@ -12,8 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
-from memtui.ranking.pipeline import for_mode
-from memtui.ranking.trace import Difference
+from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

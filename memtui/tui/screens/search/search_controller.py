@@ -19,9 +19,8 @@ from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
 from memtui.model import Chunk, Leg, LegStatus, Ranked, Ranking, SearchMode
-from memtui.ranking.pipeline import for_mode, needs_search
+from memtui.ranking.pipeline import Difference, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.trace import Difference, difference
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.retrieval.query import parse_query
