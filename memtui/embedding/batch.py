@@ -27,7 +27,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memtui.data import read_table
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import ServiceError
 from memtui.embedding.provider import (
     BatchOutcome,
@@ -54,6 +53,7 @@ from memtui.text.ecmascript import well_formed
 
 if TYPE_CHECKING:
     from memtui.embedding.remote import RemoteProvider
+    from memtui.index.embedding_cache import EmbeddingCache
 
 T = TypeVar("T")
 

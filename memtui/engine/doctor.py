@@ -15,7 +15,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -24,7 +23,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui import __version__
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
@@ -37,6 +35,7 @@ from memtui.index.database import (
     open_database,
     vector_extension,
 )
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
 from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
@@ -331,8 +330,7 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         elif provider.state is Reason.PROVIDER_FAILED:
             yield problem("made by", provider.cause, provider.hint, EXIT_PROVIDER)
         yield from database_checks(folder)
-    opener = partial(open_database, readonly=True)
-    with closing(EmbeddingCache(folder.cache_path, opener, writable=False)) as cache:
+    with closing(EmbeddingCache(folder.cache_path, writable=False)) as cache:
         try:
             size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
             yield Check("cache", f"{vectors}, {size} of at most {cache_mb} MB")

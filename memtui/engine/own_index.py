@@ -22,7 +22,6 @@ from memtui.bus import (
     SyncFinished,
     SyncStarted,
 )
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
@@ -37,9 +36,9 @@ from memtui.index.database import (
     made_by,
     mapped_errors,
     number,
-    open_database,
     read_meta,
 )
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile, counts, known_files, plan_changes, within_limit
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
@@ -121,8 +120,7 @@ class OwnIndex(Index):
             other_of(settings.embedding, settings.embedding.fallback),
             clock=clock,
         )
-        opener = open_database if write else partial(open_database, readonly=True)
-        self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
+        self.cache = EmbeddingCache(folder.cache_path, writable=write)
         self.recorded = read_marker(folder.folder)
         """The provider's state at the end of the last index run, where it had to be explained."""
         self._thread = thread

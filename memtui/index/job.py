@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from memtui.bus import Bus, SyncProgressed
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import Cancelled
 from memtui.index.database import Recipe
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
 from memtui.memory.discover import Scope
 from memtui.model import Failure, IndexStatus, ProviderState, Reason, SkippedFile, SyncStats

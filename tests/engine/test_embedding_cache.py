@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import apsw
 import numpy as np
 import pytest
 
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
-from memtui.index.database import Connection, open_database
+from memtui.index import embedding_cache
+from memtui.index.database import IndexDamaged, open_database
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.memory.documents import text_hash
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.indexing import Workspace, identity
@@ -49,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache(path: Path, calendar: Calendar) -> Iterator[EmbeddingCache]:
-    cache = EmbeddingCache(path, open_database, now=calendar)
+    cache = EmbeddingCache(path, now=calendar)
     yield cache
     cache.close()
 
@@ -255,14 +257,14 @@ def test_a_file_that_is_no_database_is_moved_aside(
 
 def test_damage_met_while_in_use_is_moved_aside(cache: EmbeddingCache, path: Path) -> None:
     damage(cache, path)
-    reader = EmbeddingCache(path, open_database)
+    reader = EmbeddingCache(path)
     assert reader.get_many(IDENTITY, vectors("a", 40)) == {}
     assert reader.recovered is not None
     reader.put_many(IDENTITY, vectors("a", 2))
     assert reader.count() == 2
     reader.close()
-    damage(EmbeddingCache(path, open_database), path)
-    again = EmbeddingCache(path, open_database)
+    damage(EmbeddingCache(path), path)
+    again = EmbeddingCache(path)
     assert again.get_many(IDENTITY, vectors("a", 40)) == {}
     assert again.recovered is not None
     assert "corrupt-2" in again.recovered
@@ -288,30 +290,31 @@ def test_a_file_that_was_deleted_is_told_and_made_again(cache: EmbeddingCache, p
     assert cache.count() == 2
 
 
-def failing_once(fault: Exception) -> Callable[[Path], Connection]:
-    faults = [fault]
-
-    def opened(path: Path) -> Connection:
-        if faults:
-            raise faults.pop()
-        return open_database(path)
-
-    return opened
+def fail_once(monkeypatch: pytest.MonkeyPatch, path: Path, fault: Exception) -> None:
+    opener = Mock(side_effect=[fault, open_database(path)])
+    monkeypatch.setattr(embedding_cache, "open_database", opener)
 
 
-def test_an_error_that_is_no_damage_passes_through(path: Path) -> None:
-    cache = EmbeddingCache(path, failing_once(PermissionError("no")))
+def test_an_error_that_is_no_damage_passes_through(
+    cache: EmbeddingCache, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(monkeypatch, path, PermissionError("no"))
     with pytest.raises(PermissionError):
         cache.count()
     assert (cache.count(), cache.recovered) == (0, None)
-    cache.close()
 
 
-def test_a_file_that_another_process_replaced_is_kept(cache: EmbeddingCache, path: Path) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [IndexDamaged("the database is damaged"), apsw.exception_for(apsw.SQLITE_CORRUPT)],
+    ids=lambda fault: type(fault).__name__,
+)
+def test_a_file_that_another_process_replaced_is_kept(
+    cache: EmbeddingCache, path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
     cache.put_many(IDENTITY, vectors("a", 2))
-    wrapped = IndexUnusable("the database is damaged")
-    wrapped.__cause__ = apsw.exception_for(apsw.SQLITE_CORRUPT)
-    other = EmbeddingCache(path, failing_once(wrapped))
+    fail_once(monkeypatch, path, fault)
+    other = EmbeddingCache(path)
     assert (other.count(), other.recovered) == (2, None)
     other.close()
 

@@ -18,10 +18,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from memtui.embedding.batch import BatchInterface, BatchRun, BatchStore
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, clean_vectors
 from memtui.embedding.remote import RemoteProvider, plan_of
-from memtui.index.database import open_database
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding_services import (
@@ -376,7 +375,7 @@ def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
     with batch_server(name) as server:
         interface = make_interface(server, **options)
         identity = dataclasses.replace(interface.provider.plan.identity, fingerprint="f" * 64)
-        cache = EmbeddingCache(folder / "cache.db", open_database)
+        cache = EmbeddingCache(folder / "cache.db")
         try:
             yield Bench(server, interface, identity, folder, cache)
         finally:

@@ -11,9 +11,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from memtui.bus import Bus, Event
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.index.database import Connection, Recipe, open_database
+from memtui.index.database import Connection, Recipe
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
 from memtui.index.job import Job, ProgressReporter, TypingPause
@@ -70,7 +70,7 @@ class Workspace:
         self.root.mkdir(parents=True, exist_ok=True)
         self.folder = IndexFolder(self.data)
         self.folder.create()
-        self.cache = EmbeddingCache(self.folder.cache_path, open_database)
+        self.cache = EmbeddingCache(self.folder.cache_path)
         self.bus.subscribe(Event, self.events.append)
         self.scope = Scope(self.root)
         if self.recipe is None:

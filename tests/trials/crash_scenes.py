@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import MemtuiError
 from memtui.index.database import Recipe, open_database, write_meta
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.transcripts.discovery import TranscriptScope
 from tests.support.conversations import Homes, said
@@ -86,7 +86,7 @@ class AcknowledgingCache(EmbeddingCache):
     """A cache that tells, after each write of vectors, which ones it has taken."""
 
     def __init__(self, path: Path, told: Callable[[list[str]], None]) -> None:
-        super().__init__(path, open_database)
+        super().__init__(path)
         self._told = told
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:

@@ -14,13 +14,12 @@ import apsw
 import numpy as np
 
 from memtui.embedding.batch import BatchStore
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.failover import read_marker
 from memtui.errors import MemtuiError, SettingsError
-from memtui.index.database import open_database
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import (
@@ -205,7 +204,7 @@ def one_line(text: str) -> None:
 def _cache_file() -> bytes:
     """The file of a cache with forty vectors."""
     path = private_folder("files") / "made.db"
-    made = EmbeddingCache(path, open_database)
+    made = EmbeddingCache(path)
     vectors = np.arange(320, dtype=np.float32).reshape(40, 8)
     made.put_many(_IDENTITY, {f"{number:064x}": row for number, row in enumerate(vectors)})
     made.close()
@@ -225,7 +224,7 @@ def check_cache(given: Given) -> None:
         file.unlink()
     path = folder / "cache.db"
     path.write_bytes(_damaged(_cache_file(), given, in_pages, is_cut))
-    held = EmbeddingCache(path, open_database)
+    held = EmbeddingCache(path)
     hashes = [f"{number:064x}" for number in range(40)]
     try:
         for vector in (_told(lambda: held.get_many(_IDENTITY, hashes)) or {}).values():

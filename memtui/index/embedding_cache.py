@@ -9,14 +9,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable
+from memtui.index.database import (
+    Connection,
+    Fault,
+    IndexDamaged,
+    checkpoint,
+    fault,
+    number,
+    open_database,
+)
 from memtui.settings.files import NO_FILE, file_state, make_private
-
-if TYPE_CHECKING:
-    import apsw
 
 T = TypeVar("T")
 
@@ -39,28 +45,25 @@ DELETE FROM embedding_cache WHERE rowid IN (
 class EmbeddingCache:
     """Vectors by (provider, model, fingerprint, text hash), in one database file.
 
-    Usable from any thread, by one at a time. `open_database` opens a database file, with its
-    journal mode and busy timeout set, making it if needed. A damaged file is moved aside and a
-    fresh one started, because everything in it can be made again; `recovered` then holds one line
-    that says so. Other database errors pass through. One that is not `writable` changes no file,
-    and is empty while there is none.
+    Usable from any thread, by one at a time. A damaged file is moved aside and a fresh one
+    started, because everything in it can be made again; `recovered` then holds one line that says
+    so. Other database errors pass through. One that is not `writable` changes no file, and is
+    empty while there is none.
     """
 
     def __init__(
         self,
         path: Path,
-        open_database: Callable[[Path], apsw.Connection],
         *,
         writable: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.recovered: str | None = None
         self._path = path
-        self._open_database = open_database
         self._writable = writable
         self._now = now
         self._lock = threading.Lock()
-        self._connection: apsw.Connection | None = None
+        self._connection: Connection | None = None
         self._file = NO_FILE
         self._closed = False
 
@@ -97,7 +100,7 @@ class EmbeddingCache:
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
             rows.append((*maker, text_hash, vector.size, blob, int(self._now())))
 
-        def store(connection: apsw.Connection) -> None:
+        def store(connection: Connection) -> None:
             with connection:
                 statement = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
                 connection.executemany(statement, rows)
@@ -124,7 +127,7 @@ class EmbeddingCache:
         # Here, since what is wrong with an index is not wrong with this file.
         live_hashes = live()
 
-        def evict(connection: apsw.Connection) -> int:
+        def evict(connection: Connection) -> int:
             excess = _used_bytes(connection) - limit
             connection.execute(_BY_USE)
             connection.execute("DROP TABLE IF EXISTS temp.live")
@@ -133,17 +136,17 @@ class EmbeddingCache:
                 query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
                 connection.execute(query, _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.
-            row_bytes = 1 + (limit + excess) // max(1, _number(connection, _COUNT))
+            row_bytes = 1 + (limit + excess) // max(1, number(connection, _COUNT))
             while excess > 0 and not cancelled():
                 connection.execute(_EVICT, (min(500, 1 + excess // row_bytes),))
                 if not connection.changes():
                     break
                 excess = _used_bytes(connection) - limit
             # The write-ahead log is emptied another time where a reader needs it.
-            patience = _number(connection, "PRAGMA busy_timeout")
+            patience = number(connection, "PRAGMA busy_timeout")
             connection.set_busy_timeout(0)
             try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                checkpoint(connection)
             finally:
                 connection.set_busy_timeout(patience)
             return max(0, excess)
@@ -152,7 +155,7 @@ class EmbeddingCache:
 
     def count(self) -> int:
         """Return how many vectors it holds, of all providers."""
-        return self._run(lambda connection: _number(connection, _COUNT), 0)
+        return self._run(lambda connection: number(connection, _COUNT), 0)
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""
@@ -173,7 +176,7 @@ class EmbeddingCache:
             self._connection = None
             self._file = NO_FILE
 
-    def _run(self, action: Callable[[apsw.Connection], T], empty: T) -> T:
+    def _run(self, action: Callable[[Connection], T], empty: T) -> T:
         """Do something with the file; `empty` where there is none and none may be made."""
         if not self._writable and not self._path.exists():
             return empty
@@ -191,7 +194,7 @@ class EmbeddingCache:
                         self._move_aside()
             return action(self._opened())
 
-    def _opened(self) -> apsw.Connection:
+    def _opened(self) -> Connection:
         """Return the connection to the file that is in place now."""
         if self._closed:
             raise ValueError("the embedding cache is closed")
@@ -204,11 +207,11 @@ class EmbeddingCache:
         if self._connection is None:
             if self._writable:
                 make_private(self._path.parent)
-            self._connection = connection = self._open_database(self._path)
+            self._connection = connection = open_database(self._path, readonly=not self._writable)
             if self._writable:
                 # An index is made again from the notes; vectors may have cost money.
                 connection.execute("PRAGMA synchronous = FULL")
-                if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
+                if number(connection, "SELECT count(*) FROM sqlite_master") == 0:
                     # The file shrinks with each commit that frees pages of it.
                     connection.execute("PRAGMA auto_vacuum = FULL").fetchall()
                     # Only writing the file anew changes it, even one without tables.
@@ -237,25 +240,13 @@ def _bindings(identity: ProviderIdentity, hashes: Iterable[str]) -> tuple[str, .
     return identity.name, identity.model, identity.fingerprint, json.dumps(list(hashes))
 
 
-def _number(connection: apsw.Connection, query: str) -> int:
-    return int(str(connection.execute(query).fetchall()[0][0]))
+def _is_damage(error: Exception) -> bool:
+    """Return whether the database said that the file is damaged, or of a schema not of here."""
+    is_foreign = any(words in str(error) for words in ("no such column", "no such table"))
+    return isinstance(error, IndexDamaged) or fault(error) is Fault.DAMAGED or is_foreign
 
 
-def _is_damage(error: BaseException | None) -> bool:
-    """Return whether the database said, through other errors or not, that the file is damaged."""
-    # What SQLite says of a header that no release wrote, and of a schema that is not of here.
-    others = ("unsupported file format", "no such column", "no such table")
-    while error is not None:
-        # SQLITE_CORRUPT and SQLITE_NOTADB
-        if getattr(error, "result", None) in (11, 26) or isinstance(error, UnicodeDecodeError):
-            return True
-        if any(words in str(error) for words in others):
-            return True
-        error = error.__cause__
-    return False
-
-
-def _used_bytes(connection: apsw.Connection) -> int:
+def _used_bytes(connection: Connection) -> int:
     """Return how much of the file holds something, in bytes."""
-    pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
-    return pages * _number(connection, "PRAGMA page_size")
+    pages = number(connection, "PRAGMA page_count") - number(connection, "PRAGMA freelist_count")
+    return pages * number(connection, "PRAGMA page_size")
