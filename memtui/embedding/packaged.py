@@ -9,10 +9,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.util
-import json
 import os
 import string
-import struct
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -302,18 +300,13 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
     folder.
     """
     import numpy as np
+    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
     weights, vocabulary = paths
     tokenizer = Tokenizer.from_file(str(vocabulary))
-    # The one tensor of a safetensors file: length of the header, JSON header, numbers.
-    data = weights.read_bytes()
-    start = 8 + struct.unpack_from("<Q", data)[0]
-    tensor: dict[str, Any] = json.loads(data[8:start])["embedding.weight"]
-    first, end = tensor["data_offsets"]
-    numbers = np.frombuffer(data[start + first : start + end], dtype="<f2")
-    cut = numbers.reshape(tensor["shape"])[:, :dimensions]
-    table = np.ascontiguousarray(cut, dtype=np.float32)
+    numbers = load_file(weights)["embedding.weight"]
+    table = np.ascontiguousarray(numbers[:, :dimensions], dtype=np.float32)
 
     def embed(text: str) -> tuple[Vector, int]:
         clean = _encodable(text)
