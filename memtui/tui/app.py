@@ -194,9 +194,11 @@ class MemtuiApp(App[int]):
                 self.search_screen.notes.reload()
                 self.search_screen.search.refresh()
             self.search_screen.refresh_status()
+        for screen in dict.fromkeys((*self._screens.values(), *self.screen_stack)):
+            if is_content and hasattr(screen, "content_changed"):
+                # Not before it is mounted.
+                screen.call_later(screen.content_changed)
         if browse is not None:
-            if is_content:
-                browse.content_changed()
             browse.file_list.changed_outside()
         if sessions is not None and is_content:
             sessions.conversations.catch_up(is_behind=True)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from memtui.bus import Event, changes_content
 from memtui.data import read_table
 from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
@@ -35,19 +34,6 @@ def query_address(engine: Engine | None) -> str:
     if provider is None or not provider.remote:
         return ""
     return safe_line(provider.address) or "another machine"
-
-
-def follow_index(screen: Screen[Any], changed: Callable[[], None]) -> Callable[[], None]:
-    """Call `changed` on the event loop whenever the index may hold something else.
-
-    Returns what ends that.
-    """
-
-    def handle(event: Event) -> None:
-        if changes_content(event):
-            screen.call_later(changed)
-
-    return app_of(screen).bus.subscribe(Event, handle)
 
 
 def edit_at(

@@ -25,7 +25,7 @@ from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
+from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
@@ -76,11 +76,9 @@ class CareScreen(Screen[None]):
     def on_mount(self) -> None:
         self.findings.border_title = Content("Care")
         self.findings.focus()
-        self._unfollow = follow_index(self, self._index_changed)
 
     def on_unmount(self) -> None:
         self._looking.stop()
-        self._unfollow()
 
     def on_screen_resume(self) -> None:
         """Look again where something changed; to learn what is reached, first words are asked."""
@@ -89,7 +87,8 @@ class CareScreen(Screen[None]):
         if is_due and not query_address(app_of(self).engine):
             self.action_look()
 
-    def _index_changed(self) -> None:
+    def content_changed(self) -> None:
+        """Say that the report is older than the index."""
         self._is_current = False
         self._show_state()
 

@@ -29,7 +29,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
+from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
@@ -134,12 +134,10 @@ class ChunkScreen(Screen[None]):
         self.text.border_title = Content("Text")
         self.parts.show("text")
         self.text.focus()
-        self._unfollow = follow_index(self, self.content_changed)
         self.load()
 
     def on_unmount(self) -> None:
         self._asking.stop()
-        self._unfollow()
 
     def load(self) -> None:
         """Read the chunk from the index as it is now, then what is like it."""

@@ -114,7 +114,7 @@ class BrowseScreen(Screen[None]):
     def content_changed(self) -> None:
         """Follow a changed index: the file that is shown, and the files when they are in front."""
         self._is_behind = True
-        if self.is_mounted and self.is_current:
+        if self.is_current:
             self._catch_up()
 
     def on_screen_resume(self) -> None:
