@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
-from itertools import accumulate, groupby, zip_longest
+from itertools import accumulate, zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,8 +77,7 @@ def two_texts(
     one text has it. `folded` leaves out what is the same and far from what is not.
     """
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
-    pairs = list(_pairs(first, second) if compared else zip_longest(first, second))
-    pairs = _folded(pairs) if folded else pairs
+    pairs = _pairs(first, second, folded=folded) if compared else zip_longest(first, second)
     names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
     bar = " | " if glyphs is ASCII else " │ "
     column = max(1, (width - len(bar)) // 2)
@@ -129,34 +128,24 @@ def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
     return drawn
 
 
-def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Leave out long runs of equal pairs; in place of a run stands how long it is."""
-    near = {
-        place + step
-        for place, (one, other) in enumerate(pairs)
-        if one is None or other is None or one.mark != " "
-        for step in range(-CONTEXT, CONTEXT + 1)
-    }
-    shown: list[_Pair] = []
-    for is_near, run in groupby(range(len(pairs)), lambda place: place in near):
-        places = list(run)
-        if is_near or len(places) <= CONTEXT:
-            shown += [pairs[place] for place in places]
-        else:
-            words = f"{fmt.count(len(places), 'line')} the same"
-            fold = _Line(0, Content.styled(words, f"italic {fmt.MUTED}"), _FOLD)
-            shown.append((fold, fold))
-    return shown
+def _pairs(first: Sequence[_Line], second: Sequence[_Line], *, folded: bool) -> Iterator[_Pair]:
+    """Yield the lines that stand beside each other, marked where they differ.
 
-
-def _pairs(first: Sequence[_Line], second: Sequence[_Line]) -> Iterator[_Pair]:
-    """Yield the lines that stand beside each other, marked where they differ."""
+    `folded`: long runs of equal lines are left out, and in place of a run stands how long it is.
+    """
     texts = [line.content.plain for line in first]
     matcher = SequenceMatcher(None, texts, [line.content.plain for line in second])
     for kind, from_1, to_1, from_2, to_2 in matcher.get_opcodes():
         one, other = first[from_1:to_1], second[from_2:to_2]
         if kind == "equal":
-            yield from zip(one, other, strict=True)
+            pairs = list(zip(one, other, strict=True))
+            start = CONTEXT if from_1 or from_2 else 0
+            stop = len(one) - (CONTEXT if (to_1, to_2) != (len(first), len(second)) else 0)
+            if folded and stop - start > CONTEXT:
+                words = f"{fmt.count(stop - start, 'line')} the same"
+                fold = _Line(0, Content.styled(words, f"italic {fmt.MUTED}"), _FOLD)
+                pairs[start:stop] = [(fold, fold)]
+            yield from pairs
         elif kind == "replace":
             yield from zip_longest(_changed(one, other, _LEFT), _changed(other, one, _RIGHT))
         else:
