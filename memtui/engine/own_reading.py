@@ -52,13 +52,14 @@ from memtui.model import (
     CandidatePool,
     Chunk,
     Document,
+    FileState,
     Leg,
     Ranked,
     Reason,
     SkippedFile,
     SourceFile,
 )
-from memtui.model.browsing import FileState, MemoryFile
+from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval.keyword import KeywordLeg
@@ -278,17 +279,17 @@ class OwnFiles(Files):
             is_changed = file is not None and path in changed
             state, reason, detail = FileState.CURRENT, Reason.OK, ""
             if skipped is not None and (row is None or file is None or is_changed):
-                state = FileState.ERROR if skipped.reason in _BROKEN else FileState.NOT_INDEXED
+                state = FileState.ERROR if skipped.reason in _BROKEN else FileState.SKIPPED
                 reason, detail = skipped.reason, skipped.detail
                 if file is None and row is not None and state is not FileState.ERROR:
-                    state, detail = FileState.STALE, f"{detail}; the next sync drops it"
+                    state, detail = FileState.ORPHAN, f"{detail}; the next sync drops it"
             elif file is None:
-                state, reason = FileState.STALE, Reason.VANISHED
+                state, reason = FileState.ORPHAN, Reason.VANISHED
                 detail = "gone; the next sync drops it"
             elif row is None:
-                state, reason, detail = FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED, NEXT_SYNC
+                state, reason, detail = FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED, NEXT_SYNC
             elif is_changed:
-                state, reason, detail = FileState.CHANGED, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
+                state, reason, detail = FileState.STALE, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
             else:
                 detail = "; ".join(map(str, json.loads(row.warnings)))
                 detail = detail or (skipped.detail if skipped is not None else "")

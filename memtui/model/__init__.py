@@ -29,6 +29,7 @@ from memtui.model.rankings import (
 from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
 from memtui.model.status import (
     ErrorRecord,
+    FileState,
     IndexState,
     IndexStatus,
     ProbeResult,

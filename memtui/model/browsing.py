@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Numbers, Reason
+from memtui.model.status import FileState
 
 
 class ChunkRange(NamedTuple):
@@ -34,20 +35,6 @@ class CareRule(StrEnum):
     BROKEN_LINK = "broken_link"
     LONG_LINE = "long_line"
     CREDENTIAL = "credential"
-
-
-class FileState(StrEnum):
-    """The state of a file of the memory in the index."""
-
-    CURRENT = "current"
-    CHANGED = "changed"
-    """Changed since it was indexed; waits for the next sync."""
-    STALE = "stale"
-    """In the index, though the file is gone."""
-    ERROR = "error"
-    """Cannot be read."""
-    NOT_INDEXED = "not_indexed"
-    """Found and left out, or not reached yet."""
 
 
 class MemoryFile(Struct, frozen=True):

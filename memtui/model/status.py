@@ -14,7 +14,7 @@ from memtui.model.reasons import Failure, Reason
 
 
 class FileState(StrEnum):
-    """The state of a file on disk in the index."""
+    """The state of a file of the memory in the index."""
 
     CURRENT = "current"
     STALE = "stale"
@@ -24,6 +24,8 @@ class FileState(StrEnum):
     NEVER_INDEXED = "never_indexed"
     SKIPPED = "skipped"
     """On disk, and left out by a rule."""
+    ERROR = "error"
+    """Cannot be read."""
 
 
 class Severity(StrEnum):

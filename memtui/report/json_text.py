@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import Chunk, Drop, Hit, Ranked, citation
-from memtui.model.status import FileState
+from memtui.model import Chunk, Drop, FileState, Hit, Ranked, citation
 from memtui.report import words
 from memtui.retrieval.marks import snippet
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
 from memtui.engine.ports import Partial, SearchRequest
-from memtui.model import CandidatePool, Reason
-from memtui.model.browsing import CareRule, FileState
+from memtui.model import CandidatePool, FileState, Reason
+from memtui.model.browsing import CareRule
 from memtui.settings.schema import EmbeddingSettings, MemorySettings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory
@@ -47,7 +47,7 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     memory = dataclasses.replace(make_small_memory(tmp_path, indexed=False), settings=extra)
     notes = memory.root / "memory"
     with memory.open() as engine:
-        assert {file.state for file in engine.browse.files()} == {FileState.NOT_INDEXED}
+        assert {file.state for file in engine.browse.files()} == {FileState.NEVER_INDEXED}
         assert {file.reason for file in engine.browse.files()} == {Reason.NOT_YET_INDEXED}
         engine.index.sync(wait=True)
         assert {file.state for file in engine.browse.files()} == {FileState.CURRENT}
@@ -60,10 +60,10 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
         readable = os.access(notes / "2025-09-15.md", os.R_OK)
         assert engine.browse.file_of("../outside/lab.md") == outside / "lab.md"
     states = {path: (file.state, file.reason) for path, file in files.items()}
-    assert states["memory/2026-01-21.md"] == (FileState.CHANGED, Reason.STALE)
-    assert states["memory/2026-01-22.md"] == (FileState.STALE, Reason.VANISHED)
-    assert states["memory/new.md"] == (FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED)
-    assert states["memory/link.md"] == (FileState.NOT_INDEXED, Reason.SYMLINK)
+    assert states["memory/2026-01-21.md"] == (FileState.STALE, Reason.STALE)
+    assert states["memory/2026-01-22.md"] == (FileState.ORPHAN, Reason.VANISHED)
+    assert states["memory/new.md"] == (FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED)
+    assert states["memory/link.md"] == (FileState.SKIPPED, Reason.SYMLINK)
     assert readable or states["memory/2025-09-15.md"] == (FileState.ERROR, Reason.UNREADABLE)
     assert states["MEMORY.md"] == (FileState.CURRENT, Reason.OK)
     assert list(files) == sorted(files)

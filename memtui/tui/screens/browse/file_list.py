@@ -16,8 +16,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.engine.browse import days_of
-from memtui.model import Reason
-from memtui.model.browsing import FileState, MemoryFile
+from memtui.model import FileState, Reason
+from memtui.model.browsing import MemoryFile
 from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
@@ -41,7 +41,10 @@ MOST_LEVELS = 32
 """Folders deeper than this are shown as one."""
 _ROOMY = 46
 """Cells from which on a row has room for sizes."""
-_WORST = (FileState.ERROR, FileState.NOT_INDEXED, FileState.STALE, FileState.CHANGED)
+_WORST = (
+    *(FileState.ERROR, FileState.NEVER_INDEXED, FileState.SKIPPED),
+    *(FileState.ORPHAN, FileState.STALE),
+)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
@@ -183,11 +186,10 @@ def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:
     """Return one character for the state of a file, a space for one that is current; its style."""
     return {
         FileState.CURRENT: (" ", ""),
-        FileState.CHANGED: (glyphs.changed, "$state-warn"),
-        FileState.STALE: (glyphs.stale, "$state-warn"),
+        FileState.STALE: (glyphs.changed, "$state-warn"),
+        FileState.ORPHAN: (glyphs.stale, "$state-warn"),
         FileState.ERROR: (glyphs.problem, "$state-error"),
-        FileState.NOT_INDEXED: (glyphs.not_indexed, fmt.MUTED),
-    }[state]
+    }.get(state, (glyphs.not_indexed, fmt.MUTED))
 
 
 def state_words(file: MemoryFile) -> str:

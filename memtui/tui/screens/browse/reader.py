@@ -13,8 +13,8 @@ from msgspec import Struct
 from textual.content import Content
 
 from memtui.engine.ports import SourceText
-from memtui.model import Chunk, Reason
-from memtui.model.browsing import FileState, MemoryFile
+from memtui.model import Chunk, FileState, Reason
+from memtui.model.browsing import MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
@@ -89,7 +89,7 @@ class Reader:
         self.target, file = target, screen.file_list.files.get(target.path)
         if file is not None and (file.size or 0) > LARGEST:
             note = f"too large to show ({fmt.size_words(file.size or 0)}): e edits it"
-        elif file is not None and file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
+        elif file is not None and file.state is FileState.SKIPPED and file.reason in _NOT_READ:
             note = state_words(file)
         if note and app_of(screen).is_conversation(target.path):
             note = "Enter opens this conversation."
