@@ -315,11 +315,3 @@ class WriterLock:
         with suppress(OSError, ValueError, RecursionError):
             return msgspec.json.decode(self._folder.owner_path.read_bytes(), type=Owner)
         return None
-
-    def __enter__(self) -> WriterLock:
-        if not self.try_acquire():
-            raise self.refusal()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.release()

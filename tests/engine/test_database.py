@@ -30,7 +30,7 @@ from memtui.index.database import (
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from tests.support.embedding import HashedProvider
-from tests.support.indexing import Workspace, identity
+from tests.support.indexing import Workspace, holding, identity
 from tests.support.rows import numbers
 
 
@@ -313,7 +313,7 @@ def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFol
     lock = WriterLock(folder)
     try:
         assert owner.stdout.readline() == "held\n"
-        with pytest.raises(WriterLocked, match=f"process {owner.pid} ") as caught, lock:
+        with pytest.raises(WriterLocked, match=f"process {owner.pid} ") as caught, holding(lock):
             pass
         assert caught.value.exit_code == 5
         assert lock.writer() == f"process {owner.pid}"
@@ -330,7 +330,7 @@ def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFol
     assert lock.writer() == "none"
     left = folder.begin()
     left.touch()
-    with lock:
+    with holding(lock):
         assert lock.try_acquire()
         assert not left.exists(), "what a killed owner was building is removed"
         assert not WriterLock(folder).try_acquire(seconds=0.0)

@@ -36,7 +36,7 @@ from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile
 from memtui.text.tokens import index_text
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider
-from tests.support.indexing import Contents, Workspace, identity
+from tests.support.indexing import Contents, Workspace, holding, identity
 from tests.support.interrupted import run_interrupted
 from tests.support.rows import numbers
 
@@ -565,7 +565,7 @@ def assert_converges(survivor: Workspace, expected: Contents) -> None:
     assert survivor.recipe is not None
     assert survivor.recipe.identity is not None
     hashes = {str(chunk[4]) for chunk in expected.chunks.values()}
-    with WriterLock(survivor.folder):
+    with holding(WriterLock(survivor.folder)):
         survivor.folder.clean()
         check(survivor)
         known = survivor.cache.get_many(survivor.recipe.identity, hashes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -14,7 +15,7 @@ from memtui.bus import Bus, Event
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.index.database import Connection, Recipe
 from memtui.index.embedding_cache import EmbeddingCache
-from memtui.index.generations import IndexFolder, LiveIndex
+from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import Job, ProgressReporter, TypingPause
 from memtui.index.sync import rebuild, sync
@@ -40,6 +41,17 @@ class EventQueue:
             return self._events.get(timeout=timeout)
         except Empty:
             return None
+
+
+@contextmanager
+def holding(lock: WriterLock) -> Iterator[None]:
+    """Hold a writer lock in a block; raises `WriterLocked` when another process has it."""
+    if not lock.try_acquire():
+        raise lock.refusal()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from memtui.index import index_rows
 from memtui.index.database import Recipe
 from memtui.index.generations import WriterLock
 from tests.support.conversations import Homes, said
-from tests.support.indexing import Workspace
+from tests.support.indexing import Workspace, holding
 
 _INDEX = os.path.dirname(index_rows.__file__)
 # Children are forked by a process that has imported everything once and has one thread.
@@ -73,7 +73,7 @@ def _index_until(kind: str, notes: Path, index: Path, instant: int) -> int:
             if calls == instant:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    with WriterLock(workspace.folder):
+    with holding(WriterLock(workspace.folder)):
         sys.setprofile(count)
         workspace.rebuild() if kind == "rebuild" else workspace.sync()
         sys.setprofile(None)

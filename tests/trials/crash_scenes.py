@@ -22,7 +22,7 @@ from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.transcripts.discovery import TranscriptScope
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider
-from tests.support.indexing import Workspace
+from tests.support.indexing import Workspace, holding
 
 _NOTES = 48
 _OLD_NS = 1_790_000_000 * 10**9
@@ -226,7 +226,7 @@ def run_indexer(workspace: Workspace, *, rebuild: bool = False) -> None:
 def _swap(workspace: Workspace) -> None:
     workspace.folder.commit(workspace.folder.folder / "index-2.db.building")
     # Taken afterwards: whoever takes the lock removes what is still being built.
-    with WriterLock(workspace.folder):
+    with holding(WriterLock(workspace.folder)):
         workspace.folder.clean()
 
 
@@ -249,7 +249,7 @@ def _write_cache(workspace: Workspace) -> None:
 
 def _trim_cache(workspace: Workspace) -> None:
     live = LiveIndex(workspace.folder)
-    with WriterLock(workspace.folder), closing(live):
+    with holding(WriterLock(workspace.folder)), closing(live):
         rows = live.connection().execute("SELECT hash FROM chunks").fetchall()
         hashes = [str(row[0]) for row in rows]
         workspace.cache.trim(_LIMIT, lambda: {workspace.provider.identity: hashes})
