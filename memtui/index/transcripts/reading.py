@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Connection
-from memtui.index.foreign.opening import columns_in, read_once
+from memtui.index.foreign.opening import Opened, columns_in, read_once
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Run, run_of_key
@@ -45,8 +45,6 @@ from memtui.memory.transcripts.stream import (
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
 
-T = TypeVar("T")
-
 TABLE: Final = "transcript_events"
 _NEEDED: Final = frozenset({"session_id", "seq"})
 _PACKED: Final = "event_zstd"
@@ -67,16 +65,8 @@ class EventSession(Struct, frozen=True):
     """Time of the last one, in ms since 1970; 0 when it is not said."""
 
 
-def read_database(database: Path, read: Callable[[Connection], T]) -> T:
-    """Read a database as foreign indexes are read: no byte, time or file of it changes.
-
-    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
-    """
-    return read_once(database, lambda opened: read(opened.connection), memory=False)
-
-
-def _columns(connection: Connection) -> frozenset[str]:
-    names = frozenset(columns_in(connection, TABLE))
+def _columns(opened: Opened) -> frozenset[str]:
+    names = frozenset(columns_in(opened.connection, TABLE))
     holds_text = _PLAIN in names or _PACKED in names
     return names if names >= _NEEDED and holds_text else frozenset()
 
@@ -87,22 +77,22 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
     Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
     """
 
-    def listed(connection: Connection) -> list[tuple[object, ...]]:
-        if not (names := _columns(connection)):
+    def listed(opened: Opened) -> list[tuple[object, ...]]:
+        if not (names := _columns(opened)):
             return []
         lengths = ["event_utf8_bytes"] if "event_utf8_bytes" in names else []
         lengths += [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
         changed = "max(created_at)" if "created_at" in names else "0"
-        return connection.execute(
+        return opened.select(
             f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
             f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
-        ).fetchall()
+        )
 
     def whole(value: object) -> int:
         # In a stranger's database anything may stand there.
         return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
 
-    rows = read_database(database, listed)
+    rows = read_once(database, listed, memory=False)
     return tuple(EventSession(str(session), *map(whole, numbers)) for session, *numbers in rows)
 
 
@@ -115,7 +105,8 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
     after: object = None
     while True:
         try:
-            batch, after = read_database(database, partial(_read, session, after, limit))
+            read = partial(_read, session, after, limit)
+            batch, after = read_once(database, read, memory=False)
         except IndexUnusable as error:
             raise OSError(error.message) from error
         for event in batch:
@@ -132,13 +123,13 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
 
 
 def _read(
-    session: str, after: object, limit: int, connection: Connection
+    session: str, after: object, limit: int, opened: Opened
 ) -> tuple[list[bytes | int], object]:
     """Read some events behind the one numbered `after`, and the last one's number, if any.
 
     Of an event beyond the limit its length.
     """
-    names = _columns(connection)
+    names = _columns(opened)
     if not names:
         return [], None
     chosen = [
@@ -148,7 +139,7 @@ def _read(
         else "NULL"
         for name in (_PLAIN, _PACKED)
     ]
-    cursor = connection.execute(
+    cursor = opened.connection.execute(
         f"SELECT seq, {chosen[0]}, {chosen[1]} FROM {TABLE}"
         " WHERE session_id = ?2 AND (?3 IS NULL OR seq > ?3) ORDER BY seq LIMIT ?4",
         (limit, session, after, _BATCH_EVENTS),
@@ -159,8 +150,8 @@ def _read(
         event: object = plain
         if plain is None and isinstance(packed, bytes):
             try:
-                opened = unpacked(packed, limit=limit, name=TABLE)
-                event = limit + 1 if opened is None else opened
+                text = unpacked(packed, limit=limit, name=TABLE)
+                event = limit + 1 if text is None else text
             except OSError:
                 # Counted as a malformed line: one damaged event must not end the reading of all.
                 event = b"\xef\xbf\xbd"
@@ -246,18 +237,19 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[
     if path.name == REGISTRY:
         return registered_sessions(path)
 
-    def read(connection: Connection) -> list[tuple[object, ...]]:
-        if not columns_in(connection, _NODES).keys() >= {"session_key", "current_session_id"}:
+    def read(opened: Opened) -> list[tuple[object, ...]]:
+        names = columns_in(opened.connection, _NODES).keys()
+        if not names >= {"session_key", "current_session_id"}:
             return []
-        return connection.execute(
+        return opened.select(
             f"SELECT current_session_id, session_key FROM {_NODES}"
             " WHERE current_session_id IS NOT NULL"
-        ).fetchall()
+        )
 
     keys: dict[str | None, list[str]] = {}
     # Who reads the session itself says what is wrong with the database.
     with suppress(IndexMissing, IndexUnusable, OSError):
-        for session, key in read_database(path, read):
+        for session, key in read_once(path, read, memory=False):
             keys.setdefault(str(session), []).append(str(key))
     return keys
 
