@@ -66,7 +66,7 @@ class _Segment(NamedTuple):
 class Packer:
     """Packs lines into chunks as they come, and can go on another day where it stopped.
 
-    What `feed` gives for the lines of a text, and `finish` after them, is what `chunk_text` gives
+    What `pack` gives for the lines of a text, and `finish` after them, is what `chunk_text` gives
     for the whole.
     """
 
@@ -87,12 +87,8 @@ class Packer:
         """
         return [(segment.text, segment.line) for segment in self._pending]
 
-    def feed(self, line_number: int, text: str) -> list[ChunkSpan]:
-        """Take the next line, which holds no line feed; give the chunks that it completes."""
-        return list(self.pack([(line_number, text)]))
-
     def pack(self, lines: Iterable[tuple[int, str]]) -> Iterator[ChunkSpan]:
-        """Do what `feed` does for many lines, one chunk at a time."""
+        """Take the next lines, none of which holds a line feed; yield the chunks they complete."""
         budget = self._budget
         for number, line in lines:
             size = budget + 1 if len(line) > budget else size_estimate(line)
@@ -177,7 +173,7 @@ def chunk_text(
     for number, line in lines:
         if _ENTRY_START.match(line):
             yield from packer.cut()
-        yield from packer.feed(number, line)
+        yield from packer.pack([(number, line)])
     yield from packer.finish()
 
 

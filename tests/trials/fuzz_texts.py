@@ -78,7 +78,7 @@ def check_packer(given: Given) -> None:
     packer = Packer(tokens, overlap)
     made: list[ChunkSpan] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        made += packer.feed(number, line)
+        made += packer.pack([(number, line)])
         if number % every == 0:
             packer = Packer(tokens, overlap, json.loads(json.dumps(packer.pending)))
     made += packer.finish()

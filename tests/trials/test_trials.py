@@ -13,7 +13,7 @@ import pytest
 
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
-from memtui.memory.care.rules import is_secret, known_tokens
+from memtui.memory.care.rules import is_secret, secrets_of
 from memtui.settings.files import sync_folder
 from tests.e2e.terminal import terminal
 from tests.trials.crash import Kill, PowerLoss
@@ -63,15 +63,15 @@ def test_every_call_of_re_is_found_with_its_pattern() -> None:
 def test_words_in_a_row_are_told_from_a_token_at_once() -> None:
     token = "sk-" + "a-" * 2000 + "9x7777"
     assert not is_secret(token)
-    assert known_tokens(f"the key is {token}") == []
+    assert secrets_of(f"the key is {token}") == []
     assert not is_secret("words-in-a-row-and-Another_one99.x")
     assert is_secret("sk-Qz8vKp3LmWx5TnB2cYd7")
-    assert known_tokens("8240917:Qz8vKp3LmWx5TnB2cYd7") == ["8240917:Qz8vKp3LmWx5TnB2cYd7"]
+    assert secrets_of("8240917:Qz8vKp3LmWx5TnB2cYd7") == ["8240917:Qz8vKp3LmWx5TnB2cYd7"]
 
 
 def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     digits = "0123456789" * 6000
-    assert known_tokens(digits) == []
+    assert secrets_of(digits) == []
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
 

@@ -288,7 +288,7 @@ def test_stopping_between_any_lines_changes_nothing(
     packer = Packer(tokens, overlap)
     chunks: list[ChunkSpan] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        chunks += packer.feed(number, line)
+        chunks += packer.pack([(number, line)])
         before = packer.pending
         beginning = "\n".join(text.split("\n")[:number])
         whole = chunk_text(beginning, tokens=tokens, overlap=overlap)
@@ -305,7 +305,7 @@ def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int
     chunks: list[ChunkSpan] = []
     for text in (first, second):
         for number, line in enumerate(text.split("\n"), start=1):
-            chunks += packer.feed(number, line)
+            chunks += packer.pack([(number, line)])
         chunks += packer.cut()
     assert chunks == [
         chunk

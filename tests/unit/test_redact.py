@@ -255,7 +255,7 @@ def test_chunks_of_a_long_line_show_no_credential() -> None:
     spans = [
         span
         for number, piece in enumerate(wrap(said), 1)
-        for span in packer.feed(number, f"User: {piece}")
+        for span in packer.pack([(number, f"User: {piece}")])
     ]
     shown = [redact_spoken(span.text) for span in (*spans, *packer.finish())]
     assert len(shown) > 10

@@ -176,16 +176,6 @@ def is_secret(token: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= least
 
 
-def known_tokens(text: str) -> list[str]:
-    """Return the tokens that begin as those of a known service, or are called a secret.
-
-    Placeholders are left out.
-    """
-    tokens = [match[0] for match in _SECRETS["known"].finditer(text)]
-    tokens += [match["value"] for match in _SECRETS["named"].finditer(text)]
-    return [token for token in tokens if is_secret(token)]
-
-
 def masked(text: str) -> str:
     """Mask everything in a text that is shaped like a credential."""
 
@@ -255,7 +245,10 @@ def secrets_of(line: str) -> list[str]:
         return MASK
 
     redact(line, masked=collect)
-    tokens = list(dict.fromkeys((*filter(is_secret, tokens), *known_tokens(line))))
+    # Those that begin as tokens of a known service, and those that are called a secret.
+    tokens += [match[0] for match in _SECRETS["known"].finditer(line)]
+    tokens += [match["value"] for match in _SECRETS["named"].finditer(line)]
+    tokens = list(dict.fromkeys(filter(is_secret, tokens)))
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
 
