@@ -17,7 +17,6 @@ from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.disk import never
 from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
 from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, read_vectors
 from memtui.memory.documents import day_of_path
@@ -205,7 +204,7 @@ class AgentLegs(Legs):
         text: str,
         scope: SearchScope,
         filters: Filters = NO_FILTERS,
-        cancelled: Callable[[], bool] = never,
+        cancelled: Callable[[], bool] = lambda: False,
         partial: Partial | None = None,
     ) -> CandidatePool:
         """Ask the legs that the ranking of a request searches with.

@@ -26,7 +26,6 @@ from memtui.embedding.services import (
     normalised,
 )
 from memtui.errors import Cancelled, ProviderError
-from memtui.index.foreign.disk import never
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.candidates import Vector
@@ -90,7 +89,7 @@ class QueryVectors:
     _closed: threading.Event = field(init=False, default_factory=threading.Event)
 
     def find(
-        self, query: str, *, typing: bool, cancelled: Callable[[], bool] = never
+        self, query: str, *, typing: bool, cancelled: Callable[[], bool] = lambda: False
     ) -> QueryVector | NoVector:
         """Find the vector of `query`; `typing`: the user has not finished it.
 

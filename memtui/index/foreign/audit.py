@@ -20,7 +20,7 @@ from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredTables, catalogue
-from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why, never
+from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why
 from memtui.index.foreign.opening import (
     KNOWN_SCHEMA,
     Opened,
@@ -75,7 +75,7 @@ def examine(
     *,
     now: datetime,
     deep: bool = False,
-    cancelled: Cancels = never,
+    cancelled: Cancels = lambda: False,
 ) -> Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 

@@ -56,11 +56,6 @@ Verdict: TypeAlias = tuple[FileState, Reason, str]
 """The state of a file of the index, and why: as a code and in one line."""
 
 
-def never() -> bool:
-    """Cancel nothing."""
-    return False
-
-
 class Why(Enum):
     """The rules that leave something out: a phrase, and the reason by which it is known."""
 
@@ -122,7 +117,9 @@ class _Root(Struct, frozen=True):
     base: str = ""
 
 
-def list_memory(target: ForeignTarget, release: str, *, cancelled: Cancels = never) -> Listing:
+def list_memory(
+    target: ForeignTarget, release: str, *, cancelled: Cancels = lambda: False
+) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
     None where no workspace is known, no extra path without a configuration. Raises `Cancelled`

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -61,7 +61,7 @@ from memtui.ranking.counterfactual.scores import (
     columns_of,
     reach,
 )
-from memtui.ranking.pipeline import for_mode, rank, runs
+from memtui.ranking.pipeline import for_mode, needs_search, rank, runs
 
 RESOLUTION = 1e-9
 """The shortest stretch that is looked at, as a part of the range; where scores bend, of a value."""
@@ -89,15 +89,12 @@ class Problem:
     mode: SearchMode
     chunk_id: str = ""
     """The chunk that is to be brought in."""
+    _laid_out: dict[int, Columns] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
     def ranking(self) -> Ranking:
         """The ranking as it runs."""
         return for_mode(self.base, self.mode)
-
-    @cached_property
-    def _laid_out(self) -> dict[int, Columns]:
-        return {}
 
     def columns_under(self, ranking: Ranking) -> Columns:
         """Return the candidates of a ranking; they are laid out once for each number of them."""
@@ -128,11 +125,9 @@ class Problem:
 
     def needs_search(self, ranking: Ranking) -> bool:
         """Return whether a ranking takes candidates that the pool does not hold."""
-        if self.pool.sized:
-            return ranking.candidates != self.pool.limit
-        return ranking.candidates > self.pool.limit and any(
-            len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
-        )
+        pool = self.pool
+        has_more = pool.sized or any(len(pool.hits.get(leg, ())) >= pool.limit for leg in Leg)
+        return has_more and needs_search(pool, self.ranking, ranking)
 
     def ranks_under(self, ranking: Ranking) -> dict[str, int]:
         """Return the list of another ranking."""
