@@ -21,7 +21,7 @@ from memtui.retrieval.openclaw.keyword_leg import (
     OpenClawKeywordLeg,
     boosted_score,
     contains,
-    contains_condition,
+    contains_conditions,
     exact_path_tier,
 )
 from memtui.retrieval.openclaw.tables import KeywordHit, Layout, SearchScope
@@ -251,7 +251,7 @@ def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -
     connection.execute("CREATE TABLE t(text)")
     for text in (*TEXTS, 199, None, b"\xffAk", "\u00e9".encode()):
         connection.execute("INSERT INTO t VALUES (?)", (text,))
-    condition, values = contains_condition("text", term)
+    condition, values = contains_conditions("text", [term])
     found = connection.execute(f"SELECT rowid FROM t WHERE 1=1{condition}", values).fetchall()
     rows = connection.execute("SELECT rowid, text FROM t").fetchall()
     assert [row[0] for row in found] == [rowid for rowid, text in rows if contains(text, term)]

@@ -313,12 +313,12 @@ class AgentLegs(Legs):
             notes.insert(0, most)
         if refusal and not answer.hits:
             (status, reason), notes = _FAILED, [refusal]
-        elif answer.match is None and not answer.substrings and not answer.keywords:
+        elif answer.plan.is_empty and not answer.keywords:
             notes = ["no letter or digit in the query"]
             status, reason = LegStatus.SKIPPED, Reason.NO_TERMS
         facts: Numbers = {
-            "match": answer.match or "",
-            "substrings": " ".join(answer.substrings),
+            "match": answer.plan.match or "",
+            "substrings": " ".join(answer.plan.substrings),
             "keywords": " ".join(answer.keywords),
             "tokenizer": layout.tokenizer,
         }

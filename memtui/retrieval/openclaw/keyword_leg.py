@@ -85,15 +85,16 @@ def contains(text: object, term: object) -> int:
     return int(simple_fold(nfc(term)) in simple_fold(nfc(whole)))
 
 
-def contains_condition(column: str, term: str) -> tuple[str, tuple[str, ...]]:
-    """SQL that begins with ` AND `, true where `contains` is, and its values.
+def contains_conditions(column: str, terms: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """SQL that is ` AND ` and what is true where `contains` is, for each term, and its values.
 
     Rows of ASCII alone, most of them, are told without Python.
     """
     # Of a blob, `length` counts bytes.
     is_ascii = f"typeof({column}) <> 'blob' AND length({column}) = length({readable(column)})"
     sql = f" AND CASE WHEN {is_ascii} THEN instr(lower({column}), ?)"
-    return f"{sql} ELSE {CONTAINS}({readable(column)}, ?) END", (simple_fold(nfc(term)), term)
+    sql += f" ELSE {CONTAINS}({readable(column)}, ?) END"
+    return sql * len(terms), tuple(chain(*((simple_fold(nfc(term)), term) for term in terms)))
 
 
 def _or_substrings(
@@ -217,11 +218,10 @@ MOST_KEYWORDS = 6
 
 
 class KeywordAnswer(Struct, frozen=True):
-    """The hits of the keyword leg, best first, and the expressions it asked."""
+    """The hits of the keyword leg, best first, and what it asked for the whole query."""
 
     hits: tuple[KeywordHit, ...]
-    match: str | None
-    substrings: tuple[str, ...]
+    plan: KeywordPlan
     keywords: tuple[str, ...]
     """The keywords that were searched one by one; empty when the whole query sufficed."""
     refusal: str = ""
@@ -267,15 +267,8 @@ class OpenClawKeywordLeg:
         searched = searched_part(entire)
         expand = self._when_thin if self._release.has_paths else self._expanded
         hits, keywords = expand(searched)
-        plan = self._plan(searched)
-        return KeywordAnswer(
-            tuple(hits),
-            plan.match,
-            plan.substrings,
-            tuple(keywords),
-            self._refusal,
-            shortened=searched != entire,
-        )
+        plan, is_shortened = self._plan(searched), searched != entire
+        return KeywordAnswer(tuple(hits), plan, tuple(keywords), self._refusal, is_shortened)
 
     def _expanded(self, query: str) -> tuple[list[KeywordHit], list[str]]:
         """Search the query, or each of its keywords, as releases up to 2026.7 do."""
@@ -393,12 +386,10 @@ class OpenClawKeywordLeg:
             return [row for row in rows if row[0] in seen]
         return list(execute(f"{ranked}{visible} {best}", (plan.match, *terms, *values, limit)))
 
-    def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
+    def _substrings(self, plan: KeywordPlan) -> tuple[str, tuple[str, ...]]:
         if self._release.short_terms is ShortTerms.ALL:
-            conditions = [contains_condition("text", term) for term in plan.substrings]
-            sql = "".join(condition for condition, _ in conditions)
-            return sql, [value for _, values in conditions for value in values]
-        patterns = [like_pattern(term) for term in plan.substrings]
+            return contains_conditions("text", plan.substrings)
+        patterns = tuple(map(like_pattern, plan.substrings))
         return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
 
     def _visible(self) -> tuple[str, tuple[str, ...]]:
@@ -433,14 +424,12 @@ class OpenClawKeywordLeg:
             condition, rank, values = "1=1", "0", tuple[str, ...]()
             if plan.match is not None:
                 condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
-            for term in plan.substrings:
-                sql, terms = contains_condition(f"{fts}.path", term)
-                condition, values = condition + sql, (*values, *terms)
+            substrings, terms = contains_conditions(f"{fts}.path", plan.substrings)
             rows: list[tuple[object, ...]] = []
             # Exact names and others apart, so that neither can use up the other's places.
             for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", self._limit)):
-                named = f"{condition} AND {self._tier} {comparison}"
-                rows += self._best_paths(rank, named, (*values, query), most)
+                named = f"{condition}{substrings} AND {self._tier} {comparison}"
+                rows += self._best_paths(rank, named, (*values, *terms, query), most)
             return rows
 
         lists = [exact]
