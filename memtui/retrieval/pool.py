@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from time import perf_counter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,8 +16,6 @@ from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus,
 from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection
 
-Cancelled: TypeAlias = Callable[[], bool]
-"""Tells whether the work is still wanted; asked between steps and after a failure."""
 EXACT_BACKEND: Final = "exact float32"
 CODED_BACKEND: Final = "one-bit codes, exact rescoring"
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from memtui.embedding.provider import IsCancelled
 from memtui.errors import Cancelled
 from memtui.retrieval.connection import Connection, snapshot
 from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND
-from memtui.retrieval.pool import Cancelled as IsCancelled
 
 Floats: TypeAlias = NDArray[np.float32]
 RowIds: TypeAlias = NDArray[np.int64]
