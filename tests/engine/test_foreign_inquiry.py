@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,11 +57,8 @@ def engine_of(
 
 def given(state: State, *queries: str) -> GivenVectors:
     """The vector of a chunk for these queries; without any, for whatever is asked."""
-    opened = open_foreign(state.database)
-    try:
+    with closing(open_foreign(state.database)) as opened:
         batch = next(read_vectors(opened))
-    finally:
-        opened.close()
     values = batch.vectors[5]
     by_query = dict.fromkeys(queries, values)
     return GivenVectors(Path("given.json"), by_query, None if queries else values)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -44,16 +44,13 @@ from tests.support.openclaw import (
 def read_unseen(state: State, how: Access, word: int = 0) -> Opened:
     """Open, use everything, close; nothing of the state folder may have changed."""
     before = hash_tree(state.folder)
-    opened = open_foreign(state.database)
-    try:
+    with closing(open_foreign(state.database)) as opened:
         assert opened.how is how
         assert opened.is_current()
         if opened.copy is not None:
             assert Path(opened.copy.name).stat().st_mode & 0o077 == 0
         use_everything(opened)
         assert count_of(opened, WORD) == word
-    finally:
-        opened.close()
     assert hash_tree(state.folder) == before
     assert opened.copy is None or not Path(opened.copy.name).exists()
     return opened

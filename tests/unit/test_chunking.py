@@ -304,8 +304,7 @@ def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int
     packer = Packer(tokens, overlap)
     chunks: list[ChunkSpan] = []
     for text in (first, second):
-        for number, line in enumerate(text.split("\n"), start=1):
-            chunks += packer.pack([(number, line)])
+        chunks += packer.pack(enumerate(text.split("\n"), start=1))
         chunks += packer.cut()
     assert chunks == [
         chunk

@@ -252,11 +252,7 @@ def test_lines_stay_lines(text: str) -> None:
 def test_chunks_of_a_long_line_show_no_credential() -> None:
     said = " ".join(f"word{number} {AWS} more" for number in range(200))
     packer = Packer(100, 20)
-    spans = [
-        span
-        for number, piece in enumerate(wrap(said), 1)
-        for span in packer.pack([(number, f"User: {piece}")])
-    ]
+    spans = packer.pack(enumerate((f"User: {piece}" for piece in wrap(said)), 1))
     shown = [redact_spoken(span.text) for span in (*spans, *packer.finish())]
     assert len(shown) > 10
     assert AWS not in json.dumps(shown)
