@@ -139,6 +139,7 @@ class OwnIndex(Index):
         self.indexer: Indexer | None = None
         """The thread that writes the index; `None` where it is only read."""
         self._write = write
+        self._warmer: threading.Thread | None = None
 
     @cached_property
     def transcripts(self) -> OwnTranscripts:
@@ -163,7 +164,8 @@ class OwnIndex(Index):
         if self._write:
             self._start_writing(watch)
         if warm and not self.providers.state().remote and self.providers.identity is not None:
-            threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
+            self._warmer = threading.Thread(target=self._warm, name="memtui-model", daemon=True)
+            self._warmer.start()
 
     def _start_writing(self, watch: bool) -> None:
         from memtui.index.indexer import Indexer
@@ -237,7 +239,8 @@ class OwnIndex(Index):
         with suppress(MemtuiError, DatabaseError):
             maker = self.read_rows(lambda connection: self.legs.identity)
             identity = self.providers.identity
-            if identity is not None and maker in (None, identity):
+            is_wanted = identity is not None and maker in (None, identity)
+            if is_wanted and not self.providers.closing.is_set():
                 import_numpy()
                 if self.providers.get()[0] is not None:
                     request = SearchRequest("", self.ranking)
@@ -434,6 +437,9 @@ class OwnIndex(Index):
     def close(self) -> None:
         if self.indexer is not None:
             self.indexer.close()
+        if self._warmer is not None:
+            # A program that ends while a library loads a model on another thread is aborted.
+            self._warmer.join(2.0)
         self.legs.close()
         self.cache.close()
         self.providers.close()

@@ -23,14 +23,15 @@ from memtui.bus import (
     StatusChanged,
     SyncFinished,
 )
+from memtui.embedding import registry
 from memtui.embedding.provider import Vector
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
 from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.job import PAUSE_SECONDS, WORTH_A_WAIT
 from memtui.model import IndexState, Leg, LegStatus, Reason
-from memtui.settings.schema import IndexSettings, Settings
-from tests.support.embedding import HashedProvider, registered_hashed
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
+from tests.support.embedding import HASHED, HashedProvider, registered_hashed
 from tests.support.indexing import EventQueue
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory, own_index
 
@@ -232,6 +233,28 @@ def test_the_first_search_does_not_wait_for_a_slow_model(memory: SmallMemory) ->
         last = queue.get(timeout=20)
         assert isinstance(last, SearchReady)
         assert (last.sequence, last.complete, bool(last.ranked.hits)) == (sequence, True, True)
+
+
+def test_closing_waits_for_a_model_that_is_being_loaded(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def create(choice: EmbeddingSettings) -> HashedProvider:
+        begun.set()
+        release.wait(20)
+        return HashedProvider()
+
+    slow = replace(registry.registered[HASHED], create=create)
+    monkeypatch.setitem(registry.registered, HASHED, slow)
+    closer = threading.Thread(target=memory.open(write=False, warm=True).close)
+    assert begun.wait(20)
+    closer.start()
+    closer.join(0.2)
+    assert closer.is_alive()
+    release.set()
+    closer.join(20)
+    assert "memtui-model" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(engine: Engine) -> None:
