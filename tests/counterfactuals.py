@@ -134,7 +134,7 @@ class Trial:
     def chunk_ids(self) -> list[str]:
         """Every chunk of the index."""
         browse = self.engine.browse
-        return [one.chunk_id for path in browse.paths() for one in browse.chunk_ranges(path)]
+        return [one.id for path in browse.paths() for one in browse.chunks_of(path)]
 
     def missing(self) -> list[str]:
         """The chunks of the index that are not in the list, near misses first."""

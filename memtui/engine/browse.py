@@ -26,7 +26,6 @@ from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
-    ChunkRange,
     ChunkRecord,
     ChunkTerm,
     DayTotals,
@@ -105,10 +104,6 @@ class Browse:
     def source(self, path: str) -> SourceText:
         """Read a note or transcript and say whether it is still what was indexed; off the loop."""
         return self._index.files.source(path)
-
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        """Return the lines of each chunk of a file."""
-        return self._index.read(lambda reading: reading.chunk_ranges(path)) or ()
 
     def chunks_of(self, path: str) -> Sequence[Chunk]:
         """Return the chunks of a file in the order of their lines; empty for one not indexed."""

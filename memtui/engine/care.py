@@ -31,7 +31,7 @@ from memtui.memory.care.rules import (
     shown,
 )
 from memtui.memory.discover import SOURCE
-from memtui.model import Chunk, Document
+from memtui.model import Chunk
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
 
 MOST_FINDINGS: Final = 5_000
@@ -133,8 +133,6 @@ class CareRun:
         # What cannot be read is listed with its reason among the files.
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))
-            if not isinstance(document, Document):
-                continue
             names.add(document)
             links += links_in(document)
             self._first_words[document.file.path] = first_words(document)

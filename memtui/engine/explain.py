@@ -121,7 +121,7 @@ class Explain:
             is_there = self._index.stamp() is not None
             return Passages("", (), Reason.VANISHED if is_there else Reason.NO_INDEX)
         text, query = chunk.text, self._index.query_text(ranked.pool.query)
-        provider, state, vector = self._index.local_model(query)
+        provider, state = self._index.local_model()
         if provider is None:
             return Passages(text, (), Reason.DISABLED if state.state is Reason.OK else state.state)
         reason, nearest = Reason.OK, tuple[Passage, ...]()
@@ -130,7 +130,7 @@ class Explain:
                 reason = Reason.EMPTY_QUERY
             elif not (provider.reads(query) and provider.reads(text)):
                 reason = Reason.SCRIPT_NOT_SUPPORTED
-            elif not (vector := provider.embed_query(query) if vector is None else vector).any():
+            elif not (vector := provider.embed_query(query)).any():
                 reason = Reason.ZERO_QUERY_VECTOR
             elif not (nearest := nearest_passages(text, vector, provider.embed_documents)):
                 reason = Reason.NO_VECTOR
@@ -202,7 +202,7 @@ def _nearest_chunk(
     ranking does not look at; of a file without any of them, what a leg ranks best: the first of
     `best`.
     """
-    place, ranges = indexed.place, indexed.ranges
+    place, chunks = indexed.place, indexed.chunks
     line, missing = place.line, Reason.NO_CHUNK_AT_LINE
     if place.line is not None and file.lines is not None:
         # The file is another version than the index holds: the line is where its text was, the
@@ -216,15 +216,15 @@ def _nearest_chunk(
             line = min(same, key=lambda number: (abs(number - at), number), default=None)
             missing = Reason.STALE if line is None and text.strip() else missing
     ids = [
-        one.chunk_id
-        for one in ranges
+        one.id
+        for one in chunks
         if place.line is None or (line is not None and one.start_line <= line <= one.end_line)
     ]
-    numbers: dict[str, float | int | str | None] = {"chunks": len(ranges)}
+    numbers: dict[str, float | int | str | None] = {"chunks": len(chunks)}
     if place.line is not None:
         numbers["line"] = place.line
-    if ranges:
-        numbers["last_line"] = max(one.end_line for one in ranges)
+    if chunks:
+        numbers["last_line"] = max(one.end_line for one in chunks)
 
     def fused_rank(drop: Drop) -> tuple[bool, float]:
         if drop.stages:

@@ -65,8 +65,6 @@ from memtui.text.tokens import FTS5_TOKENIZE
 
 # What a search does without is imported when it is asked for, numpy among it.
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memtui.engine.conversations.service import OwnTranscripts
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
@@ -353,12 +351,8 @@ class OwnIndex(Index):
         provider = leg.provider if leg is not None else self.providers.get()[0]
         return Reason.PENDING if provider is not None and provider.remote else Reason.OK
 
-    def local_model(self, query: str) -> tuple[Provider | None, ProviderState, NDArray[Any] | None]:
-        provider, state = self.providers.local()
-        # The index may hold vectors of another model than the one that is asked here.
-        leg = self._thread.call(lambda: self.legs.vector_leg)
-        same = leg is not None and leg.provider is provider
-        return provider, state, leg.vectors.get(query) if leg is not None and same else None
+    def local_model(self) -> tuple[Provider | None, ProviderState]:
+        return self.providers.local()
 
     def status(self) -> IndexStatus:
         indexer, leg, identity = self.indexer, self.legs.vector_leg, self.legs.identity

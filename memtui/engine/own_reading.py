@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,7 +57,6 @@ from memtui.model import (
     Leg,
     Ranked,
     Reason,
-    SkippedFile,
     SourceFile,
 )
 from memtui.model.browsing import MemoryFile
@@ -152,7 +152,7 @@ class OwnReading(Reading):
         row = known_file(self._connection, place.path)
         if row is None:
             return IndexedFile(place)
-        return IndexedFile(place, row, self.chunk_ranges(row.path), row.source)
+        return IndexedFile(place, row, self.chunks_of(row.path), row.source)
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         stored = self.chunk(chunk_id)
@@ -313,15 +313,13 @@ class OwnFiles(Files):
             )
         return files
 
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
         scope = self._index.scope
         for file in discover(scope, cancelled=cancelled).files:
             if cancelled():
                 raise Cancelled
-            try:
+            with suppress(OSError):
                 yield read_document(file, max_bytes=scope.max_file_bytes)
-            except OSError as error:
-                yield SkippedFile(file.path, reason_of(error), said(error))
 
     def path_of(self, path: str) -> Path | None:
         row = self._index.read_rows(lambda connection: known_file(connection, path))

@@ -27,9 +27,8 @@ from memtui.model import (
     Ranked,
     Ranking,
     Reason,
-    SkippedFile,
 )
-from memtui.model.browsing import ChunkRange, MemoryFile
+from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import KeywordExplanation, LegPlace, Place
 from memtui.retrieval.connection import Connection
@@ -127,14 +126,15 @@ class IndexedFile(Struct, frozen=True):
     """With the path as the index stores it."""
     row: Any = None
     """The adapter's own row of the file; `None` where it has none."""
-    ranges: Sequence[ChunkRange] = ()
+    chunks: Sequence[Chunk] = ()
+    """In the order of their lines."""
     source: str = ""
     several: tuple[str, ...] = ()
 
     @property
     def is_held(self) -> bool:
         """True if the index has a row or a chunk of it."""
-        return self.row is not None or bool(self.ranges)
+        return self.row is not None or bool(self.chunks)
 
 
 class ChunkFacts(Struct, frozen=True):
@@ -256,10 +256,6 @@ class Reading(ABC):
         chunks = self.chunks(rows := self.rows_of(path))
         return [chunks[row] for row in rows if row in chunks]
 
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        """Return the lines of each chunk of a file, in order."""
-        return [ChunkRange(one.start_line, one.end_line, one.id) for one in self.chunks_of(path)]
-
     def indexed_text(self, path: str) -> str:
         """Return the text of a file as its chunks hold it; of a conversation, masked.
 
@@ -327,8 +323,8 @@ class Files(ABC):
         """Return every file on disk or in the index, by path; raises `Cancelled`."""
 
     @abstractmethod
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        """Read the notes as they are on disk now, by path; why one cannot be read."""
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
+        """Read the notes as they are on disk now, by path, except those that cannot be read."""
 
     def path_of(self, path: str) -> Path | None:
         """Return where a file is on disk; `None` for what is no file of its own."""
@@ -456,11 +452,9 @@ class Index(ABC):
         """Say why other queries cannot be searched as this one was; asks no service."""
         return Reason.OK
 
-    def local_model(
-        self, query: str
-    ) -> tuple[Provider | None, ProviderState, NDArray[np.floating] | None]:
-        """Return a model on this machine, and its vector of a query where that is known."""
-        return None, self.status().provider, None
+    def local_model(self) -> tuple[Provider | None, ProviderState]:
+        """Return a model on this machine, or `None` and why there is none."""
+        return None, self.status().provider
 
     # --- how it is ---
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Numbers, Reason
 from memtui.model.status import FileState
-
-
-class ChunkRange(NamedTuple):
-    """The lines of a chunk in its file, 1-based and inclusive."""
-
-    start_line: int
-    end_line: int
-    chunk_id: str
 
 
 class CareRule(StrEnum):

@@ -402,8 +402,8 @@ def test_what_came_back_then_is_beside_what_comes_back_now(homes: Homes, noted: 
         "memory/shed.md4": Reason.NO_CHUNK_AT_LINE,
     }
     assert rows["memory/kyoto.md", 2].chunk_id
-    [kyoto] = noted.browse.chunk_ranges("memory/kyoto.md")
-    assert rows["memory/kyoto.md", 2].chunk_id == kyoto.chunk_id
+    [kyoto] = noted.browse.chunks_of("memory/kyoto.md")
+    assert rows["memory/kyoto.md", 2].chunk_id == kyoto.id
 
 
 def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:

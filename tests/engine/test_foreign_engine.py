@@ -73,7 +73,7 @@ def test_an_agent_is_left_as_it_was(state: State, is_live: bool) -> None:
             engine.search.rerank(ranked.pool, replace(engine.ranking, mmr=Mmr(enabled=True)))
             path = ranked.hits[0].chunk.path
             engine.browse.source(path)
-            engine.browse.chunk_ranges(path)
+            engine.browse.chunks_of(path)
             engine.browse.recent()
             engine.index.refresh_status()
             assert engine.wait_idle()
@@ -393,11 +393,11 @@ def test_odd_lines_and_times(sidecar: State) -> None:
             "… no chunk holds the lines 6–999999999 …",
             *("1", "2"),
         ]
-        ranges = engine.browse.chunk_ranges("two.md")
-        assert [(each.start_line, each.end_line) for each in ranges] == [(3, 4), (4, 5), (10**9, 0)]
-        assert [each.start_line for each in engine.browse.chunk_ranges("unlisted.md")] == [1]
+        chunks = engine.browse.chunks_of("two.md")
+        assert [(each.start_line, each.end_line) for each in chunks] == [(3, 4), (4, 5), (10**9, 0)]
+        assert [each.start_line for each in engine.browse.chunks_of("unlisted.md")] == [1]
         assert engine.browse.source("text.md").lines == ["1", "2"]
-        assert [each.end_line for each in engine.browse.chunk_ranges("text.md")] == [7]
+        assert [each.end_line for each in engine.browse.chunks_of("text.md")] == [7]
         shown = engine.browse.source("nul\0.md")
         assert (shown.state, shown.lines) == ("gone", ["1", "2"])
         recent = {file.path: file.mtime for file in engine.browse.recent(50)}

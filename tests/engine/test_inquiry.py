@@ -350,7 +350,7 @@ def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, ro
     for number in range(60):
         (root / f"memory/{number}.md").write_text("Here: deep quince.\n")
     engine.index.sync(wait=True)
-    assert len(engine.browse.chunk_ranges("memory/long.md")) > 1
+    assert len(engine.browse.chunks_of("memory/long.md")) > 1
     ranked = engine.search.ask('lantern "deep quince"', ranking=small(engine))
     found = engine.explain.inquire_at(ranked, Place("memory/long.md"))
     assert found.chunk is not None

@@ -696,7 +696,8 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert shown.lines[7] == "· tool result memory_search failed 4 B"
     assert SECRET not in "".join(shown.lines)
     assert "\x1b" not in "".join(shown.lines)
-    assert engine.browse.chunk_ranges(PATH)[0][:2] == (2, 7)
+    first = engine.browse.chunks_of(PATH)[0]
+    assert (first.start_line, first.end_line) == (2, 7)
     with file.open("ab") as stream:
         stream.write(said("user", "more"))
     assert engine.browse.source(PATH).state == "changed"

@@ -42,11 +42,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iter
 
 @pytest.fixture(scope="module")
 def chunk_ids(engine: Engine) -> list[str]:
-    return [
-        chunk.chunk_id
-        for path in engine.browse.paths()
-        for chunk in engine.browse.chunk_ranges(path)
-    ]
+    return [chunk.id for path in engine.browse.paths() for chunk in engine.browse.chunks_of(path)]
 
 
 def number(step: TraceStep, name: str) -> float:

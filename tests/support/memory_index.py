@@ -71,9 +71,7 @@ class ListedFiles(Files):
             for one in self.index.stored
         ]
 
-    def documents(
-        self, cancelled: Callable[[], bool]
-    ) -> Iterator[model.Document | model.SkippedFile]:
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[model.Document]:
         for path, text in sorted(self.index.texts.items()):
             file = model.SourceFile(path, self.index.root / path, "memory", len(text), 0, 0)
             yield model.Document(file, text, "", None, None, None)
@@ -208,7 +206,7 @@ class MemoryIndex(Index, Reading, Legs):
         return [RecentFile(one.path, moment, one.end_line) for one in self.stored][:limit]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
-        return IndexedFile(place, None, self.chunk_ranges(place.path), "memory")
+        return IndexedFile(place, None, self.chunks_of(place.path), "memory")
 
     def facts(self, ranked: model.Ranked, chunk_id: str) -> ChunkFacts | None:
         row = self.row_of(chunk_id)

@@ -41,7 +41,6 @@ from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, moment
 from memtui.model import Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
-from memtui.model.browsing import ChunkRange
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
@@ -276,15 +275,15 @@ class ConversationService:
             chunk = drop.chunk
             if chunk.path == row.path and overlap(row, chunk) > 0:
                 return replace(row, why=drop.reason, chunk_id=chunk.id)
-        ranges = self._browse.chunk_ranges(row.path)
-        shared = {one.chunk_id: overlap(row, one) for one in ranges}
+        chunks = self._browse.chunks_of(row.path)
+        shared = {one.id: overlap(row, one) for one in chunks}
         best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
         if best and shared[best] > 0:
             # Its lines are in the list within a chunk that was, and is, another place of it.
             is_shown = any(hit.chunk.id == best for hit in ranked.hits)
             why = Reason.DUPLICATE_TEXT if is_shown else Reason.OUTSIDE_CANDIDATES
             return replace(row, why=why, chunk_id=best)
-        if ranges:
+        if chunks:
             return replace(row, why=Reason.NO_CHUNK_AT_LINE)
         if not row.path:
             # A result that names no file: nothing can be told about it.
@@ -466,7 +465,7 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
     return [row(partner.get(at), at) for at in range(len(now))] + [row(at, None) for at in left]
 
 
-def overlap(place: Recalled | RecallRow, chunk: Chunk | ChunkRange) -> float:
+def overlap(place: Recalled | RecallRow, chunk: Chunk) -> float:
     """Return the share of the lines of two places that both have; small for unknown lines."""
     start, end = place.start_line, max(place.start_line, place.end_line)
     if start <= 0:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from glob import escape
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -58,8 +58,8 @@ from memtui.index.transcripts.discovery import (
 )
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.discover import absent
-from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
-from memtui.memory.paths import absolute_path, said, written
+from memtui.memory.documents import day_of_path, read_document, split_lines
+from memtui.memory.paths import absolute_path, written
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import (
     CandidatePool,
@@ -222,8 +222,8 @@ class OpenClawIndex(Index):
             return answer.reason
         return Reason.OK
 
-    def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
-        return *self._embedded.get(), None
+    def local_model(self) -> tuple[Provider | None, ProviderState]:
+        return self._embedded.get()
 
     def status(self) -> IndexStatus:
         truth, problem, state = self.truth, self._problem, self._base.state
@@ -438,7 +438,7 @@ class AgentFiles(Files):
             return None
         return Path(absolute_path(path, str(workspace.absolute())))
 
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
         listing = list_memory(self._target, self._release, cancelled=cancelled)
         for path, listed in sorted(listing.files.items()):
             if cancelled():
@@ -447,10 +447,8 @@ class AgentFiles(Files):
                 continue
             mtime_ns = int(listed.mtime_ms * 1e6)
             file = SourceFile(path, Path(listed.absolute), MEMORY, listed.size, mtime_ns, 0)
-            try:
+            with suppress(OSError):
                 yield read_document(file)
-            except OSError as error:
-                yield SkippedFile(path, reason_of(error), said(error))
 
     def source(self, path: str) -> SourceText:
         """Read the note from the workspace when it is what was indexed.

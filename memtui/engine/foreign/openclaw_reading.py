@@ -161,7 +161,7 @@ class OpenClawReading(Reading):
         named = [row for row in files if source is None or row.source == source]
         row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
         kind = row.source if row is not None else source or MEMORY
-        return IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
+        return IndexedFile(replace(place, path=path), row, self.chunks_of(path), kind)
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that the search says of the chunk; `None` when the index lacks it.
