@@ -36,13 +36,6 @@ from tests.support import recorded
 from tests.support.rows import IndexFile, unit_vectors, view_of
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[IndexFile]:
-    made = IndexFile(tmp_path)
-    yield made
-    made.connection.close()
-
-
 def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer:
     query = parse_query(text, typing=typing)
     allowed = allowed_rows(connection, query)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import date, datetime
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +15,6 @@ from memtui.retrieval.pool import LegAnswer
 from memtui.retrieval.query import allowed_rows, parse_query
 from tests.support.known import load
 from tests.support.rows import IndexFile
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[IndexFile]:
-    made = IndexFile(tmp_path)
-    yield made
-    made.connection.close()
 
 
 def ask(index: IndexFile, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:

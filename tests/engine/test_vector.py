@@ -6,9 +6,8 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -36,13 +35,6 @@ from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, numbers, unit_vectors, view_of
 
 Floats = NDArray[np.float32]
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[IndexFile]:
-    made = IndexFile(tmp_path)
-    yield made
-    made.connection.close()
 
 
 def test_products_run_on_one_thread() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from memtui.embedding import registry
 from memtui.embedding.provider import (
@@ -158,3 +159,11 @@ def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
 def text_hash(text: str) -> str:
     """Hash a text as the chunker does: sha256 hex of its UTF-8 form."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
+    """Expect the provider to fail; return what it says."""
+    with pytest.raises(ProviderError) as caught:
+        created(choice)
+    assert "\n" not in str(caught.value)
+    return str(caught.value), caught.value.hint, caught.value.failure

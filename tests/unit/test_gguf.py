@@ -27,7 +27,7 @@ from memtui.embedding.provider import LocalProvider
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created, provider_identity
+from tests.support.embedding import created, failure, provider_identity
 from tests.support.known import cases
 
 MODELS = Path(__file__).parent.parent / "data" / "models"
@@ -209,14 +209,6 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     ended, _, _ = select.select([worker], [], [], 10)
     os.close(worker)
     assert ended == [worker]
-
-
-def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
-    """Expect the provider to fail; return what it says."""
-    with pytest.raises(ProviderError) as caught:
-        created(choice)
-    assert "\n" not in str(caught.value)
-    return str(caught.value), caught.value.hint, caught.value.failure
 
 
 @pytest.mark.parametrize("name", ["cut", "twice", "unknown"])

@@ -31,7 +31,7 @@ from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created, provider_identity
+from tests.support.embedding import created, failure, provider_identity
 from tests.support.known import cases, load
 
 DATA = Path(__file__).parent.parent / "data"
@@ -121,14 +121,6 @@ def test_what_a_model_lacks_is_a_settings_error(
 ) -> None:
     with pytest.raises(SettingsError, match=valid):
         created(EmbeddingSettings(provider=name, **fields))
-
-
-def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
-    """Expect the provider to fail; return what it says."""
-    with pytest.raises(ProviderError) as caught:
-        created(choice)
-    assert "\n" not in str(caught.value)
-    return str(caught.value), caught.value.hint, caught.value.failure
 
 
 @pytest.mark.parametrize("name", NEW)
