@@ -28,7 +28,7 @@ from memtui.engine import Engine
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
-from memtui.settings.schema import EmbeddingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, Settings, UiSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support import pictures
@@ -149,9 +149,8 @@ class Stage:
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
             ranking = RANKINGS[picture.ranking]
-            options = UiOptions(
-                ranking=ranking, root=self.root, theme=picture.theme, is_provider_given=True
-            )
+            settings = Settings(ui=UiSettings(theme=picture.theme))
+            options = UiOptions(settings, ranking=ranking, root=self.root, is_provider_given=True)
             width, height = map(int, picture.size.split("x"))
             app = MemtuiApp(lambda bus: self.open_memory(picture.memory, bus), options)
             async with app.run_test(size=(width, height), notifications=True) as pilot:

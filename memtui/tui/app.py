@@ -116,7 +116,7 @@ class MemtuiApp(App[int]):
     def on_load(self) -> None:
         for theme in THEMES:
             self.register_theme(theme)
-        name = self.options.theme
+        name = self.options.settings.ui.theme
         self.theme = name if name in self.available_themes else automatic_theme(os.environ)
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -130,12 +130,12 @@ class MemtuiApp(App[int]):
         return self.search_screen
 
     def on_mount(self) -> None:
-        options = self.options
-        self.keymap, unknown = resolve_keymap(options.keymap.preset, options.keymap.bindings)
+        keymap, theme = self.options.settings.keymap, self.options.settings.ui.theme
+        self.keymap, unknown = resolve_keymap(keymap.preset, keymap.bindings)
         self.set_keymap(self.keymap)
-        problems = [*options.warnings]
-        if options.theme not in ("auto", *self.available_themes):
-            problems.append(f"no theme {options.theme!r}; ctrl+p lists them")
+        problems = [*self.options.warnings]
+        if theme not in ("auto", *self.available_themes):
+            problems.append(f"no theme {theme!r}; ctrl+p lists them")
         problems += unknown
         if len(problems) > MOST_WARNINGS + 1:
             more = len(problems) - MOST_WARNINGS

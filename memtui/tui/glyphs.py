@@ -84,8 +84,3 @@ ASCII = Glyphs(
 def in_glyphs(text: str, chosen: Glyphs) -> str:
     """Return a text of this program with its glyphs, written in Unicode, taken from a set."""
     return text.translate(_IN_ASCII) if chosen is ASCII else text
-
-
-def glyphs(name: str) -> Glyphs:
-    """Return the set of the setting `ui.glyphs`: `unicode` or `ascii`."""
-    return ASCII if name == "ascii" else UNICODE

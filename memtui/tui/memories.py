@@ -212,9 +212,8 @@ class Memories:
             if written is not None:
                 saved = f"saved in {fmt.home_relative(str(written.plan.file.path))}"
                 embedding = written.settings.embedding
-                app.configured = replace(
-                    app.configured, embedding=embedding, is_provider_given=True
-                )
+                settings = replace(app.configured.settings, embedding=embedding)
+                app.configured = replace(app.configured, settings=settings, is_provider_given=True)
 
             def switched(_: None) -> None:
                 now = "indexing anew; the present index answers until then"

@@ -13,8 +13,8 @@ from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
-from memtui.settings.schema import EmbeddingSettings, KeymapSettings
-from memtui.tui.glyphs import UNICODE, Glyphs, glyphs
+from memtui.settings.schema import Settings
+from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class UiOptions(Struct, frozen=True):
     """The settings of the interface, resolved."""
 
+    settings: Settings = Settings()
+    """All of them, as they are configured."""
     ranking: Ranking = Ranking()
     """The configured ranking; `0` goes back to it."""
     profiles: Mapping[str, Ranking] = PROFILES
@@ -30,22 +32,17 @@ class UiOptions(Struct, frozen=True):
     files: SettingsFiles | None = None
     """The settings files; `None`: parameters cannot be written."""
     root: Path = Path()
-    theme: str = "auto"
-    preview: str = "auto"
-    """`auto`, `right`, `below` or `off`."""
-    glyphs: Glyphs = UNICODE
-    history: bool = True
-    editor: str | None = None
-    """The configured command; `None` means `$VISUAL`, `$EDITOR` or the system's own."""
-    keymap: KeymapSettings = KeymapSettings()
     state_dir: Path | None = None
     """The folder of history and screenshots; `None` keeps nothing on disk."""
-    embedding: EmbeddingSettings = EmbeddingSettings()
-    """The configured provider and everything that is set for it."""
     is_provider_given: bool = False
     """True if the provider was chosen already: the first run asks nothing then, nor in the demo."""
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters that everything is drawn with."""
+        return ASCII if self.settings.ui.glyphs == "ascii" else UNICODE
 
 
 class EngineOpened(Struct, frozen=True):
@@ -61,22 +58,16 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
 
     Of the demo and of an agent's workspace no file is written: parameters go to the user's.
     """
-    settings, ui = loaded.settings, loaded.settings.ui
+    settings = loaded.settings
     has_folder = root != Path() and not demo and not foreign
     flags = loaded.layers[Source.FLAG]
     return UiOptions(
+        settings,
         ranking=settings.configured_ranking(),
         profiles=settings.named_rankings(),
         files=SettingsFiles(dict(os.environ), root if has_folder else None, flags),
         root=root,
-        theme=ui.theme,
-        preview=ui.preview,
-        glyphs=glyphs(ui.glyphs),
-        history=ui.history,
-        editor=settings.editor,
-        keymap=settings.keymap,
         state_dir=state_dir(),
-        embedding=settings.embedding,
         # A file, a variable or an option says which provider it is to be, `auto` among them.
         is_provider_given=demo
         or any("embedding.provider" in layer for layer in loaded.layers.values()),

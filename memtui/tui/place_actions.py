@@ -120,7 +120,7 @@ def edit_place(screen: Screen[Any], file: Path, line: int) -> bool:
     """
     app = app_of(screen)
     try:
-        arguments = editor_arguments(app.options.editor, os.environ, str(file), line)
+        arguments = editor_arguments(app.options.settings.editor, os.environ, str(file), line)
         with app.suspend():
             code = subprocess.run(arguments, check=False).returncode
     except SuspendNotSupported:

@@ -25,11 +25,10 @@ from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import demo_root
 from memtui.settings.schema import EmbeddingSettings, Settings, TranscriptSettings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
 from tests.bench.frame import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
 from tests.bench.indexing import TRANSCRIPT_BYTES, write_transcripts
 from tests.support.conversations import WORDS, Homes, said
-from tests.tui.harness import until
+from tests.tui.harness import dark, until
 
 MOST_MS = 50.0
 COPIES = {"notes": 50, "notes with vectors": 8}
@@ -72,7 +71,7 @@ async def _typed(place: Path, kind: str, busy: Series, quiet: Series) -> None:
         data = place / "data"
         return Engine.open(root, settings, bus=bus, data_dir=data, warm=True, homes=homes)
 
-    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=root))
+    app = MemtuiApp(open_engine, dark(root=root))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = app.search_screen
         await until(pilot, lambda: screen.engine is not None, 30)

@@ -18,13 +18,12 @@ from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
 from tests.support.embedding import registered_hashed
 from tests.support.indexing import EventQueue
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
 from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
-from tests.tui.harness import screen_text, settle, until
+from tests.tui.harness import dark, screen_text, settle, until
 
 OWN, LISTED = "own", "listed"
 
@@ -345,7 +344,7 @@ async def test_the_screen_asks_nowhere_who_made_the_index(tmp_path: Path) -> Non
     def open_engine(bus: Bus) -> Engine:
         return open_memory_index(tmp_path, NOTES, bus)
 
-    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=tmp_path))
+    app = MemtuiApp(open_engine, dark(root=tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None, 20)
         app.search_screen.query_input.value = "router config"

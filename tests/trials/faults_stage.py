@@ -31,11 +31,10 @@ from memtui.memory.documents import MAX_FILE_BYTES
 from memtui.model import IndexState, IndexStatus
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, MemorySettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Contents, Workspace
 from tests.trials.crash import check_database
-from tests.tui.harness import press, render_lines, screen_text
+from tests.tui.harness import dark, press, render_lines, screen_text
 
 SECONDS = 100.0
 _MOMENT = 0.02
@@ -127,9 +126,7 @@ class Stage:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the application; it may fail to open."""
-        self._app = MemtuiApp(
-            self._open, UiOptions(theme="memtui-dark", root=self.root, state_dir=self.state)
-        )
+        self._app = MemtuiApp(self._open, dark(root=self.root, state_dir=self.state))
         self.state.mkdir(exist_ok=True)
         (self.state / "welcome.json").write_text('{"welcomed": true}\n', encoding="utf-8")
         with (

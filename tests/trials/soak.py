@@ -23,14 +23,13 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.search_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.search_screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
 from tests.bench.frame import memory_of
 from tests.trials.frame import Case, Options
 from tests.trials.processes import Nests
-from tests.tui.harness import press, settle, until
+from tests.tui.harness import dark, press, settle, until
 
 LIMITS: Mapping[str, float] = {
     "bytes in use": 256.0,
@@ -226,7 +225,7 @@ async def _press_keys(options: Options, events: int) -> _Lived:
         opened.append(Engine.open(root, _settings(), bus=bus, data_dir=data, watch=True))
         return opened[0]
 
-    shown = UiOptions(theme="memtui-dark", root=root, state_dir=options.place / "state")
+    shown = dark(root=root, state_dir=options.place / "state")
     app = MemtuiApp(open_engine, shown)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None, 60)

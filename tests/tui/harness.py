@@ -20,6 +20,7 @@ from textual.worker import WorkerCancelled
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.index.foreign.agents import ForeignTarget, find_target
+from memtui.settings.schema import Settings, UiSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.widgets.lists import LineView
@@ -31,6 +32,12 @@ _QUIET_ROUNDS = 3
 _ROUND_SECONDS = 0.005
 _ENGINE_SECONDS = 1.0
 _SHORT_SECONDS = 0.5
+
+
+def dark(glyphs: Any = "unicode", *, history: bool = True, **changes: Any) -> UiOptions:
+    """Options with the same colours in every terminal."""
+    ui = UiSettings(theme="memtui-dark", glyphs=glyphs, history=history)
+    return UiOptions(Settings(ui=ui), **changes)
 
 
 def render_lines(app: App[Any]) -> list[str]:
@@ -171,7 +178,7 @@ async def running(
         made.append(engine(bus))
         return made[0]
 
-    app = MemtuiApp(open_engine, options or UiOptions(theme="memtui-dark"))
+    app = MemtuiApp(open_engine, options or dark())
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None)
         await settle(app, pilot)

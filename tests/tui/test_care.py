@@ -13,8 +13,9 @@ from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
+from memtui.settings.schema import Settings, UiSettings
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.care import CareScreen, care_rows
 from memtui.tui.side_by_side import MOST_CHARACTERS
@@ -126,7 +127,7 @@ async def test_hostile_and_endless_texts_at_any_size(memory: SmallMemory, looks:
     ]
     skipped = {CareRule.UNREACHABLE: ALL, CareRule.EMPTY_FILE: ATTACKS[3]}
     looks(lambda browse, **options: CareReport(tuple(findings), {}, skipped))
-    options = UiOptions(theme="memtui-light", glyphs=ASCII)
+    options = UiOptions(Settings(ui=UiSettings(theme="memtui-light", glyphs="ascii")))
     async with running(memory.open, size=(1, 1), options=options) as run:
         run.app.action_show_care()
         await settle(run.app, run.pilot)

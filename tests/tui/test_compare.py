@@ -18,7 +18,7 @@ from memtui.tui.screens.compare import (
     two_results,
 )
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, dark, running, settle, until
 from tests.tui.samples import make_ranked
 
 BASE = Ranking(k=5)
@@ -26,7 +26,7 @@ OTHER = replace(BASE, decay=Decay(enabled=True), mmr=Mmr(enabled=True, lambda_=0
 
 
 def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
-    return UiOptions(theme="memtui-dark", ranking=ranking, **more)  # type: ignore[arg-type]
+    return dark(ranking=ranking, **more)  # type: ignore[arg-type]
 
 
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:

@@ -32,13 +32,12 @@ from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_ste
 from memtui.report.explanation import Explained, Part, Subject, report_of
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
-from memtui.tui.options import UiOptions
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, dark, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, RANKING, everything, make_pool, make_ranked
 
 RANKINGS = [
@@ -138,7 +137,7 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
 
 
 SHORT_LIST = Ranking(k=3)
-OPTIONS = UiOptions(theme="memtui-dark", ranking=SHORT_LIST, profiles=PROFILES, history=False)
+OPTIONS = dark(history=False, ranking=SHORT_LIST, profiles=PROFILES)
 
 
 async def opened(run: Running, subject: Subject = "") -> ExplainScreen:

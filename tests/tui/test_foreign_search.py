@@ -24,7 +24,6 @@ from memtui.report.layout import text_of
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents
-from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
@@ -43,6 +42,7 @@ from tests.support.openclaw import (
 )
 from tests.support.small_memory import SmallMemory, agent_index
 from tests.tui.harness import (
+    dark,
     foreign_running,
     make_target,
     press,
@@ -270,7 +270,7 @@ async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index
         assert finished[-2:] == [True, False], "until another letter is typed"
 
 
-NOTES = UiOptions(theme="memtui-dark", root=Path("/home/ann/wiki"))
+NOTES = dark(root=Path("/home/ann/wiki"))
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from memtui.errors import IndexUnusable
 from memtui.model import IndexState, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
@@ -23,6 +22,7 @@ from tests.support.openclaw import AGENT_BLOB, edit
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import (
     Running,
+    dark,
     foreign_running,
     make_target,
     press,
@@ -133,7 +133,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
             raise IndexUnusable("the index folder cannot be made: Read-only file system")
         return memory.open(bus)
 
-    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
+    app = MemtuiApp(open_engine, dark())
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         for number in (1, 2):
             await until(pilot, lambda: "r tries again" in screen_text(app))

@@ -19,14 +19,14 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
 from tests.support.hostile import ALL
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import running, screen_text, until
+from tests.tui.harness import dark, running, screen_text, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
 
 
@@ -159,7 +159,7 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
 
 
 async def test_help_and_preview_use_no_glyph_outside_the_chosen_set(memory: SmallMemory) -> None:
-    options = UiOptions(theme="memtui-dark", glyphs=ASCII)
+    options = dark("ascii")
     async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "2", "f1")
         await until(run.pilot, lambda: "* changed  ! error  . not indexed" in run.text)

@@ -12,13 +12,12 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.openclaw.releases import fragment
 from memtui.settings.schema import sample_config
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, dark, running, settle, until
 
 MakeOptions = Callable[..., UiOptions]
 
@@ -35,16 +34,15 @@ def options(user_file: Path, tmp_path: Path) -> MakeOptions:
     root = tmp_path / "notes"
     root.mkdir(exist_ok=True)
 
-    def make(env: dict[str, str] | None = None, glyphs: Glyphs = UNICODE) -> UiOptions:
+    def make(env: dict[str, str] | None = None, glyphs: str = "unicode") -> UiOptions:
         files = SettingsFiles({"MEMTUI_CONFIG": str(user_file), **(env or {})}, root)
         settings = files.load().settings
-        return UiOptions(
-            theme="memtui-dark",
+        return dark(
+            glyphs,
             ranking=settings.configured_ranking(),
             profiles=settings.named_rankings(),
             files=files,
             root=root,
-            glyphs=glyphs,
         )
 
     return make
@@ -88,7 +86,7 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
     memory: SmallMemory, options: MakeOptions, user_file: Path
 ) -> None:
     user_file.write_text(sample_config())
-    async with running(memory.open, options=options(glyphs=ASCII), size=(80, 24)) as run:
+    async with running(memory.open, options=options(glyphs="ascii"), size=(80, 24)) as run:
         screen = await _open(run, "m", "d", "plus", "F", "less_than_sign", "right_square_bracket")
         assert "j/k scroll" in run.text
         assert "> my settings" in run.text

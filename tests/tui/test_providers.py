@@ -31,7 +31,7 @@ from memtui.tui.screens.search.search_screen import WELCOMED
 from memtui.tui.widgets.index_status import status_segments
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
-from tests.tui.harness import press, running, screen_text, settle, until
+from tests.tui.harness import dark, press, running, screen_text, settle, until
 from tests.tui.reader_samples import status
 
 OPENAI = ProviderState(
@@ -105,9 +105,7 @@ async def test_a_service_takes_over_is_asked_and_fails(
         with open_engine(tmp_path, Bus(), "spare") as engine:
             engine.index.sync(wait=True)
         first.hanging.set()
-        app = MemtuiApp(
-            lambda bus: open_engine(tmp_path, bus, "first"), UiOptions(theme="memtui-dark")
-        )
+        app = MemtuiApp(lambda bus: open_engine(tmp_path, bus, "first"), dark())
         try:
             await _live_through(app, first)
         finally:
@@ -194,7 +192,7 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
     file.write_text('[embedding]\nprovider = "spare"\nfallback = "none"\nthreads = 2\n')
     files = SettingsFiles({"MEMTUI_CONFIG": str(file)}, None)
     embedding = EmbeddingSettings(provider="spare", fallback="none")
-    options = UiOptions(theme="memtui-dark", files=files, embedding=embedding)
+    options = UiOptions(Settings(embedding=embedding), files=files)
     async with running(opened(scene, provider="spare", fallback="none"), options=options) as run:
         run.app.memories.choose_provider("first")
         screen = cast("ProvidersScreen", run.app.screen)
@@ -221,7 +219,7 @@ async def test_the_question_comes_after_the_greeting_and_once(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
     state = StateFolder(tmp_path / "state")
-    options = UiOptions(theme="memtui-dark", state_dir=state.path)
+    options = dark(state_dir=state.path)
 
     def new_memory(bus: Bus) -> Any:
         return scene.open(bus, provider="auto", fallback="none")
@@ -254,8 +252,7 @@ async def test_nothing_is_asked(
         monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
     folder = tmp_path / "state"
     StateFolder(folder).write_json(WELCOMED, {})
-    options = UiOptions(
-        theme="memtui-dark",
+    options = dark(
         state_dir=None if case == "no state" else folder,
         is_provider_given=case == "given",
     )

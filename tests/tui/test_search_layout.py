@@ -11,15 +11,13 @@ from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
 from memtui.tui.format import THEMES
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
-from memtui.tui.options import UiOptions
 from memtui.tui.widgets.lists import BAR_META
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, render_lines, resize, running, settle, until
+from tests.tui.harness import Running, dark, render_lines, resize, running, settle, until
 
 FULL = Ranking(k=6, decay=Decay(enabled=True), mmr=Mmr(enabled=True))
 
-OPTIONS = UiOptions(theme="memtui-dark", ranking=FULL)
+OPTIONS = dark(ranking=FULL)
 
 
 def shown(run: Running, name: str) -> bool:
@@ -68,20 +66,20 @@ async def test_every_theme_paints_the_legs(memory: SmallMemory) -> None:
             assert variables["leg-vector"] != variables["leg-keyword"]
 
 
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
 async def test_rows_are_told_apart_without_colour_and_without_blocks(
-    glyphs: Glyphs, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+    glyphs: str, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    options = replace(OPTIONS, glyphs=glyphs, ranking=Ranking(k=10))
+    options = dark(glyphs, ranking=Ranking(k=10))
     async with running(memory.open, options=options) as run:
         await run.search()
         await run.press("escape", "G", "g")
         rows = [line for line in render_lines(run.app) if ".md:" in line]
-        assert ("› 1" if glyphs is UNICODE else "> 1") in rows[0]
-        bars = ("█", "▒") if glyphs is UNICODE else ("#", "=")
+        assert ("› 1" if glyphs == "unicode" else "> 1") in rows[0]
+        bars = ("█", "▒") if glyphs == "unicode" else ("#", "=")
         assert any(set(bars) <= set(row) for row in rows)
-        assert glyphs is UNICODE or not set("".join(rows)) & set("█▒◇╌▲▼›")
+        assert glyphs == "unicode" or not set("".join(rows)) & set("█▒◇╌▲▼›")
         await run.search("路由器 配置 router config")
         strips = run.app.screen._compositor.render_strips()
         assert {strip.cell_length for strip in strips} == {80}

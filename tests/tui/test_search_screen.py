@@ -36,7 +36,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.settings.schema import KeymapSettings
+from memtui.settings.schema import KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
@@ -46,7 +46,7 @@ from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, press, render_lines, running, screen_text, settle, until
+from tests.tui.harness import Running, dark, press, running, screen_text, settle, until
 
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
@@ -62,7 +62,7 @@ def run_on(memory: SmallMemory) -> Callable[..., Any]:
         size: tuple[int, int] = (80, 24),
         **changes: Any,
     ) -> Any:
-        options = UiOptions(theme="memtui-dark", ranking=ranking, root=memory.root)
+        options = dark(ranking=ranking, root=memory.root)
         return running(memory.open, options=replace(options, **changes), size=size)
 
     return run
@@ -390,7 +390,7 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
 
 BOTH = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), k=6)
 
-OPTIONS = UiOptions(theme="memtui-dark", ranking=BOTH)
+OPTIONS = dark(ranking=BOTH)
 
 
 def look(ranked: Ranked | None) -> list[tuple[str, int, float, float]]:
@@ -466,13 +466,13 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
 
 
 def _strip(run: Running) -> list[str]:
-    return [line.strip() for line in render_lines(run.app) if line.startswith(" ◆")]
+    return [line.strip() for line in run.text.split("\n") if line.startswith(" ◆")]
 
 
 async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_its_line(
     memory: SmallMemory,
 ) -> None:
-    options = UiOptions(theme="memtui-dark", ranking=Ranking(k=3))
+    options = dark(ranking=Ranking(k=3))
     async with running(memory.open, size=(100, 30), options=options) as run:
         await run.search()
         search = run.app.search_screen
@@ -534,7 +534,7 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
 
 
 async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -> None:
-    options = UiOptions(theme="memtui-dark", ranking=Ranking(k=3))
+    options = dark(ranking=Ranking(k=3))
     async with running(memory.open, options=options) as run:
         await run.search("router")
         screen = run.app.search_screen
@@ -573,7 +573,7 @@ async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMem
         engine.close = close_and_tell  # type: ignore[method-assign]
         return engine
 
-    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
+    app = MemtuiApp(open_engine, dark())
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.search_screen.is_built)
         await app.search_screen.query("*").remove()
@@ -587,16 +587,16 @@ async def test_warnings_at_the_start_are_text_and_of_many_the_first_are_told(
     memory: SmallMemory,
 ) -> None:
     texts = (*ATTACKS[:9], "wrong \x1b[2J")
-    keymap = KeymapSettings(bindings=dict.fromkeys(ATTACKS, "f9"))
-    options = UiOptions(ranking=Ranking(k=1, profile=ATTACKS[3]), warnings=texts, keymap=keymap)
+    settings = Settings(keymap=KeymapSettings(bindings=dict.fromkeys(ATTACKS, "f9")))
+    options = UiOptions(settings, ranking=Ranking(k=1, profile=ATTACKS[3]), warnings=texts)
     async with running(memory.open, options=options) as run:
-        assert not any(map(HOSTILE.search, render_lines(run.app)))
+        assert not any(map(HOSTILE.search, run.text.split("\n")))
         assert "wrong ␛[2J" in run.toasts[MOST_WARNINGS - 1]
         assert run.toasts[MOST_WARNINGS:] == [f"{len(ATTACKS)} more: memtui config validate"]
 
 
 async def test_a_memory_that_cannot_be_opened_says_why() -> None:
-    app = MemtuiApp(failing(OSError("no [/] space \x1b[2J left")), UiOptions(theme="memtui-dark"))
+    app = MemtuiApp(failing(OSError("no [/] space \x1b[2J left")), dark())
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "cannot open this memory" in screen_text(app))
         assert "no [/] space ␛[2J left" in screen_text(app)

@@ -33,7 +33,6 @@ from memtui.model.conversations import (
 )
 from memtui.settings.load import SettingsFiles
 from memtui.tui.glyphs import UNICODE
-from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
 from memtui.tui.screens.sessions.listing import SORTS, Matches, filtered, in_order, listing_row
@@ -54,7 +53,7 @@ from memtui.tui.screens.sessions.turn_view import (
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, began, said, talk
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, all_lines, press, resize, running, settle, until
+from tests.tui.harness import Running, all_lines, dark, press, resize, running, settle, until
 from tests.tui.reader_samples import ReaderApp
 
 MINE = '# mine\n[transcripts]\nsources = ["openclaw"]\n'
@@ -392,7 +391,7 @@ async def talking(
     config.write_text(MINE)
     homes = talk(folder) if talks else Homes(folder)
     files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
-    options = UiOptions(theme="memtui-dark", root=memory.root, files=files)
+    options = dark(root=memory.root, files=files)
     open_engine = partial(memory.open, homes=homes.homes)
     async with running(open_engine, size=size, options=options) as run:
         await run.press("escape", "s")

@@ -9,14 +9,13 @@ from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
-from memtui.tui.options import UiOptions
 from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mark, RankChart
 from tests.support import small_memory
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, dark, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
@@ -160,7 +159,7 @@ def test_values_are_written_with_every_digit_and_no_noise(
 
 
 BASE = Ranking(mmr=Mmr(enabled=True, lambda_=0.7), k=6)
-OPTIONS = UiOptions(theme="memtui-dark", ranking=BASE)
+OPTIONS = dark(ranking=BASE)
 
 
 async def opened(run: Running) -> SweepScreen:

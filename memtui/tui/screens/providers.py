@@ -179,7 +179,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         listing = self.chosen
         if listing is None or listing.name in self._trying:
             return
-        choice = choice_for(self._options.embedding, listing.name)
+        choice = choice_for(self._options.settings.embedding, listing.name)
         self._trying.add(listing.name)
         self._show()
 
@@ -210,7 +210,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         else:
             self._is_busy = True
             self._show(f"what {listing.name} would cost{self.glyphs.ellipsis}")
-            choice = choice_for(self._options.embedding, listing.name)
+            choice = choice_for(self._options.settings.embedding, listing.name)
 
             def priced(cost: RebuildCost | None, error: str = "") -> None:
                 self._is_busy = False
@@ -225,7 +225,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         self, listing: ProviderListing, choice: EmbeddingSettings, cost: RebuildCost
     ) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
-        files, configured = self._options.files, self._options.embedding
+        files, configured = self._options.files, self._options.settings.embedding
         present = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
             "keep": (f"keep {present}" if present else "keep searching by keyword", "esc"),

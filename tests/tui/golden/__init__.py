@@ -55,7 +55,7 @@ from tests.support.embedding import registered_hashed
 from tests.support.provider_scenes import NOTES, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.support.small_memory import NOW, make_small_agent, make_small_memory
-from tests.tui.harness import press, render_lines, settle, until
+from tests.tui.harness import dark, press, render_lines, settle, until
 
 FOLDER = Path(__file__).parent
 SIZE = re.compile(r"(\d+)x(\d+)")
@@ -142,7 +142,7 @@ async def play(scene: Scene) -> list[list[str]]:
         patch.object(search_controller, "HIGHLIGHT_SECONDS", LONG),
         patch.object(search_controller, "NOTE_SECONDS", LONG),
     ):
-        options = UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
+        options = dark(root=root, is_provider_given=True)
         if "settings" in scene.memory:
             options = _with_settings(options, folder)
         app = MemtuiApp(open_engine, options)
@@ -171,8 +171,10 @@ def _with_settings(options: UiOptions, folder: Path) -> UiOptions:
     variables = {"MEMTUI_CONFIG": str(folder / "config.toml")}
     loaded = load_settings(env=variables)
     made = options_from(loaded, options.root, demo=False)
+    look = replace(made.settings.ui, theme=options.settings.ui.theme)
+    settings = replace(made.settings, ui=look)
     files = SettingsFiles(variables, options.root if options.root != Path() else None)
-    return replace(made, theme=options.theme, files=files, is_provider_given=True, state_dir=None)
+    return replace(made, settings=settings, files=files, is_provider_given=True, state_dir=None)
 
 
 def _keep_toasts(app: MemtuiApp) -> None:

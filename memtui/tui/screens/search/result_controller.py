@@ -270,12 +270,12 @@ class ResultController:
         then: Callable[[T], object],
         description: str,
     ) -> None:
-        root, state_dir = self.view.options.root, self.view.options.state_dir
-        if self.view.options.history and state_dir is not None:
+        options, state_dir = self.view.options, self.view.options.state_dir
+        if options.settings.ui.history and state_dir is not None:
             # The id of the workspace resolves links, so it is asked for off the loop.
             in_background(
                 self.view,
-                lambda: work(StateFolder(state_dir), workspace_id(root)),
+                lambda: work(StateFolder(state_dir), workspace_id(options.root)),
                 then,
                 description,
             )

@@ -102,7 +102,7 @@ class SearchScreen(Screen[None]):
         self.status: IndexStatus | None = None
         self.shows_near_misses: bool | None = None
         """True if near misses are shown; `None` lets the size decide."""
-        self.preview_place = options.preview
+        self.preview_place: str = options.settings.ui.preview
         self.row_lines = 2
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
