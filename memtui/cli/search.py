@@ -144,16 +144,13 @@ def search_document(ranked: Ranked, status: IndexStatus, warnings: Sequence[str]
     if foreign is not None:
         shown = {*foreign.__struct_fields__} - {"truth", "examining"}
         index["foreign"] = {name: getattr(foreign, name) for name in sorted(shown)}
-    stage_fields = ("stage", "active", "order", "dropped", "numbers")
     return {
         **search_entry(ranked),
         "generation": ranked.pool.generation,
         "timings": {"pool_ms": ranked.pool.elapsed_ms, "rank_ms": ranked.elapsed_ms},
         "hits": [hit_entry(hit, states) for hit in ranked.hits],
         "drops": [drop_entry(drop) for drop in ranked.drops],
-        "stages": [
-            {name: getattr(trace, name) for name in stage_fields} for trace in ranked.trace.stages
-        ],
+        "stages": ranked.trace.stages,
         "index": index,
         "warnings": warnings,
     }

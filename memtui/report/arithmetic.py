@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memtui.model import (
     Chunk,
@@ -109,13 +108,13 @@ def score_steps(
     end = 0.0
     for leg in LEGS:
         sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
-        step = ScoreStep(leg, sign, None, None, *_leg_words(ranked, scored, leg, spell))
+        value = rank = extent = None
         if (part := scored.legs.get(leg)) is not None:
             value, rank = part.contribution, part.position + 1
             start, end = end, end + value
-            extent: Extent | None = Extent(min(start, end), max(start, end))
-            step = replace(step, value=value, rank=rank, extent=extent)
-        steps.append(step)
+            extent = Extent(min(start, end), max(start, end))
+        leg_words = _leg_words(ranked, scored, leg, spell)
+        steps.append(ScoreStep(leg, sign, value, rank, *leg_words, extent))
     for stage in scored.stages:
         if (about := _stage_words(ranked, stage, spell)) is None:
             continue
@@ -127,9 +126,8 @@ def score_steps(
             extent = None
         sign, formula, note, brief = about
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
-        rank = stage.rank
         steps.append(
-            ScoreStep(stage.stage, sign, after, rank, formula, note, brief, extent, failed=is_lost)
+            ScoreStep(stage.stage, sign, after, stage.rank, formula, note, brief, extent, is_lost)
         )
     return tuple(steps)
 

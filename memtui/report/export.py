@@ -14,12 +14,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from memtui.data import read_table
 from memtui.errors import MemtuiError
 from memtui.model import Drop, Hit
+from memtui.ranking.counterfactual.change import Counterfactuals
 from memtui.report.explanation import Explained, flags_of, report_of
 from memtui.report.json_text import (
     FileStates,
@@ -42,15 +43,6 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     SVG = "svg"
-
-
-ENDINGS: Final[Mapping[Format, str]] = {
-    Format.TEXT: ".txt",
-    Format.JSON: ".json",
-    Format.MARKDOWN: ".md",
-    Format.SVG: ".svg",
-}
-"""The ending of a file of each format."""
 
 
 class ExportFailed(MemtuiError):
@@ -81,10 +73,12 @@ def explanation_document(
 
     Every key is always there: null or empty for what nobody looked for or a place has not.
     """
-    inquiry, least, explanation = explained.inquiry, explained.least, explained.explanation
-    passages, scored = explained.passages, explained.scored
+    inquiry, explanation, passages = explained.inquiry, explained.explanation, explained.passages
+    least, scored = explained.least or Counterfactuals(), explained.scored
     chunk = inquiry.chunk if inquiry is not None else None
-    document: dict[str, Any] = {
+    stages = scored.stages if scored is not None else ()
+    legs = scored.legs if scored is not None else {}
+    return {
         **search_entry(explained.ranked),
         "shown": inquiry is not None and inquiry.shown,
         "place": inquiry and inquiry.place,
@@ -96,36 +90,38 @@ def explanation_document(
         "leg_ranks_of_all": inquiry.leg_places if inquiry is not None else {},
         "hit": hit_entry(scored, states) if isinstance(scored, Hit) else None,
         "drop": drop_entry(scored) if isinstance(scored, Drop) else None,
-        "ranks": [],
-        "leg_ranks": {},
+        "ranks": [{"stage": one.stage, "rank": one.rank} for one in stages],
+        "leg_ranks": {leg: part.position + 1 for leg, part in legs.items()},
         "without": explanation.without if explanation is not None else {},
         "similar": explanation and explanation.similar,
-        "least_changes": [],
-        "without_change": least.without if least is not None else (),
-        "needs": least and least.needs,
+        "least_changes": [
+            {**plain(change), "flags": flags_of(explained.ranking, change)}
+            for change in least.changes
+        ],
+        "without_change": least.without,
+        "needs": least.needs,
         "word_changes": explained.words,
-        "passages": None,
+        "passages": passages
+        and {
+            **plain(passages),
+            # `start` and `end` count characters of the whole `text`.
+            "found": [
+                {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
+            ],
+        },
         "warnings": warnings,
     }
-    if scored is not None:
-        document["ranks"] = [{"stage": one.stage, "rank": one.rank} for one in scored.stages]
-        document["leg_ranks"] = {leg: part.position + 1 for leg, part in scored.legs.items()}
-    for change in least.changes if least is not None else ():
-        flags = flags_of(explained.ranking, change)
-        document["least_changes"].append({**plain(change), "flags": flags})
-    if passages is not None:
-        # `start` and `end` count characters of the whole `text`.
-        entries = [
-            {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
-        ]
-        document["passages"] = {**plain(passages), "found": entries}
-    return document
 
 
 def format_of(path: Path) -> Format:
     """Return what the ending of a file's name says it holds; text for any other."""
-    formats = {ending: format_ for format_, ending in ENDINGS.items()}
-    return {".markdown": Format.MARKDOWN, **formats}.get(path.suffix.lower(), Format.TEXT)
+    formats = {
+        ".json": Format.JSON,
+        ".md": Format.MARKDOWN,
+        ".markdown": Format.MARKDOWN,
+        ".svg": Format.SVG,
+    }
+    return formats.get(path.suffix.lower(), Format.TEXT)
 
 
 def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> None:
