@@ -19,6 +19,7 @@ from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
+from memtui.report.words import SWEPT_PARAMETERS
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.schema import NO_MINIMUM, PROFILES, nearest, path_of
 from memtui.text.sanitize import safe_line
@@ -187,13 +188,11 @@ def agent_names(ctx: click.Context) -> list[str]:
 def _loaded_for(ctx: click.Context) -> Loaded:
     """Load the settings of a line that is being typed; the defaults while they are broken."""
     invocation: Invocation = ctx.obj
-    contexts = [ctx, *filter(None, (ctx.parent, ctx.find_root()))]
-    options: dict[str, Any] = {
-        name: next(filter(None, (one.params.get(name) for one in contexts)), None)
-        for name in ("root", "demo")
-    }
     try:
-        return invocation.with_options(**options).settings_here()
+        for one in filter(None, (ctx.find_root(), ctx.parent, ctx)):
+            root, demo = one.params.get("root"), one.params.get("demo")
+            invocation = invocation.with_options(root=root, demo=demo)
+        return invocation.settings_here()
     except MemtuiError:
         return Loaded()
 
@@ -228,15 +227,7 @@ _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "sources": lambda ctx: ["openclaw", "claude-code", "codex"],
 }
 """The names that a shell offers for a parameter, those that begin as what is typed."""
-_PLACE_NAMES = frozenset(
-    {"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"}
-)
-_TURNED_ON_BY = {
-    "ranking.mmr.lambda": "ranking.mmr.enabled",
-    "ranking.decay.half_life_days": "ranking.decay.enabled",
-    "ranking.decay.floor": "ranking.decay.enabled",
-}
-"""Whoever gives the one wants the other."""
+_PLACE_NAMES = frozenset({"private", *Invocation.__struct_fields__})
 
 
 def parameter(row: Mapping[str, Any]) -> click.Parameter:
@@ -290,9 +281,9 @@ def command(
         def call(**options: Any) -> int | None:
             ctx = click.get_current_context()
             place = {name: options.pop(name) for name in _PLACE_NAMES & options.keys()}
-            invocation: Invocation = ctx.obj.with_options(
-                json=options.pop("as_json"), flags=ranking_flags(ctx), **place
-            )
+            invocation: Invocation = ctx.obj.with_options(flags=ranking_flags(ctx), **place)
+            # That of a group holds for its commands, too.
+            ctx.obj = invocation
             options = {
                 name: value
                 for name, value in options.items()
@@ -329,8 +320,10 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
     if (weights := flags.pop("ranking.weights", None)) is not None:
         for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
             flags[f"ranking.{leg}_weight"] = weights._replace(value=weight)
-    for key, switch in _TURNED_ON_BY.items():
-        if key in flags:
+    # Whoever gives a parameter that does nothing without a switch wants that, too.
+    for key, about in SWEPT_PARAMETERS.items():
+        if "switch" in about and f"ranking.{key}" in flags:
+            switch = f"ranking.{about['switch']}"
             flags.setdefault(switch, Given(Source.FLAG, written[switch.replace(".", "__")], True))
     return flags
 

@@ -108,7 +108,6 @@ def program(invocation: Invocation, version: bool) -> int | None:
     of an OpenClaw agent and changes nothing of it; --root FOLDER is then its workspace.
     """
     ctx = click.get_current_context()
-    ctx.obj = invocation
     name = ctx.invoked_subcommand
     if invocation.foreign and name is not None and name not in READS_AN_INDEX:
         raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)

@@ -39,9 +39,7 @@ def profiles(invocation: Invocation) -> int | None:
     and where it comes from; `*` marks the one in use. --profile and `ranking.profile` take every
     name, and P in the terminal interface goes from one to the next.
     """
-    ctx = click.get_current_context()
-    ctx.obj = invocation
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return None
     loaded = invocation.settings_here()
     settings = loaded.settings

@@ -45,7 +45,6 @@ def sessions(
     enable` opts in. Exits with 1 when there is no conversation.
     """
     ctx = click.get_current_context()
-    ctx.obj = invocation
     if ctx.invoked_subcommand is not None:
         return None
     if full or jsonl:
