@@ -1,4 +1,4 @@
-"""The query box with the count of results at its right."""
+"""Boxes for a query or a filter, with a count at their right."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ LONGEST = 5000
 
 
 class QueryBar(Horizontal):
-    """One line: prompt, input, and how many results of how many candidates in what time."""
+    """One line: prompt, input, and how many results or rows there are."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"query-bar--stale"}
 
-    def __init__(self, prompt: str) -> None:
-        super().__init__(id="query-bar")
-        self._prompt = prompt
-        self._note = ""
+    def __init__(self, prompt: str, box: str, placeholder: str) -> None:
+        """`box` is the id of the input."""
+        super().__init__(id=f"{box}-bar")
+        self._prompt, self._box, self._placeholder = prompt, box, placeholder
+        self._note: str | Content = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
+        yield Static(Content(f" {self._prompt} "), classes="prompt", markup=False)
         yield SafeInput(
-            placeholder="search what was remembered", id="query", compact=True, max_length=LONGEST
+            placeholder=self._placeholder, id=self._box, compact=True, max_length=LONGEST
         )
-        yield Static(id="count", markup=False)
+        yield Static(classes="count", markup=False)
 
-    def show_note(self, note: str, *, stale: bool = False) -> None:
+    def show_note(self, note: str | Content, *, stale: bool = False) -> None:
         """Show a few words at the right; `stale`: what is on screen answers an older query.
 
         Without words a stale note is the one before.
@@ -44,8 +45,8 @@ class QueryBar(Horizontal):
             # A class that is set, or a layout, would be felt on every key.
             words = Content.styled(f"{note or self._note} …".lstrip(), ".query-bar--stale")
         else:
-            self._note, words = note, Content(note)
-        self.query_one("#count", Static).update(words, layout=False)
+            self._note, words = note, Content("") + note
+        self.query_one(".count", Static).update(words, layout=False)
 
 
 class SafeInput(Input):

@@ -28,7 +28,7 @@ from memtui.tui.screens.common import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDT
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.preview import Preview
-from memtui.tui.widgets.query_bar import LONGEST, SafeInput
+from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
@@ -77,12 +77,7 @@ class BrowseScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
-        with Horizontal(id="filter-bar"):
-            yield Static(Content(" / "), id="filter-prompt", markup=False)
-            yield SafeInput(
-                placeholder="filter files", id="browse-filter", compact=True, max_length=LONGEST
-            )
-            yield Static(id="browse-count", markup=False)
+        yield QueryBar("/", "browse-filter", "filter files")
         yield Timeline(self.glyphs)
         with Container(id="browse-body"):
             yield RowList(id="file-tree", marker=marker, gap=0)
@@ -91,8 +86,7 @@ class BrowseScreen(Screen[None]):
                 yield RowList(id="outline", marker=marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
-        with Horizontal(id="too-small"):
-            yield Static(Content(TOO_SMALL), markup=False)
+        yield Static(Content(TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self.file_rows.border_title = Content("Files")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from textual.content import Content
-from textual.widgets import Static
 
 from memtui.engine.browse import days_of
 from memtui.model import FileState, Reason
@@ -28,6 +27,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Row
+from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.timeline import Measure
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class FileList:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self._note:
             text = self._note
-        self._screen.query_one("#browse-count", Static).update(Content(text), layout=False)
+        self._screen.query_one(QueryBar).show_note(text)
 
     def cycle_sort(self) -> None:
         """Show the files in another order; by recalls as soon as they are counted."""

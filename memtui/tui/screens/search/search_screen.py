@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.getters import query_one
@@ -138,7 +138,7 @@ class SearchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
-        yield QueryBar(self.glyphs.prompt)
+        yield QueryBar(self.glyphs.prompt, "query", "search what was remembered")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
         with Container(id="body"):
@@ -155,8 +155,7 @@ class SearchScreen(Screen[None]):
                     yield IndexStatusPane(glyphs=self.glyphs)
         yield StatusBar(self.glyphs)
         yield KeyBar()
-        with Horizontal(id="too-small"):
-            yield Static(Content(TOO_SMALL), markup=False)
+        yield Static(Content(TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False

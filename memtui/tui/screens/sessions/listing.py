@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import Static
 
 from memtui.engine import Engine
 from memtui.model import Ranked, Reason
@@ -30,6 +29,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
+from memtui.tui.widgets.query_bar import QueryBar
 
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
@@ -211,8 +211,7 @@ class ListPane(Pane):
         note, style = f"{fmt.count(left)} not indexed  O sources" if left else "", fmt.MUTED
         if problems:
             note, style = problems[0], "$state-warn"
-        count = sessions.query_one("#sessions-count", Static)
-        count.update(Content.styled(safe_line(note), style), layout=False)
+        sessions.query_one(QueryBar).show_note(Content.styled(safe_line(note), style))
         self.show_facts()
 
     def sort(self) -> None:

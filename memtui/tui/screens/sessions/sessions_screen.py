@@ -26,7 +26,7 @@ from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
-from memtui.tui.widgets.query_bar import SafeInput
+from memtui.tui.widgets.query_bar import QueryBar
 
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
@@ -68,19 +68,13 @@ class SessionsScreen(Screen[None]):
         return self.size.width < 60 or self.size.height < 16
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="sessions-bar"):
-            yield Static(Content(f" {self.glyphs.prompt} "), id="sessions-prompt", markup=False)
-            yield SafeInput(
-                placeholder="filter the conversations", id="sessions-filter", compact=True
-            )
-            yield Static(id="sessions-count", markup=False)
+        yield QueryBar(self.glyphs.prompt, "sessions-filter", "filter the conversations")
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
             yield self.asked
         yield KeyBar()
-        with Horizontal(id="too-small"):
-            yield Static(Content(TOO_SMALL), markup=False)
+        yield Static(Content(TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self.conversations.show()
