@@ -16,24 +16,31 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "apsw.Connection"
 """Rows are listed before anything else: a cursor that is not read to its end keeps its snapshot
 open."""
-_RELEASE = "RELEASE memtui_snapshot"
 
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[None]:
-    """Let all statements of the block see one state of the database, whatever is committed."""
+    """Let all queries of the block see the same commit; keep it short.
+
+    Until it ends, a program that writes cannot empty its log. Inside another one the block is a
+    part of that.
+    """
     import apsw
 
-    connection.execute("SAVEPOINT memtui_snapshot")
+    if connection.in_transaction:
+        yield
+        return
     try:
+        connection.execute("BEGIN")
         yield
     finally:
-        try:
-            connection.execute(_RELEASE)
-        except apsw.Error:
-            # An interruption may hit this very statement; a snapshot that stayed open would show
-            # the same moment to every later search.
-            connection.execute(_RELEASE)
+        # SQLite may already have ended it on its own (I/O error).
+        if connection.in_transaction:
+            try:
+                connection.execute("ROLLBACK")
+            except apsw.InterruptError:
+                # A snapshot that stayed open would show the same moment to every later search.
+                connection.execute("ROLLBACK")
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from memtui.index.foreign.opening import (
     tokenizer,
 )
 from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
+from memtui.retrieval.connection import snapshot
 from tests.support.known import load
 from tests.support.openclaw import (
     CHUNKS,
@@ -63,7 +64,7 @@ def test_a_live_connection_sees_later_commits(state: State) -> None:
         program.commit()
         assert not opened.is_current()
         assert count_of(opened, WORD) == 2
-        with opened.snapshot():
+        with snapshot(opened.connection):
             assert count_of(opened, WORD) == 2
             program.commit()
             assert count_of(opened, WORD) == 2

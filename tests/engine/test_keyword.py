@@ -9,6 +9,7 @@ import pytest
 
 from memtui.index.database import Interrupted
 from memtui.model import LegStatus, Reason
+from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
@@ -96,6 +97,12 @@ def test_an_interrupted_search_keeps_no_snapshot(index: IndexFile) -> None:
     index.connection.set_progress_handler(None)
     assert not index.connection.in_transaction
     assert len(leg.search(parse_query("router"), 10, None).hits) == 10
+
+
+def test_a_snapshot_that_the_database_has_ended_hides_no_error(index: IndexFile) -> None:
+    with snapshot(index.connection):
+        # As SQLite does when a file cannot be read: an error of the end would be told instead.
+        index.connection.execute("ROLLBACK")
 
 
 def test_hits_are_in_the_order_of_bm25_and_name_the_words_they_hold(index: IndexFile) -> None:

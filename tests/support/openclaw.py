@@ -21,6 +21,7 @@ from msgspec import Struct
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import read_indexed, read_vectors
+from memtui.retrieval.connection import snapshot
 from tests.support.other_program import WORD as WORD
 from tests.support.other_program import connect as connect_to
 
@@ -90,7 +91,7 @@ def connect(database: Path) -> apsw.Connection:
 def use_everything(opened: Opened) -> int:
     """Read through every door: rows, full text, vectors of both tables; the number of chunks."""
     connection, layout = opened.connection, opened.layout
-    with opened.errors(), opened.snapshot():
+    with opened.errors(), snapshot(opened.connection):
         chunks = connection.execute(f"SELECT * FROM {layout.chunks}").fetchall()
         assert sum(rows.counts(opened, opened.layout.chunks).values()) == len(chunks)
         assert sum(rows.counts(opened, opened.layout.files).values()) == FILES

@@ -40,6 +40,7 @@ from memtui.model.status import (
     Severity,
     Truth,
 )
+from memtui.retrieval.connection import snapshot
 from memtui.settings.openclaw.releases import (
     CHUNKING_VERSION,
     KEYWORD_ONLY_MODEL,
@@ -110,7 +111,7 @@ class _Audit(Struct):
         opened, tables, findings = self.opened, self.tables, self.findings
         with opened.errors():
             try:
-                with interruptible(opened.connection, cancelled), opened.snapshot():
+                with interruptible(opened.connection, cancelled), snapshot(opened.connection):
                     with tables.part("the database"):
                         tables.check_integrity()
                     with tables.part("schema_meta"):

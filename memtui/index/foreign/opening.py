@@ -32,6 +32,7 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.model.status import IndexGeneration
+from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.sanitize import safe_line
 
@@ -270,20 +271,6 @@ class Opened(Struct, frozen=True):
         """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
         return foreign_errors(self.path, self.is_current)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let all queries of the block see the same commit; keep it short.
-
-        Until it ends, a program that writes cannot empty its log.
-        """
-        self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            # SQLite may already have ended it on its own (I/O error).
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-
     def close(self) -> None:
         """Close the connection and remove the private copy, if there is one."""
         self.connection.close()
@@ -370,7 +357,7 @@ class ForeignDatabase:
             self._opened = self._open(settled=settled)
         opened = self._opened
         try:
-            with opened.errors(), opened.snapshot() if snapshot else nullcontext():
+            with opened.errors(), snapshot_of(opened.connection) if snapshot else nullcontext():
                 answer = function(opened)
             opened.confirm()
             return answer
