@@ -39,7 +39,7 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Registration
 from memtui.embedding.services import Templates, templates_of
-from memtui.errors import ProviderError, SettingsError
+from memtui.errors import ProviderError, SettingsError, undone_on_error
 from memtui.model import Failure
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.schema import EmbeddingSettings
@@ -302,11 +302,8 @@ class ModelProcess:
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             message = f"cannot start a process for the model: {reason}"
             raise ProviderError(message, hint="is there room in the temporary folder?") from error
-        try:
+        with undone_on_error(self.close):
             self.dimensions = len(self.embed("a")[0])
-        except BaseException:
-            self.close()
-            raise
         self._is_ready = True
 
     def embed(self, text: str) -> tuple[Vector, int]:

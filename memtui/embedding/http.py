@@ -30,7 +30,7 @@ from msgspec import Struct
 from memtui.data import read_table
 from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Request
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import Cancelled, ProviderError, undone_on_error
 from memtui.model import Failure
 from memtui.settings.files import read_bytes
 from memtui.text.sanitize import safe_line
@@ -243,11 +243,8 @@ class ServiceClient:
         Raises `Cancelled` within 0.1 s once `cancelled()`, and `ProviderError` (`closed`) when
         closed meanwhile. Not to be called in a thread that runs an event loop.
         """
-        try:
+        with undone_on_error(work.close):
             self._check(cancelled)
-        except BaseException:
-            work.close()
-            raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             while not wait([future], 0.02).done:

@@ -26,7 +26,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from memtui.errors import SettingsError
+from memtui.errors import SettingsError, undone_on_error
 from memtui.settings.toml import key_lines
 from memtui.text.sanitize import safe_line
 
@@ -491,12 +491,9 @@ def write_new(path: Path, data: bytes, mode: int) -> None:
 
     Raises OSError, of these `FileExistsError` for one that is there, whoever made it.
     """
-    with open(path, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
-        try:
-            _fill(file, data)
-        except BaseException:
-            path.unlink()
-            raise
+    opener = partial(os.open, mode=mode)
+    with open(path, "xb", buffering=0, opener=opener) as file, undone_on_error(path.unlink):
+        _fill(file, data)
 
 
 def _fill(file: IO[bytes], data: bytes) -> None:
