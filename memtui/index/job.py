@@ -171,6 +171,8 @@ class Job(Struct):
     """Asked only when a text has to be embedded; may load a model. May be asked again."""
     bus: Bus
     progress: ProgressReporter
+    transcripts: TranscriptScope
+    """The conversations that are indexed beside the notes."""
     cancelled: Callable[[], bool] = lambda: False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     gives_way: Callable[[], bool] = lambda: False
@@ -179,8 +181,6 @@ class Job(Struct):
     """Told in one line what went wrong without stopping the job."""
     refused: dict[tuple[ProviderIdentity, str], Refusal] = msgspec.field(default_factory=dict)
     """The texts that a provider would not take, of this job and those before it, by hash."""
-    transcripts: TranscriptScope | None = None
-    """The conversations that are indexed beside the notes; `None`: none are."""
     awaits_batch: bool = False
     """True if the index is of another model and only kept while a batch for its own is made."""
     pause: TypingPause = msgspec.field(default_factory=TypingPause)

@@ -41,7 +41,7 @@ from memtui.index.index_rows import (
 )
 from memtui.index.job import FILES, Job
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
-from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
+from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.phase import index_transcripts
 from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
 from memtui.index.vectors import VectorsPhase, embed_by_batches
@@ -172,8 +172,6 @@ def _discover(job: Job) -> Discovery:
             f"the memory folder {job.scope.root} {why}",
             hint="the index is kept as it is until the folder is back",
         )
-    if job.transcripts is None:
-        return notes
     return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
@@ -238,7 +236,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     """
     rows, meta = known_files(connection), read_meta(connection)
     files, stats = discovery.files, job.stats
-    scope = job.transcripts or TranscriptScope(job.scope.root)
+    scope = job.transcripts
     stats.files_seen = len(files)
     job.skipped += discovery.skipped
     plan = plan_changes(files, rows, discovery.unread)
@@ -283,7 +281,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             _index_notes(job, connection, notes[first:at], rows, seen_ns)
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
-        index_transcripts(job, scope, connection, transcripts, rows, seen_ns, anew=anew)
+        index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
     if files:
         root = file_state(job.scope.root)
         write_meta(

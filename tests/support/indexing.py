@@ -111,8 +111,8 @@ class Workspace:
             provider=self.factory,
             bus=self.bus,
             progress=ProgressReporter(self.bus),
+            transcripts=self.transcripts or TranscriptScope(self.root),
             cancelled=cancelled,
-            transcripts=self.transcripts,
         )
 
     def sync(self, cancelled: Callable[[], bool] = lambda: False) -> Job:

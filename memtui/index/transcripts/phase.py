@@ -18,7 +18,7 @@ from memtui.index.index_rows import (
     write_file,
 )
 from memtui.index.job import Job
-from memtui.index.transcripts.discovery import TranscriptScope, agent_of
+from memtui.index.transcripts.discovery import agent_of
 from memtui.index.transcripts.reading import (
     format_for,
     name_of,
@@ -89,7 +89,6 @@ class TranscriptChunks:
 
 def index_transcripts(
     job: Job,
-    scope: TranscriptScope,
     connection: Connection,
     files: Sequence[SourceFile],
     rows: Mapping[str, KnownFile],
@@ -107,15 +106,13 @@ def index_transcripts(
         job.check()
         row = rows.get(file.path)
         try:
-            run = registered_run(file, scope.rules)
+            run = registered_run(file, job.transcripts.rules)
             start = ReadState(run, run)
             if row is not None and row.inode == file.inode and not anew:
                 last = read_state(connection, file.path)
                 if last.prefix and last.registered == run:
                     start = last
-            while isinstance(
-                outcome := _read(job, scope, connection, file, start, seen_ns), ReadState
-            ):
+            while isinstance(outcome := _read(job, connection, file, start, seen_ns), ReadState):
                 start = outcome
         except OSError as error:
             job.skipped.append(SkippedFile(file.path, reason_of(error), said(error)))
@@ -136,18 +133,14 @@ def index_transcripts(
 
 
 def _read(
-    job: Job,
-    scope: TranscriptScope,
-    connection: Connection,
-    file: SourceFile,
-    state: ReadState,
-    seen_ns: int,
+    job: Job, connection: Connection, file: SourceFile, state: ReadState, seen_ns: int
 ) -> ReadState | str:
     """Read on to the end, and write what is new; else return the state to begin with instead.
 
     Returns the sha256 hex of the whole file.
     """
-    limit, run = scope.max_line_bytes, state.registered
+    scope, run = job.transcripts, state.registered
+    limit = scope.max_line_bytes
     form = format_for(file, limit=limit)
     kind = form.kind.value if form is not None else ""
     cutoff, is_complete, problem = state.cutoff, True, ""
