@@ -89,6 +89,8 @@ class LongTask:
     def __init__(self, node: DOMNode) -> None:
         self._node = node
         self._worker: Worker[None] | None = None
+        self.progress = (0, 0)
+        """How much is done, of how much; nothing of nothing before that is known."""
 
     @property
     def is_running(self) -> bool:
@@ -100,7 +102,7 @@ class LongTask:
         work: Callable[[Callable[[], bool], Callable[[int, int], None]], T],
         then: Callable[[T], object],
         failed: Callable[[str], object],
-        progressed: Callable[[int, int], object],
+        progressed: Callable[[], object],
     ) -> None:
         """Run `work(is_cancelled, report)` on a thread, the other three on the event loop."""
         node, last = self._node, 0.0
@@ -108,7 +110,8 @@ class LongTask:
         def show_progress(done: int, total: int) -> None:
             # What a task told that was stopped or is over since is dropped.
             if worker is self._worker and self.is_running:
-                progressed(done, total)
+                self.progress = done, total
+                progressed()
 
         def report(done: int, total: int) -> None:
             nonlocal last
@@ -117,6 +120,7 @@ class LongTask:
                 node.call_later(show_progress, done, total)
 
         self.stop()
+        self.progress = (0, 0)
         worker = self._worker = in_background(
             node,
             lambda: work(cancellation(), report),

@@ -171,7 +171,7 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         view.show_whole(4, "x " * 900 + "last.")
         assert "last." in all_lines(view)
         assert "more characters" not in all_lines(view)
-        view.show_whole(4, None)
+        del view.wholes[4]
         view.show_turns(list(TURNS), edges)
         assert view.virtual_size.height == height, "read again it stays as it is"
         view.show_turns([*TURNS, TURNS[0]], [*edges, NO_CHUNK])

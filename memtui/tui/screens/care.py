@@ -60,7 +60,6 @@ class CareScreen(Screen[None]):
         self._is_current = False
         """True if the report is of the index as it is now."""
         self._looking = LongTask(self)
-        self._progress = (0, 0)
         self._problem = ""
 
     def compose(self) -> ComposeResult:
@@ -103,10 +102,6 @@ class CareScreen(Screen[None]):
             self._show_report()
             self._show_state()
 
-        def show_progress(done: int, total: int) -> None:
-            self._progress = (done, total)
-            self._show_state()
-
         self._problem = ""
         # A change while it goes on makes the report old before it is there.
         self._is_current = True
@@ -114,9 +109,9 @@ class CareScreen(Screen[None]):
             lambda cancelled, report: engine.browse.care(cancelled=cancelled, progressed=report),
             take,
             self._ended,
-            show_progress,
+            self._show_state,
         )
-        show_progress(0, 0)
+        self._show_state()
 
     def _ended(self, problem: str) -> None:
         """Say why a look gave no report; the screen looks again when it is opened again."""
@@ -149,7 +144,7 @@ class CareScreen(Screen[None]):
     def _show_state(self) -> None:
         report = self.report
         if self._looking.is_running:
-            done, total = self._progress
+            done, total = self._looking.progress
             full = _METER_CELLS * done // max(total, 1)
             state = Content.assemble(
                 "looking ",

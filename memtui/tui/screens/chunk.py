@@ -91,7 +91,6 @@ class ChunkScreen(Screen[None]):
         self._problems: dict[str, str] = {}
         """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
         self._asking = LongTask(self)
-        self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
         """True if the index changed: it is read again soon, or when the screen is in front."""
@@ -203,10 +202,6 @@ class ChunkScreen(Screen[None]):
         if engine is None or not queries:
             return
 
-        def progressed(done: int, total: int) -> None:
-            self._progress = done, total
-            self._show_queries()
-
         def take(answered: Sequence[AnsweredQuery]) -> None:
             self.answered = answered
             self._show()
@@ -219,9 +214,10 @@ class ChunkScreen(Screen[None]):
             ),
             take,
             lambda error: self._take_problem("queries", f"the queries cannot be asked: {error}"),
-            progressed,
+            self._show_queries,
         )
-        progressed(0, len(queries))
+        self._asking.progress = (0, len(queries))
+        self._show_queries()
 
     def stop_running(self) -> bool:
         """Stop asking the queries; false when none is asked."""
@@ -305,7 +301,7 @@ class ChunkScreen(Screen[None]):
             where = f"(sends them to {address})" if address else "of the history"
             empty = f"a asks the {number} {where}"
         if is_asking:
-            done, total = map(fmt.count, self._progress)
+            done, total = map(fmt.count, self._asking.progress)
             progress, style = f"asking {done} of {total} · a stops", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
             progress, style = "before the last change · a asks again", "$state-warn"

@@ -382,7 +382,7 @@ class FileList:
             ),
             take,
             failed,
-            lambda done, total: self._show_note(f"recalls {done}/{total} esc stops"),
+            lambda: self._show_note("recalls {}/{} esc stops".format(*self._counting.progress)),
         )
 
     def stop_counting(self) -> bool:

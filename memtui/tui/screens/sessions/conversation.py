@@ -119,9 +119,7 @@ class ReaderPane(Pane):
         def work() -> _Reading:
             conversation = engine.conversations.read(path, cancelled=cancellation())
             states = file_states(conversation.listing)
-            chunks = engine.browse.chunks_of(path)
-            ordered = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
-            return conversation, ordered, states
+            return conversation, engine.browse.chunks_of(path), states
 
         def show(reading: _Reading) -> None:
             is_again = self.conversation is not None

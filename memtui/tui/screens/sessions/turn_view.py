@@ -266,12 +266,10 @@ class TurnView(LineView, inherit_bindings=False):
         self._lay_out_turns()
         self._show_front()
 
-    def show_whole(self, at: int, text: str | None) -> None:
-        """Open a turn and show another text of it; `None` for its beginning, folded."""
-        self.wholes.pop(at, None)
-        if text is not None:
-            self.wholes[at] = text
-        self._open(at, is_open=text is not None)
+    def show_whole(self, at: int, text: str) -> None:
+        """Open a turn and show its whole text, until it is folded."""
+        self.wholes[at] = text
+        self._open(at)
         self._lay_out_turns()
 
     def mark(self, terms: Sequence[str], needle: str) -> None:
