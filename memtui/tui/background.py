@@ -90,7 +90,7 @@ class LongTask:
         self._node = node
         self._worker: Worker[None] | None = None
         self.progress = (0, 0)
-        """How much is done, of how much; nothing of nothing before that is known."""
+        """The steps that are done, and all steps; both 0 before that is known."""
 
     @property
     def is_running(self) -> bool:
