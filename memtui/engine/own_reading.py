@@ -25,7 +25,6 @@ from memtui.engine.ports import (
     StoredVector,
     Vectors,
     Words,
-    moment,
     refused,
 )
 from memtui.errors import Cancelled
@@ -44,7 +43,7 @@ from memtui.memory.discover import (
     is_memory,
     look_at,
 )
-from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
+from memtui.memory.documents import day_of_path, moment, read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
@@ -303,7 +302,7 @@ class OwnFiles(Files):
                     place=place_of(path, source, file.kind if file is not None else ""),
                     state=state,
                     size=size,
-                    changed=moment(mtime_ns),
+                    changed=moment(mtime_ns / 1e9),
                     chunks=chunks.get(path, 0),
                     lines=row.lines if row is not None else 0,
                     day=day,
@@ -397,14 +396,14 @@ class OwnFiles(Files):
             else:
                 is_current = row is None or row.hash == hashing.digest()
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)
-                return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
+                return SourceText(path, lines or [""], state, problem or detail)
         shown = [""]
         for chunk in self._index.read(lambda reading: reading.chunks_of(path)) or ():
             # A chunk has more lines than the records that it is made of.
             shown += [""] * (chunk.start_line - len(shown))
             line = f"{shown[chunk.start_line - 1]} {safe_line(chunk.text)}"
             shown[chunk.start_line - 1] = line.lstrip()[:_LONGEST]
-        return SourceText(path, shown, "gone", "", f"{why}; indexed text")
+        return SourceText(path, shown, "gone", f"{why}; indexed text")
 
     def paths_on_disk(self) -> Collection[str]:
         discovery = discover(self._index.scope)

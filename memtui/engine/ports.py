@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
 from memtui.errors import IndexUnusable
+from memtui.memory.documents import moment
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -64,7 +65,6 @@ class SourceText(Struct, frozen=True):
     lines: list[str]
     state: str
     """`current`, `changed` (since it was indexed) or `gone`."""
-    hash: str
     detail: str = ""
     """One line about `state`; empty when current."""
     on_disk: list[str] | None = None
@@ -192,16 +192,6 @@ def refused(pool: CandidatePool, leg: Leg) -> Reason | None:
     return Reason.INDEX_FAILED if state.reason is Reason.OK else state.reason
 
 
-def moment(time_ns: int) -> datetime | None:
-    """Return a time of a file in UTC; `None` for none, and for one outside the calendar."""
-    if not time_ns:
-        return None
-    try:
-        return datetime.fromtimestamp(time_ns / 1e9, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-
-
 class Reading(ABC):
     """One look at an index: everything of one moment, on the engine thread."""
 
@@ -233,7 +223,7 @@ class Reading(ABC):
 
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
-        return moment(chunk.mtime_ns)
+        return moment(chunk.mtime_ns / 1e9)
 
     @abstractmethod
     def vector(self, rowid: int) -> StoredVector:

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -103,6 +103,14 @@ def reason_of(error: OSError) -> Reason:
         errno.EFBIG: Reason.TOO_LARGE,
         errno.ENXIO: Reason.NOT_REGULAR,
     }.get(error.errno or 0, Reason.UNREADABLE)
+
+
+def moment(seconds: float) -> datetime | None:
+    """Return a time of a file in UTC; `None` for 0, and for one outside the calendar."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def text_hash(text: str) -> str:

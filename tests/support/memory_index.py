@@ -79,7 +79,7 @@ class ListedFiles(Files):
     def source(self, path: str) -> SourceText:
         text = self.index.texts.get(path)
         state = "gone" if text is None else "current"
-        return SourceText(path, (text or "").split("\n"), state, "")
+        return SourceText(path, (text or "").split("\n"), state)
 
     def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
         is_there = path in self.index.texts

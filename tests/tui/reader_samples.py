@@ -33,7 +33,7 @@ def Source(
     path: str, lines: list[str], state: str = "current", detail: str = "", **more: Any
 ) -> SourceText:
     """A note as the engine would hand it out."""
-    return SourceText(path, lines, state, detail=detail, **{"hash": "", **more})
+    return SourceText(path, lines, state, detail=detail, **more)
 
 
 def Cost(**more: Any) -> RebuildCost:

@@ -220,10 +220,10 @@ class ConversationService:
 
         `found` gets those of each transcript as soon as it is read.
         """
-        if paths is None:
-            paths = [listing.path for listing in self.listings()]
         transcripts, calls = self._transcripts(), list[MemoryCall]()
-        for file, _, row in (transcripts[path] for path in paths if path in transcripts):
+        newest = sorted(transcripts, key=lambda path: -transcripts[path].file.mtime_ns)
+        chosen = newest if paths is None else filter(transcripts.__contains__, paths)
+        for file, _, row in map(transcripts.__getitem__, chosen):
             if row is not None and row.facts.kind and not row.facts.calls and row.is_current(file):
                 # The index knows that there is none.
                 continue

@@ -465,10 +465,8 @@ class AgentFiles(Files):
         digest, text = self._index.read_rows(read)
         workspace = self._target.workspace
         if workspace is None or "\0" in path:
-            what, digest = (NO_WORKSPACE, digest) if workspace is None else (_NO_FILE_NAME, "")
-            return SourceText(
-                path, split_lines(text), "gone", digest or "", f"{what}; indexed text"
-            )
+            what = NO_WORKSPACE if workspace is None else _NO_FILE_NAME
+            return SourceText(path, split_lines(text), "gone", f"{what}; indexed text")
         source = read_source(workspace, path, digest, text)
         if source.state != "changed":
             return source

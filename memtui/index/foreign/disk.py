@@ -17,9 +17,9 @@ from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in
-from memtui.index.foreign.rows import MEMORY, FileRow, moment
+from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.reading import TABLE, registered_sessions
-from memtui.memory.documents import open_regular, text_hash
+from memtui.memory.documents import moment, open_regular, text_hash
 from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
@@ -361,7 +361,7 @@ def _compared(
         else:
             state, cause = FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED
             reason = f"no row in the index; from {files[key].root}"
-        on_disk = moment(file.mtime_ms) if file is not None else None
+        on_disk = moment(file.mtime_ms / 1000) if file is not None else None
         truths.append(FileTruth(path, source, state, reason, cause, chunks, on_disk, in_index))
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from memtui.index.database import number
 from memtui.index.foreign.opening import Opened, index_format
+from memtui.memory.documents import moment
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.tables import readable, text_of, whole
 from memtui.text.sanitize import safe_line
@@ -46,15 +47,7 @@ class FileRow(Struct, frozen=True):
     @property
     def changed(self) -> datetime | None:
         """The time in UTC; `None` for one that no calendar has."""
-        return moment(self.mtime)
-
-
-def moment(milliseconds: float) -> datetime | None:
-    """Return a time in ms since the epoch as a UTC time; `None` for one that no calendar has."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (OverflowError, ValueError, OSError):
-        return None
+        return moment(self.mtime / 1000)
 
 
 def identity(opened: Opened) -> Identity:

@@ -149,7 +149,7 @@ class Reader:
         is_same = before is not None and before.path == source.path
         if before is not None and is_same and source.state == "gone" and not any(source.lines):
             detail = "file gone, no longer in the index"
-            source = SourceText(source.path, before.lines, "gone", "", detail)
+            source = SourceText(source.path, before.lines, "gone", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
         top, was_rendered = view.first_visible_line, bool(view.rendered)
         line, chunk_id = target.line, target.chunk_id
