@@ -33,7 +33,6 @@ from memtui.memory.paths import (
     written,
 )
 from memtui.model import Reason, SkippedFile, SourceFile
-from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.settings.schema import MemorySettings
 
 ROOT_FILES = ("MEMORY.md", "USER.md")
@@ -51,7 +50,7 @@ class Scope(Struct, frozen=True):
 
     root: Path
     extra_paths: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = DEFAULT_IGNORE
+    ignore: tuple[str, ...] = MemorySettings().ignore
     max_file_bytes: int = MAX_FILE_BYTES
 
     @classmethod

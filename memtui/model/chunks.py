@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from memtui.model.reasons import Reason
-
-DEFAULT_IGNORE: Final = (
-    *(".git", ".hg", ".svn", ".jj", ".bzr"),
-    *("node_modules", "bower_components", ".pnpm-store", ".yarn"),
-    *(".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".direnv", ".eggs"),
-    *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", ".gradle", ".terraform"),
-    *(".obsidian", ".trash", ".Trash", ".Trash-*", "$RECYCLE.BIN", ".stversions", ".stfolder"),
-    *(".openclaw-repair", ".#*"),
-)
-"""Names and globs of folders, and of files that editors put beside a note, that are left out."""
 
 
 class SourceFile(Struct, frozen=True):

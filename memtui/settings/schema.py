@@ -18,7 +18,6 @@ from msgspec.structs import fields, replace
 from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
-from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.shown import KEY_VARIABLE, shown_value
@@ -35,11 +34,8 @@ PROFILES: Final = "profiles"
 RANKING: Final = "ranking"
 NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
 LONGEST_SHOWN: Final = 80
-LOCAL_PROVIDERS: Final = frozenset(
-    {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
-)
-"""Providers that send nothing anywhere."""
 
+_TABLE: Final = read_table("settings.toml")
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
@@ -86,7 +82,7 @@ class MemorySettings(Table, frozen=True):
     """The parts of the memory beyond the folder itself."""
 
     extra_paths: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = DEFAULT_IGNORE
+    ignore: tuple[str, ...] = tuple(_TABLE["ignore"])
     max_file_bytes: Annotated[int, Meta(ge=1, le=2**31)] = 64 * 2**20
 
 
@@ -478,7 +474,7 @@ def nearest_profile(name: str, choices: Iterable[str]) -> str:
 _NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
     "any": lambda value: True,
     "set": bool,
-    "remote": lambda provider: provider not in LOCAL_PROVIDERS,
+    "remote": lambda provider: provider not in _TABLE["local_providers"],
     "outside": lambda paths: any(
         path.startswith(("~", "$", "/", "\\"))
         or PureWindowsPath(path).drive
@@ -492,7 +488,7 @@ def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the keys whose values need trust, in the order of their table."""
     return tuple(
         key
-        for key, which in read_table("settings.toml")["protected"].items()
+        for key, which in _TABLE["protected"].items()
         if key in values and _NEEDS_TRUST[which](values[key])
     )
 

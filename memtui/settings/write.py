@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tomlkit.items import InlineTable, Table
 
+from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -55,11 +56,6 @@ from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_v
 
 REMOVED: Final = object()
 """The change that removes a key."""
-OF_ONE_PROVIDER: Final = (
-    *("model", "dimensions", "base_url", "key_env", "key_command"),
-    *("query_prefix", "document_prefix", "price"),
-)
-"""Keys that mean one provider: kept for another they would send a key or a text to a wrong host."""
 
 
 class CannotEdit(ValueError):
@@ -329,7 +325,8 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     """
     loaded = files.load()
     values: dict[str, Any] = {"embedding.provider": name}
-    removed = {f"embedding.{key}": REMOVED for key in OF_ONE_PROVIDER if is_other}
+    of_one = read_table("settings.toml")["of_one_provider"] if is_other else ()
+    removed = {f"embedding.{key}": REMOVED for key in of_one}
     notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
     # The value may be secret: it is not told.
     notes += [

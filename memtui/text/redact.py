@@ -25,7 +25,6 @@ SHORTEST_HINTED: Final = 18
 MASK: Final = "***"
 
 _FIRST, _LAST = 6, 4
-_S = f"[{SPACE}]"
 _FLAGS: Final = re.IGNORECASE | re.ASCII
 _PEM_MARK: Final = "PRIVATE KEY-----"
 _PEM_BEGIN = re.compile(rf"-----BEGIN [A-Z ]*{_PEM_MARK}", _FLAGS)

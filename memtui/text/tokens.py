@@ -17,6 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from memtui.data import read_table
 from memtui.text.ecmascript import well_formed
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
@@ -28,18 +29,8 @@ MAX_QUERY_CHARS = 4096
 MIN_PREFIX_LETTERS = 3
 """From how many letters on the word being typed also finds longer words."""
 
-_ENGLISH = """
-a about above after again all also am an and any are as at be because been before being below
-between both but by can could did do does doing down during each few for from further had has
-have having he her here hers herself him himself his how i if in into is it its itself just me
-more most my myself no nor not of off on once only or other our ours ourselves out over own same
-she should so some such than that the their theirs them themselves then there these they this
-those through to too under until up very was we were what when where which while who whom why
-will with would you your yours yourself yourselves s t
-"""
-STOP_WORDS = frozenset(_ENGLISH.split())
-"""Too common to search for: the English list the keyword leg was measured with, in lower case;
-`s` and `t` are what an apostrophe leaves behind."""
+STOP_WORDS = frozenset(read_table("stop-words.toml")["english"].split())
+"""Too common to search for, in lower case."""
 
 TermKind = Literal["word", "gram", "phrase", "prefix"]
 

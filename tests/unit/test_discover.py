@@ -28,7 +28,6 @@ from memtui.memory.discover import (
 from memtui.memory.documents import read_document
 from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason, SourceFile
-from memtui.model.chunks import DEFAULT_IGNORE
 from tests.support.known import load
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, kinds and links")
@@ -265,7 +264,7 @@ def build(root: Path, tree: list[tuple[Path, str]]) -> None:
 
 def below(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_symlink() or any(fnmatchcase(path.name, name) for name in DEFAULT_IGNORE):
+        if path.is_symlink() or any(fnmatchcase(path.name, name) for name in Scope(folder).ignore):
             continue
         if path.is_dir():
             yield from below(path)

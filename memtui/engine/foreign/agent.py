@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
@@ -57,7 +57,6 @@ from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,
     PREFIX,
-    RANKING_FIELDS,
     effective,
     release_named,
     release_of_version,
@@ -123,8 +122,7 @@ class AgentFacts(Struct, frozen=True):
     @property
     def ranking(self) -> Ranking:
         """The ranking of the release with what the agent's configuration sets."""
-        fields = RANKING_FIELDS if self.search is not None else ()
-        values = {field: getattr(self.search, field) for field in fields}
+        values = asdict(self.search) if self.search is not None else {}
         return with_fields(PROFILES[self.profile], values)
 
 

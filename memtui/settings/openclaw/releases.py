@@ -279,23 +279,12 @@ def _scope_paths(
     return [{"path": path, "pattern": pattern} if pattern else path for path, pattern in ordered]
 
 
-RANKING_FIELDS: Final = {
-    "max_results": "ranking.k",
-    "min_score": "ranking.min_score",
-    "vector_weight": "ranking.vector_weight",
-    "text_weight": "ranking.keyword_weight",
-    "candidate_multiplier": "ranking.candidate_multiplier",
-    "mmr_enabled": "ranking.mmr.enabled",
-    "mmr_lambda": "ranking.mmr.lambda",
-    "decay_enabled": "ranking.decay.enabled",
-    "half_life_days": "ranking.decay.half_life_days",
-}
-"""Fields of the configuration that make a ranking, and memtui's settings for the same."""
 _SETTINGS: Final = {
-    **RANKING_FIELDS,
-    "chunk_tokens": "chunking.tokens",
-    "chunk_overlap": "chunking.overlap",
+    field: f"{table}.{name}"
+    for table in ("ranking", "chunking")
+    for field, name in _TABLES[table].items()
 }
+"""memtui's settings, by the fields of the configuration that they are taken from."""
 _NAMES: Final = {key.field: key.name for key in KEYS}
 _QUIET: Final = frozenset({"enabled", "fallback", "remote.apiKey", "provider", "model", "sources"})
 """Keys that need no line of their own when they are not taken over."""
@@ -303,11 +292,8 @@ _QUIET: Final = frozenset({"enabled", "fallback", "remote.apiKey", "provider", "
 
 def with_fields(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     """Return a ranking with values of fields of the configuration; those of no ranking are left."""
-    by_key = {
-        RANKING_FIELDS[field].removeprefix("ranking."): value
-        for field, value in values.items()
-        if field in RANKING_FIELDS
-    }
+    names = _TABLES["ranking"]
+    by_key = {names[field]: value for field, value in values.items() if field in names}
     if "decay.half_life_days" in by_key:
         by_key["decay.half_life_days"] = float(by_key["decay.half_life_days"])
     return with_values(ranking, by_key)
