@@ -305,7 +305,7 @@ class BatchStore:
     def _read(self) -> list[Ticket]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_Stored).batches
-        except (FileNotFoundError, msgspec.DecodeError, RecursionError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return []
 
     def _write(self, tickets: list[Ticket]) -> None:
