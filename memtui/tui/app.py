@@ -269,8 +269,7 @@ class MemtuiApp(App[int]):
 
         if isinstance(self.screen, IndexScreen):
             return
-        is_foreign = self.engine is not None and self.engine.index.status().foreign is not None
-        kind = AgentIndexScreen if is_foreign else IndexScreen
+        kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
         self.push_screen(kind(glyphs=self.options.glyphs))
 
     def action_interrupt(self) -> None:

@@ -9,32 +9,22 @@ from textual.content import Content
 from textual.theme import Theme
 
 from memtui.data import read_table
-from memtui.model import Leg, Stage
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
 from memtui.report.words import ago as ago
-from memtui.report.words import clock as clock
 from memtui.report.words import count as count
-from memtui.report.words import duration as duration
-from memtui.report.words import leg_note as leg_note
 from memtui.report.words import percent as percent
 from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words
 from memtui.report.words import rounded as rounded
 from memtui.report.words import score as score
 from memtui.report.words import short_age as short_age
-from memtui.report.words import short_number as short_number
 from memtui.text.sanitize import safe_line
 from memtui.text.sanitize import size_words as size_words
 
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""
-
-REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
-    {Stage.IDENTITY, Stage.IMPORTANCE, Stage.PROJECT, Stage.TIERS, Stage.RERANK, Stage.EXACT_PATH}
-)
-"""Stages whose step is drawn as a new score rather than as a part of the sum."""
 
 
 def home_relative(path: str) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Numbers, Operation, Ranking, Reason, Stage, StageScore
 from memtui.report.arithmetic import score_steps
-from memtui.report.words import REASON_WORDS, STAGE_WORDS, sparkline
+from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments
@@ -38,7 +38,7 @@ def ago(seconds: float) -> str:
             {840: "840", 9_999: "9 999", 12_400: "12 k", 512_000: "0.5 M", 2_500_000_000: "2.5 G"},
         ),
         (
-            fmt.duration,
+            duration,
             {0.038: "38 ms", 2.41: "2.4 s", 59.97: "1:00 min", 65: "1:05 min", 7800: "2:10 h"},
         ),
         (

@@ -134,7 +134,7 @@ async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) ->
         await settle(run.app, run.pilot)
         assert screen.state.ranked.pool.query == "kyoto"
         await run.search("router")
-        screen.state.request = Request(10**6, "router", typing=True)
+        screen.state.request = Request(10**6, "router")
         screen.query_bar.show_note("", stale=True)
         await settle(run.app, run.pilot)
         assert "…" in run.text.splitlines()[0]
@@ -292,7 +292,7 @@ async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
         await run.search("router")
         state = run.app.search_screen.state
         state.text = "another"
-        state.request = Request(10**6, "another", typing=True)
+        state.request = Request(10**6, "another")
         await press(run.pilot, "enter")
         assert focus(run) == "query"
         await until(run.pilot, lambda: state.answered_text == "another" and not state.is_pending)

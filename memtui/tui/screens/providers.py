@@ -17,7 +17,7 @@ from memtui.engine.ports import RebuildCost
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import status as words
-from memtui.report.words import FAILURE_WORDS, ending
+from memtui.report.words import FAILURE_WORDS, duration, ending
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
 from memtui.tui import format as fmt
@@ -360,7 +360,7 @@ def provider_facts(
         if probe.milliseconds is not None:
             # A word is looked up in less than the shortest time that is written as a number.
             is_short = probe.milliseconds < 1
-            time = "under 1 ms" if is_short else fmt.duration(probe.milliseconds / 1e3)
+            time = "under 1 ms" if is_short else duration(probe.milliseconds / 1e3)
             parts.insert(0, f"answers in {time}")
         answer = "  ".join(filter(None, parts)) or words.brief(probe.detail)
         facts.append(("tried", Content.styled(f"{glyphs.passed} {answer}", "$state-ok")))

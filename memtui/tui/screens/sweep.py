@@ -19,7 +19,7 @@ from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
 from memtui.ranking.pipeline import difference, for_mode, rank
-from memtui.report.words import SWEPT_PARAMETERS
+from memtui.report.words import SWEPT_PARAMETERS, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled, tell
@@ -94,7 +94,7 @@ class Subject(Struct, frozen=True):
             quarter = (self.high - self.low) / 4
             # Both ends first: what has no room beside them is left out.
             values = [self.low + quarter * number for number in (0, 4, 2, 1, 3)]
-            ticks = [(value, fmt.short_number(value, 3)) for value in values]
+            ticks = [(value, short_number(value, 3)) for value in values]
         return Axis(self.low, self.high, self.parameter in LOGARITHMIC, ticks)
 
     def at(self, value: float) -> Ranking:
@@ -142,7 +142,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
 
 def value_text(parameter: Parameter, value: float) -> str:
     """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
-    text = fmt.short_number(value, 0 if value >= 1000 else 9)
+    text = short_number(value, 0 if value >= 1000 else 9)
     digits = PARAMETERS[parameter].digits
     if len(text.partition(".")[2]) < digits:
         text = f"{value:.{digits}f}"

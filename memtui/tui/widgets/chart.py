@@ -231,10 +231,6 @@ class Chart(Struct, frozen=True):
 class RankChart(Widget):
     """Ranks against a parameter; a click goes to a value by the action `point` of the screen."""
 
-    DEFAULT_CSS = """
-    RankChart { height: 1fr; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
-    """
-
     def __init__(self, *, braille: bool) -> None:
         super().__init__()
         self._braille, self._chart = braille, Chart(Axis(0.0, 1.0))

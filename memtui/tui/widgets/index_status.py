@@ -12,6 +12,7 @@ from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
 from memtui.report.status import state_detail, state_words, status_sections, tone_of
+from memtui.report.words import clock, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -80,9 +81,9 @@ def place_style(address: str, *, remote: bool) -> str:
 def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> Content:
     """Draw a meter in `width` cells with share, rate and time left: `━━── 61 %  41/s  ETA 0:12`."""
     tail = f" {fmt.percent(progress.done, progress.total)}"
-    extra = f"  {fmt.short_number(progress.rate, 0)}/s" if progress.rate > 0 else ""
+    extra = f"  {short_number(progress.rate, 0)}/s" if progress.rate > 0 else ""
     if progress.eta is not None:
-        extra += f"  ETA {fmt.clock(progress.eta)}"
+        extra += f"  ETA {clock(progress.eta)}"
     cells = max(_METER, width - len(tail) - len(extra))
     full = cells * progress.done // progress.total if progress.total > 0 else 0
     full = min(cells, max(0, full))

@@ -25,11 +25,6 @@ MAX_K = 50
 STEP = 0.05
 """Of λ and of the weights."""
 FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
-MODE_NAMES: Mapping[SearchMode, str] = {
-    SearchMode.HYBRID: "both legs",
-    SearchMode.KEYWORD_ONLY: "keyword only",
-    SearchMode.VECTOR_ONLY: "vector only",
-}
 SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "t½")}
 """The number of each stage that can be switched, and its sign in the strip."""
 STEPPED = ("λ", "half-life", "vector", "keyword", "k")
@@ -164,7 +159,7 @@ class ParamStrip(ParameterPane, TextBlock):
             switches = {"MMR": Stage.MMR, "decay": Stage.DECAY}
             idle |= {name for name, stage in switches.items() if stage not in stages}
             idle |= {"vector", "keyword", "fusion"}
-            first = Content.styled(f" {MODE_NAMES[mode]} ", "$state-warn on $foreground 8%")
+            first = Content.styled(f" {mode.replace('_', ' ')} ", "$state-warn on $foreground 8%")
         pills = [_pill(name, now, was) for name in now if name not in idle]
         end = Content.styled(note, "$primary bold")
 
@@ -214,7 +209,7 @@ class ParamPanel(ParameterPane, TextBlock):
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
         """Show a ranking beside the configured one, then what resets and what copies it."""
         alone = mode is not SearchMode.HYBRID
-        aside = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
+        aside = f"{mode.replace('_', ' ')}: no MMR, no weights" if alone else ""
         self.border_subtitle = Content.styled(aside, "$state-warn")
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)

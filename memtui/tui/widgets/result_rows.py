@@ -27,9 +27,9 @@ from memtui.model import (
 )
 from memtui.ranking.stages import DAY, chunk_day
 from memtui.ranking.trace import stage_score
-from memtui.report.arithmetic import part_cells
+from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
-from memtui.report.words import STAGE_WORDS, leg_words
+from memtui.report.words import STAGE_WORDS, duration, leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -266,7 +266,7 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
             sign, number = (f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(operand)}"
         elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
             sign, number = (f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-operand)
-        elif stage.stage in fmt.REPLACING_STAGES and operand not in (None, stage.before):
+        elif stage.stage not in TONES and operand not in (None, stage.before):
             word = f"{glyphs.rerank} {STAGE_WORDS[stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
         else:
@@ -300,7 +300,7 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
             text = safe_line(leg_words(state))
             if state.status is LegStatus.OK:
                 candidates = fmt.count(len(ranked.pool.hits.get(leg, ())), "candidate")
-                text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
+                text = f"{candidates} in {duration(state.elapsed_ms / 1e3)}"
             head = (f"{glyph} {leg.value:<8}", f"$leg-{leg}")
             lines.append(Content.assemble(head, f" {text}"))
     below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)

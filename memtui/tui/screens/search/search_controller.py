@@ -23,6 +23,7 @@ from memtui.ranking.pipeline import Difference, difference, for_mode, needs_sear
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
+from memtui.report.words import duration, leg_note
 from memtui.retrieval.query import parse_query
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
@@ -87,8 +88,6 @@ class Request:
 
     number: int
     text: str
-    typing: bool
-    """True while the text is still typed: no model on another machine is asked."""
     is_answered: bool = False
     """True once every leg has answered it."""
 
@@ -201,7 +200,7 @@ class SearchController:
         # memtui's own query language takes the last word as unfinished until another follows.
         typing = not (is_remote or view.is_foreign) or state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
-        state.request = Request(number, state.text, typing)
+        state.request = Request(number, state.text)
         if is_remote and not view.is_foreign and typing:
             self._finish_after_pause()
         if not quiet:
@@ -373,7 +372,7 @@ class SearchController:
         states = pool.states.items()
         pending = [leg.value for leg, one in states if one.status is LegStatus.PENDING]
         waiting = f"~ {' '.join(pending)} pending  " if pending else ""
-        took = fmt.duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
+        took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
         count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
         self.show_title()
@@ -385,7 +384,7 @@ class SearchController:
         if not state.is_pending:
             view.refresh_status()
             is_remote = view.status is not None and view.status.provider.remote
-            is_typed = state.request is not None and state.request.typing
+            is_typed = state.request is not None and pool.typing
             if is_remote and not view.is_foreign and is_typed and state.waits_for_enter:
                 # Typed, and perhaps entered, before another machine's model took over.
                 state.finished_text = None
@@ -402,7 +401,7 @@ class SearchController:
             notes.append(vectors_note(states, status.provider if status else None))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
             if leg in states and states[leg].status is not LegStatus.OK:
-                notes.append(fmt.leg_note(leg, states[leg]))
+                notes.append(leg_note(leg, states[leg]))
         parts = [Content.styled(note, "$state-warn") for note in notes if note]
         if state.context.scale != 1.0:
             parts.append(Content(f"full bar = {fmt.score(state.context.scale)}"))
@@ -522,7 +521,7 @@ class RankingController:
             if aside:
                 return f"{text} {aside}"
             text = f"{because}: {text}" if because else text
-            alone = "" if state.mode is SearchMode.HYBRID else f", {words.MODE_NAMES[state.mode]}"
+            alone = "" if state.mode is SearchMode.HYBRID else f", {state.mode.replace('_', ' ')}"
             effect = "" if moves is None else f": {words.effect(moves) or f'nothing moved{alone}'}"
             return f"{text}{effect}"
 
