@@ -91,6 +91,12 @@ class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""
 
 
+def stop_if(cancelled: Callable[[], bool] | None) -> None:
+    """Raise `Cancelled` where work is not wanted any more; without `cancelled` it always is."""
+    if cancelled is not None and cancelled():
+        raise Cancelled
+
+
 @contextmanager
 def undone_on_error(undo: Callable[[], object]) -> Iterator[None]:
     """Call `undo` when the block raises anything at all, and let that pass."""

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
 from memtui.embedding.services import Address, Service, sendable
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.settings.openclaw.read import (
     AUTH_PROFILES,
     Secret,
@@ -235,8 +235,7 @@ def key_of_command(
     deadline, is_whole, has_ended = time.monotonic() + limit, False, False
     try:
         while not is_whole:
-            if cancelled is not None and cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             if time.monotonic() > deadline:
                 raise ValueError(f"took longer than {limit:g} s")
             try:
@@ -315,8 +314,7 @@ def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: fl
         question = _questions[name]
     deadline = time.monotonic() + limit
     while not wait([question], min(CHECK_SECONDS, limit)).done:
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         if time.monotonic() >= deadline:
             raise ValueError(f"did not answer within {limit:g} s; it may be locked")
     with _lock:

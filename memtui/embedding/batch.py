@@ -46,7 +46,7 @@ from memtui.embedding.services import (
     as_json,
     value_in,
 )
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.model import Failure, Usage
 from memtui.settings.files import StateFolder, sync_folder
 from memtui.text.ecmascript import well_formed
@@ -468,8 +468,7 @@ class BatchRun:
         entries = list[bytes]()
         size = 0
         while queue and len(entries) < interface.most_texts:
-            if self.cancelled():
-                raise Cancelled
+            stop_if(self.cancelled)
             text = self.text_of(queue[-1])
             if text.strip() and byte_size(text) <= self._plan.input_bytes:
                 line = interface.line(queue[-1], text)
@@ -525,8 +524,7 @@ class BatchRun:
         while True:
             self._tell("waiting for", completed)
             for _ in range(math.ceil(delay / _SLICE)):
-                if self.cancelled():
-                    raise Cancelled
+                stop_if(self.cancelled)
                 if self.interrupted():
                     return False
                 self.sleep(min(_SLICE, delay))

@@ -30,7 +30,7 @@ from msgspec import Struct
 from memtui.data import read_table
 from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Request
-from memtui.errors import Cancelled, ProviderError, undone_on_error
+from memtui.errors import ProviderError, stop_if, undone_on_error
 from memtui.model import Failure
 from memtui.settings.files import read_bytes
 from memtui.text.sanitize import safe_line
@@ -306,8 +306,7 @@ class ServiceClient:
         if self._closed:
             words = f"the connection to {self.address.shown} is closed"
             raise ProviderError(words, failure=Failure.CLOSED)
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
 
     @contextlib.asynccontextmanager
     async def _answer(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import Cancelled, ProviderError, stop_if
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -199,8 +199,7 @@ class LocalProvider(Provider):
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
         name = self.identity.name
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         if self.closed:
             raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memtui.engine.ports import Index
 from memtui.engine.search import QueryAsker
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.care.rules import (
     Link,
@@ -127,8 +127,7 @@ class CareRun:
 
         names, links = NoteNames(is_file), list[Link]()
         for file in files:
-            if self._cancelled():
-                raise Cancelled
+            stop_if(self._cancelled)
             names.add_path(file.path)
         # What cannot be read is listed with its reason among the files.
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
@@ -158,8 +157,7 @@ class CareRun:
         chunks: list[Chunk] = []
         # File by file, to let searches through.
         for file in files:
-            if self._cancelled():
-                raise Cancelled
+            stop_if(self._cancelled)
             if file.source == SOURCE and file.chunks:
                 chunks += (one for one in self._chunks_of(file.path) if one.source == SOURCE)
         chunks.sort(key=lambda one: (one.path, one.start_line, one.id))

@@ -27,7 +27,7 @@ from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, stop_if
 from memtui.index.database import (
     Connection,
     DatabaseError,
@@ -595,8 +595,7 @@ class OwnLegs(Legs):
                 detail = str(error) or type(error).__name__
                 answers[leg] = answer(began, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
             self._expected[leg] = time.perf_counter() - began
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
         return pool()
 
     def view(

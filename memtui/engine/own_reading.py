@@ -27,7 +27,7 @@ from memtui.engine.ports import (
     Words,
     refused,
 )
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.index.database import NO_MODEL, Connection, made_by, number, read_meta
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
@@ -265,8 +265,7 @@ class OwnFiles(Files):
         place_of = _place_names(scope)
         files = []
         for path in sorted({*on_disk, *rows, *left_out}):
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             file, row = on_disk.get(path), rows.get(path)
             skipped = (unread if file is not None else left_out).get(path)
             size: int | None
@@ -315,8 +314,7 @@ class OwnFiles(Files):
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
         scope = self._index.scope
         for file in discover(scope, cancelled=cancelled).files:
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             with suppress(OSError):
                 yield read_document(file, max_bytes=scope.max_file_bytes)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.ports import Index, SearchRequest
-from memtui.errors import Cancelled, IndexMissing, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, MemtuiError, stop_if
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import for_mode, rank
 
@@ -268,8 +268,7 @@ class QueryAsker:
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
         tops: dict[str, tuple[Top, ...]] = {}
         for done, query in enumerate(distinct):
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             progressed(done, len(distinct))
             key = stamp, self._now().date(), repr(ranking), query
             if (top := self._answers.get(key)) is not None:

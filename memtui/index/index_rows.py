@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.embedding.provider import byte_size, split_input
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
@@ -182,8 +182,7 @@ def write_chunks(
     """
     names, added = [], 0
     for span in spans:
-        if cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         start, end = span.start_line, span.end_line
         name = chunk_id(file.source, file.path, start, end, span.hash, model)
         if stale.pop(name, None) is None:

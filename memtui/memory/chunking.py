@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from memtui.data import read_table
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 from memtui.text.ecmascript import utf16_head
@@ -193,8 +193,7 @@ def chunk_document(
     per_entry = document.file.path in _CURATED
     chunks: dict[tuple[int, int, str], ChunkSpan] = {}
     for chunk in chunk_text(document.text, tokens=tokens, overlap=overlap, per_entry=per_entry):
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         if chunk.text and not chunk.text.isspace():
             chunks.setdefault((chunk.start_line, chunk.end_line, chunk.hash), chunk)
     return list(chunks.values())

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.memory.documents import MAX_FILE_BYTES, reason_of
 from memtui.memory.paths import (
     Glob,
@@ -171,8 +171,7 @@ class FileSearch(ABC):
 
     def list_folder(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
         """List a folder by name; `prefix` begins the stored paths of what it holds."""
-        if self._cancelled():
-            raise Cancelled
+        stop_if(self._cancelled)
         try:
             with os.scandir(folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memtui.embedding.provider import IsCancelled, Provider, clean_vectors
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, stop_if
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query
@@ -79,8 +79,7 @@ class VectorLeg(Struct, frozen=True):
         self.vectors[query.text] = vector
         if len(self.vectors) > _REMEMBERED_QUERIES:
             del self.vectors[next(iter(self.vectors))]
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         if len(vector) != view.dims:
             given = f"the model gives {len(vector)}"
             detail = f"the index holds vectors of {view.dims} numbers, {given}"

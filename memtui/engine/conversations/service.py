@@ -19,7 +19,7 @@ from memtui.engine.conversations.turns import CancelCheck, ConversationGone, Ope
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import TranscriptStore
 from memtui.engine.search import Search
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import MemtuiError, stop_if
 from memtui.index.transcripts.discovery import (
     TranscriptPlace,
     TranscriptScope,
@@ -331,8 +331,7 @@ class ConversationService:
             with open_lines(file, limit=limit) as lines:
                 try:
                     for raw in lines:
-                        if cancelled():
-                            raise Cancelled
+                        stop_if(cancelled)
                         turns = reader.add(raw)[1]
                         for turn in turns:
                             collector.add(turn)

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import MemtuiError, stop_if
 from memtui.index.transcripts.reading import open_lines
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
@@ -144,8 +144,7 @@ class OpenConversation:
                 for raw in lines:
                     if at >= len(shown):
                         return
-                    if cancelled():
-                        raise Cancelled
+                    stop_if(cancelled)
                     if raw.number < first:
                         continue
                     record, problem = parse_line(raw)

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, stop_if
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
@@ -226,8 +226,7 @@ class AgentLegs(Legs):
             if mode is not SearchMode.KEYWORD_ONLY and trim(text):
                 # Outside of any reading: it may take a while, or read the index itself.
                 vector = self.query_vectors.find(text, typing=request.typing, cancelled=cancelled)
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             return pool(vector)
         except Interrupted as error:
             raise Cancelled from error

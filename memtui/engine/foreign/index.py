@@ -34,7 +34,7 @@ from memtui.engine.ports import (
 )
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.search import EngineThread
-from memtui.errors import Cancelled, IndexUnusable, MemtuiError
+from memtui.errors import Cancelled, IndexUnusable, MemtuiError, stop_if
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
@@ -441,8 +441,7 @@ class AgentFiles(Files):
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
         listing = list_memory(self._target, self._release, cancelled=cancelled)
         for path, listed in sorted(listing.files.items()):
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             if listed.media:
                 continue
             mtime_ns = int(listed.mtime_ms * 1e6)

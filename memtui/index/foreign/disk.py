@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in
@@ -201,8 +201,7 @@ class _NoteSearch:
         waiting = [(start, stored)]
         while waiting:
             path, stored = waiting.pop()
-            if self._cancelled():
-                raise Cancelled
+            stop_if(self._cancelled)
             name, is_start = os.path.basename(path), path == start
             is_note_like = name.lower().endswith(_NOTE_LIKE)
             try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
-from memtui.errors import Cancelled
+from memtui.errors import stop_if
 from memtui.model import Chunk
 
 SHINGLE_WORDS: Final = 3
@@ -90,8 +90,7 @@ def _all(
 ) -> Iterator[str]:
     for number, text in enumerate(texts):
         if number % _CHECK_EVERY == 0:
-            if cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             progressed(number, len(texts))
         yield text
 
