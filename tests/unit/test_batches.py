@@ -458,7 +458,7 @@ def test_the_store_keeps_tickets_apart_and_forgets_what_has_expired(tmp_path: Pa
     [
         b"",
         b"{",
-        b'{"version": 1, "batches": ["\xf4\xc5"]}',
+        b'{"version": 1, "batches": [{"service": "\xf4\xc5"}]}',
         b"[]",
         b"\xff\xfe",
         b'{"version": 2, "batches": []}',
