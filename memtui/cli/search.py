@@ -14,14 +14,7 @@ from memtui.model.status import FileState, Severity
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
-from memtui.report.json_text import (
-    SNIPPET,
-    FileStates,
-    drop_entry,
-    excerpt_of,
-    hit_entry,
-    search_entry,
-)
+from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.layout import Layout
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.retrieval.query import parse_query
@@ -184,7 +177,7 @@ def rows(
             (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
             f"  {words.short_age(age)}{mark}",
         ]
-        text, spans = excerpt_of(hit, width - _INDENT)
+        text, spans = words.excerpt_of(hit, width - _INDENT)
         parts: list[Part] = [" " * _INDENT]
         end = 0
         for start, stop in spans:
@@ -205,7 +198,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}, "
             f"{hit.chunk.path} line {hit.chunk.start_line}, {words.long_age(age)}{mark}."
         )
-        yield excerpt_of(hit, SNIPPET)[0]
+        yield words.excerpt_of(hit, SNIPPET)[0]
         yield ""
 
 

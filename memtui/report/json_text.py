@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from memtui.model import Chunk, Drop, FileState, Hit, Ranked, citation
 from memtui.report import words
-from memtui.retrieval.marks import snippet
 
 SCHEMA_VERSION: Final = 1
 """Version of every JSON document; rises when a field changes its meaning or goes away."""
@@ -80,7 +79,7 @@ def hit_entry(hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
     """
     file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
     numbers = {name: getattr(hit, name) for name in ("score", "effective", "legs", "stages")}
-    snippet = excerpt_of(hit, SNIPPET)[0]
+    snippet = words.excerpt_of(hit, SNIPPET)[0]
     return {"rank": hit.rank, **_place(hit.chunk), **numbers, "snippet": snippet, **file_state}
 
 
@@ -94,16 +93,3 @@ def _place(chunk: Chunk) -> dict[str, Any]:
     lines = {name: getattr(chunk, name) for name in ("path", "source", "start_line", "end_line")}
     cited = citation(chunk.path, chunk.start_line, chunk.end_line)
     return {"chunk_id": chunk.id, **lines, "citation": cited, "model": chunk.model}
-
-
-def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return the part of a hit's text around its matched terms, at most `width` cells, and where
-    the terms are in it.
-    """
-    terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
-    cut = snippet(hit.chunk.text, terms, width)
-    text, spans = cut.text, tuple(cut.spans)
-    if words.fitting(text, width) < len(text):
-        end = words.fitting(text, width - 1)
-        text, spans = text[:end] + "…", tuple(span for span in spans if span[1] <= end)
-    return text, spans

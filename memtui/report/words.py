@@ -12,11 +12,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
+from memtui.model import Chunk, DateRule, Hit, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
+from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 
 MINUS: Final = "\u2212"
@@ -316,6 +317,19 @@ def fitting(text: str, cells: int) -> int:
         if used > cells:
             return place
     return len(text)
+
+
+def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the part of a hit's text around its matched terms, at most `width` cells, and where
+    the terms are in it.
+    """
+    terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
+    cut = snippet(hit.chunk.text, terms, width)
+    text, spans = cut.text, cut.spans
+    if fitting(text, width) < len(text):
+        end = fitting(text, width - 1)
+        text, spans = text[:end] + "…", tuple(span for span in spans if span[1] <= end)
+    return text, spans
 
 
 def _width(character: str) -> int:
