@@ -36,7 +36,7 @@ from memtui.retrieval.openclaw.terms import (
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import SLACK, Floats, RowIds, VectorView, exact_cosines
-from memtui.settings.openclaw.releases import Release, ShortTerms
+from memtui.settings.openclaw.releases import Release
 from memtui.text.ecmascript import trim, well_formed
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
 
@@ -203,7 +203,7 @@ def explain_openclaw(
         sql = f"SELECT text, text LIKE ? ESCAPE '\\' FROM {layout.fts} WHERE rowid = ?"
         rows = list(connection.execute(sql, (like_pattern(term), rowid)))
         # Compared as the release does: without case of any script, or as LIKE does.
-        every = release.short_terms is ShortTerms.ALL
+        every = release.short_terms == "all"
         is_held = any(contains(text, term) if every else like for text, like in rows)
         substrings.append(SubstringTerm(term, bool(is_held)))
     lacking = [term.text for term in substrings if not term.held]

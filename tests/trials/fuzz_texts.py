@@ -8,7 +8,7 @@ import json
 from datetime import date
 from functools import cache, partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -150,7 +150,7 @@ def check_match(given: Given) -> None:
         assert {hit.rowid for hit in hits} <= set(allowed.tolist())
     if words := query_terms(text, prefix_last=typing).terms:
         _run(index, "own_words", " OR ".join(term.fts for term in words))
-    for short in ShortTerms:
+    for short in get_args(ShortTerms):
         plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)
         _run(index, "their_words", plan.match)
         plan = plan_keyword(text, tokenizer="trigram", short_terms=short, marks=True)

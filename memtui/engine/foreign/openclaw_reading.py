@@ -47,7 +47,6 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import split_filters
-from memtui.settings.openclaw.releases import Expansion
 from memtui.text.ecmascript import trim, well_formed
 
 MOST_SCANNED: Final = 20_000
@@ -230,7 +229,7 @@ class OpenClawReading(Reading):
             found_by = FoundBy.PATH
         elif found_by is FoundBy.NOTHING and any(one.found for one in single):
             found_by = FoundBy.KEYWORDS
-        always = release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        always = release.expansion == "without_provider_always"
         sent = not (words and always and scope.model is None)
         return replace(entire, sent=sent, keywords=tuple(single), found_by=found_by)
 

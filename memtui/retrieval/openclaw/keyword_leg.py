@@ -37,7 +37,7 @@ from memtui.retrieval.openclaw.terms import (
     tokens,
     tokens_with_marks,
 )
-from memtui.settings.openclaw.releases import Expansion, Release, ShortTerms
+from memtui.settings.openclaw.releases import Expansion, Release
 from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length, well_formed
 
 Rows = TypeVar("Rows")
@@ -194,7 +194,7 @@ def merge_keyword_hits(
     """One list of the whole query's hits and its keywords', as releases up to 2026.7 merge them."""
     if len(lists) == 1 and lists[0]:
         return lists[0]
-    if has_provider and release.expansion is not Expansion.WHEN_EMPTY:
+    if has_provider and release.expansion != "when_empty":
         return [*chain.from_iterable(lists)]
     return _each_once(lists, release.expansion)
 
@@ -204,7 +204,7 @@ def _each_once(lists: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
     its best text score, then its best score."""
 
     def worth(hit: KeywordHit) -> tuple[float, float]:
-        is_by_text = expansion is Expansion.WHEN_EMPTY
+        is_by_text = expansion == "when_empty"
         return (hit.text_score if is_by_text else 0.0), hit.score
 
     best: dict[str, KeywordHit] = {}
@@ -252,7 +252,7 @@ class OpenClawKeywordLeg:
         self._tier = f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
         """SQL for how exactly a query, the one parameter, names the path of a row."""
         functions: dict[str, Any] = {}
-        if release.short_terms is ShortTerms.ALL:
+        if release.short_terms == "all":
             functions[CONTAINS] = contains
         if self._paths is not None:
             functions[TIER_FUNCTION] = lambda path, query: exact_path_tier(
@@ -273,14 +273,14 @@ class OpenClawKeywordLeg:
     def _expanded(self, query: str) -> tuple[list[KeywordHit], list[str]]:
         """Search the query, or each of its keywords, as releases up to 2026.7 do."""
         expansion, has_provider = self._release.expansion, self._scope.model is not None
-        is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        is_always = expansion == "without_provider_always"
         if has_provider or not is_always:
             hits = self._softly(self.body_hits, query)
-            if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
+            if hits or (has_provider and expansion != "when_empty"):
                 return hits, []
         is_trigram = self._layout.tokenizer == TRIGRAM and not is_always
         keywords = extract_keywords(query, trigram=is_trigram)
-        if expansion is Expansion.WHEN_EMPTY:
+        if expansion == "when_empty":
             keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
         else:
             keywords = keywords or [query]
@@ -387,7 +387,7 @@ class OpenClawKeywordLeg:
         return list(execute(f"{ranked}{visible} {best}", (plan.match, *terms, *values, limit)))
 
     def _substrings(self, plan: KeywordPlan) -> tuple[str, tuple[str, ...]]:
-        if self._release.short_terms is ShortTerms.ALL:
+        if self._release.short_terms == "all":
             return contains_conditions("text", plan.substrings)
         patterns = tuple(map(like_pattern, plan.substrings))
         return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
@@ -411,7 +411,7 @@ class OpenClawKeywordLeg:
         tokenizer = self._layout.tokenizer
         forms = dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words)))
         plans = [
-            plan_keyword(form, tokenizer=tokenizer, short_terms=ShortTerms.ALL, marks=True)
+            plan_keyword(form, tokenizer=tokenizer, short_terms="all", marks=True)
             for form in (forms if tokenizer == TRIGRAM else (words,))
         ]
         for form in forms if tokenizer != TRIGRAM else ():

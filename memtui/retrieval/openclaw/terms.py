@@ -79,13 +79,13 @@ def plan_keyword(
     Under the trigram tokenizer, terms too short to match become substring conditions: those with
     a CJK character up to 2026.7, every script's from 2026.9.
     """
-    if tokenizer != TRIGRAM or short_terms is ShortTerms.NONE:
+    if tokenizer != TRIGRAM or short_terms == "none":
         return KeywordPlan(match_all(tokens(query)))
     long: list[str] = []
     short: list[str] = []
     for term in tokens_with_marks(query) if marks else tokens(query):
         is_short = len(term) < _MATCHABLE and (
-            short_terms is ShortTerms.ALL or _SHORT_CJK.search(term) is not None
+            short_terms == "all" or _SHORT_CJK.search(term) is not None
         )
         (short if is_short else long).append(term)
     return KeywordPlan(match_all(long), tuple(short))

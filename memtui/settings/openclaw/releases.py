@@ -11,11 +11,10 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -48,28 +47,18 @@ PREFIX: Final = "openclaw-"
 """The beginning of the name of a release's profile."""
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
+ShortTerms: TypeAlias = Literal["none", "cjk", "all"]
+"""The terms of fewer than three characters that are searched as substrings under trigram."""
+Expansion: TypeAlias = Literal[
+    "without_provider_always", "without_provider", "when_empty", "when_thin"
+]
+"""The case in which a query is searched keyword by keyword, and how the answers are merged.
 
-class ShortTerms(StrEnum):
-    """The terms of fewer than three characters that are searched as substrings under trigram."""
-
-    NONE = "none"
-    CJK = "cjk"
-    ALL = "all"
-
-
-class Expansion(StrEnum):
-    """The case in which a query is searched keyword by keyword, and how the answers are merged.
-
-    `WITHOUT_PROVIDER_ALWAYS`: each keyword instead of the query, best score. `WITHOUT_PROVIDER`:
-    only when the whole query finds nothing, best score. `WHEN_EMPTY`: with a provider too, at
-    most six, best text score. `WHEN_THIN`: also when the query fills fewer than the candidates,
-    beside its own hits.
-    """
-
-    WITHOUT_PROVIDER_ALWAYS = "without_provider_always"
-    WITHOUT_PROVIDER = "without_provider"
-    WHEN_EMPTY = "when_empty"
-    WHEN_THIN = "when_thin"
+`without_provider_always`: each keyword instead of the query, best score. `without_provider`:
+only when the whole query finds nothing, best score. `when_empty`: with a provider too, at
+most six, best text score. `when_thin`: also when the query fills fewer than the candidates,
+beside its own hits.
+"""
 
 
 class Release(Struct, frozen=True):
