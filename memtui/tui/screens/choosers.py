@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -21,7 +19,6 @@ from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
 from memtui.tui.options import EngineOpened
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
@@ -43,14 +40,11 @@ def narrowed(rows: Sequence[Row], text: str) -> list[Row]:
     return [row for row in rows if all(word in row.id.lower() for word in typed)]
 
 
-class Chooser(Dialog[str]):
+class Chooser(Dialog[str], keys="chooser", title="Choice"):
     """Rows with one of them chosen; the result is the id of the row that was opened.
 
     With a filter, typing leaves the rows whose id holds every typed word.
     """
-
-    BINDING_GROUP_TITLE = "Choice"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
 
     def __init__(
         self, title: str, rows: Sequence[Row], chosen: str | None = None, *, filtered: bool = False
@@ -102,11 +96,8 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
     return sorted(matching, key=order)
 
 
-class PlacePrompt(Dialog[Place | None]):
+class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a line"):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
-
-    BINDING_GROUP_TITLE = "Trace a file or a line"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("place")
 
     def __init__(self, read_paths: Callable[[], Sequence[str]], typed: str = "") -> None:
         """`read_paths` runs on a worker thread; `typed` is in the box to begin with."""
@@ -178,11 +169,8 @@ class PlacePrompt(Dialog[Place | None]):
         self.query_one("#place-problem", Static).update(Content(problem))
 
 
-class AgentsScreen(Dialog[EngineOpened | None]):
+class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
-
-    BINDING_GROUP_TITLE = "Agents"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("agents")
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -48,6 +47,13 @@ class Dialog(ModalScreen[ScreenResultType]):
     box = query_one(".dialog-box", Widget)
     """The widget with the frame."""
     rows = query_one(RowList)
+
+    def __init_subclass__(cls, *, keys: str = "", title: str = "", **options: Any) -> None:
+        """`keys` is its place in the table of actions, `title` that of its group in the help."""
+        if keys:
+            cls.BINDINGS = bindings(keys)
+        cls.BINDING_GROUP_TITLE = title
+        super().__init_subclass__(**options)
 
     @property
     def glyphs(self) -> Glyphs:
@@ -88,11 +94,8 @@ class Dialog(ModalScreen[ScreenResultType]):
             rows.action_open()
 
 
-class Confirm(Dialog[str]):
+class Confirm(Dialog[str], keys="confirm", title="Confirm"):
     """Asks a question; its result is the id of the answer."""
-
-    BINDING_GROUP_TITLE = "Confirm"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
 
     def __init__(
         self, title: str, facts: Sequence[Fact], answers: Mapping[str, tuple[str, str]]
@@ -189,12 +192,11 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
     in_background(screen, engine.providers.cost, ask, "price the rebuild", group="price")
 
 
-class FirstRunHint(Dialog[None]):
+class FirstRunHint(Dialog[None], title="Welcome"):
     """The five keys to begin with, shown once."""
 
     CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
     """Any key closes it first; one not among these then goes to the screen below."""
-    BINDING_GROUP_TITLE = "Welcome"
 
     def compose(self) -> ComposeResult:
         lines = [
@@ -211,11 +213,8 @@ class FirstRunHint(Dialog[None]):
         close(self)
 
 
-class DetailScreen(Dialog[None]):
+class DetailScreen(Dialog[None], keys="detail", title="Detail"):
     """A text in full, as one row of a list stands for it."""
-
-    BINDING_GROUP_TITLE = "Detail"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
 
     def __init__(self, title: str, lines: Sequence[Content]) -> None:
         super().__init__()
@@ -230,11 +229,8 @@ class DetailScreen(Dialog[None]):
         self.box.focus()
 
 
-class SideScreen(Dialog[None]):
+class SideScreen(Dialog[None], keys="side", title="Side by side"):
     """The text of a chunk, and beside it that of another one."""
-
-    BINDING_GROUP_TITLE = "Side by side"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("side")
 
     def __init__(self, first: Chunk, second: Chunk) -> None:
         super().__init__()
@@ -256,11 +252,8 @@ class SideScreen(Dialog[None]):
         view.focus()
 
 
-class DifferenceScreen(Dialog[None]):
+class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
     """The indexed text of a note against the file as it is now, as a unified diff."""
-
-    BINDING_GROUP_TITLE = "Difference"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
 
     view = query_one(LineView)
 
@@ -309,15 +302,12 @@ class DifferenceScreen(Dialog[None]):
         self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True)
 
 
-class ConfigurationScreen(Dialog[None]):
+class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent configuration"):
     """JSON5 to merge into openclaw.json, and what that release cannot say.
 
     To begin with, for the release of the first of `profiles` that is one of OpenClaw's, else for
     the newest one.
     """
-
-    BINDING_GROUP_TITLE = "Agent configuration"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("configuration")
 
     def __init__(self, ranking: Ranking, profiles: Sequence[str]) -> None:
         super().__init__()

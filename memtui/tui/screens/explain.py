@@ -115,11 +115,8 @@ class ChangeList(TextBlock, can_focus=True):
         page.scroll_to_region(Region(0, top + line, 1, 1), animate=False, force=True)
 
 
-class ExplainScreen(Dialog[str | None]):
+class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
-
-    BINDING_GROUP_TITLE = "Explain"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
     def __init__(
         self, search: SearchScreen, ranked: Ranked, subject: Subject, ranking: Ranking | None = None

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
@@ -16,7 +13,7 @@ from textual.widgets import Input, Static
 
 from memtui.data import read_table
 from memtui.tui import format as fmt
-from memtui.tui.bindings import KeyedAction, bindings, key_name, keyed_actions
+from memtui.tui.bindings import KeyedAction, key_name, keyed_actions
 from memtui.tui.glyphs import in_glyphs
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
@@ -58,10 +55,8 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
     return groups
 
 
-class HelpScreen(Dialog[None]):
+class HelpScreen(Dialog[None], keys="help"):
     """The keys of the focused pane, then those of the screen, then those of the application."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="help"):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
@@ -22,7 +21,6 @@ from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import close
@@ -62,15 +60,12 @@ def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, 
     return tuple(each for each in listings if each.works and each.name in ("gguf", *AUTO_REMOTE))
 
 
-class ProvidersScreen(Dialog[Chosen | None]):
+class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
     """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
 
     In a first run it is a question, and keeping the embedded model the answer that is chosen to
     begin with.
     """
-
-    BINDING_GROUP_TITLE = TITLE
-    BINDINGS: ClassVar[list[BindingType]] = bindings("providers")
 
     def __init__(
         self, engine: Engine, options: UiOptions, choose: str = "", *, is_first_run: bool = False

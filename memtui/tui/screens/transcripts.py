@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -23,7 +21,6 @@ from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
@@ -42,11 +39,8 @@ _NAME = 24
 _FOUND = 18
 
 
-class TranscriptsScreen(Dialog[bool]):
+class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
     """Every place of transcripts. Returns whether another choice of them is indexed now."""
-
-    BINDING_GROUP_TITLE = TITLE
-    BINDINGS: ClassVar[list[BindingType]] = bindings("transcripts")
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
         """`files` are the settings that the choice can be written to."""

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -27,7 +25,7 @@ from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings, next_of
+from memtui.tui.bindings import next_of
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
@@ -58,11 +56,8 @@ class Written(Struct, frozen=True):
     settings: Settings
 
 
-class WriteDialog(Dialog[Written]):
+class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
     """The difference of a settings file; Enter writes it. Returns what was written."""
-
-    BINDING_GROUP_TITLE = "Write the settings"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("write")
 
     def __init__(
         self,
