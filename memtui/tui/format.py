@@ -34,9 +34,12 @@ def home_relative(path: str) -> str:
     return safe_line("~" + path[len(home) :] if inside and len(home) > 1 else path)
 
 
-def fit(content: Content, width: int) -> Content:
-    """Cut a line to `width` cells, at least one, with an ellipsis where something is lost."""
-    return content.truncate(max(width, 1), ellipsis=True)
+def fit(content: Content, width: int, *, pad: bool = False) -> Content:
+    """Cut a line to `width` cells, at least one, with an ellipsis where something is lost.
+
+    With `pad` a shorter line is filled up with blanks.
+    """
+    return content.truncate(max(width, 1), ellipsis=True, pad=pad)
 
 
 _COLOURS = read_table("themes.toml")

@@ -89,9 +89,8 @@ def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
     content = fmt.fit(content.rstrip() if content.cell_length > width else content, width)
     if line.row is None or not is_chosen:
         return content
-    blank = " " * max(0, width - content.cell_length)
-    marker = Content.styled(f"{glyphs.marker} ", "bold $primary")
-    return Content.assemble(marker, content[INDENT:], blank).stylize_before("on $foreground 12%")
+    marked = Content.styled(f"{glyphs.marker} ", "bold $primary") + content[INDENT:]
+    return fmt.fit(marked, width, pad=True).stylize_before("on $foreground 12%")
 
 
 def _bar(span: Span, extent: Extent, glyphs: Glyphs) -> Content:

@@ -240,7 +240,7 @@ class CompareScreen(Screen[str | None]):
                 (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
                 (f"  {state}" if state else "", "$state-warn"),
             )
-            heads.append(_padded(head, column))
+            heads.append(fmt.fit(head, column, pad=True))
         return [Content(" " * gutter).join(heads)]
 
     def _detail(self, width: int) -> list[Content]:
@@ -352,7 +352,7 @@ def comparison_lines(
         """Draw a row of one list, its rank next to the lines between the lists."""
         lines = [Content("")] * height
         if hit is None:
-            return [_padded(line, column) for line in lines]
+            return [fmt.fit(line, column, pad=True) for line in lines]
         is_chosen, is_active = hit.chunk.id == chosen, side == active
         style = f"{'$primary' if is_active else '$foreground'} bold"
         marker = (glyphs.marker if is_chosen else " ", style)
@@ -373,7 +373,7 @@ def comparison_lines(
             shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
             lines[1] = " " * indent + shown.stylize(fmt.MUTED)
         background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
-        padded = [_padded(line, column) for line in lines]
+        padded = [fmt.fit(line, column, pad=True) for line in lines]
         return [line.stylize_before(background) for line in padded[:2]] + padded[2:]
 
     left, right = (ranked.hits if ranked is not None else () for ranked in sides)
@@ -400,10 +400,6 @@ def comparison_lines(
         for here, there in zip(cells(hit, 0), cells(other, 1), strict=True):
             lines.append(Content("").join([here, canvas.row(len(lines)), there]))
     return lines
-
-
-def _padded(content: Content, width: int) -> Content:
-    return content.truncate(max(width, 1), ellipsis=True, pad=True)
 
 
 def two_results(
@@ -437,7 +433,7 @@ def two_results(
         )
     above, below = (
         [
-            _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
+            fmt.fit(left, half, pad=True) + " " * (width - 2 * half) + fmt.fit(right, half)
             for left, right in zip_longest(*halves, fillvalue=Content(""))
         ]
         for halves in (heads, texts)
@@ -473,8 +469,7 @@ def two_results(
         if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
-            blank = max(width - line.cell_length, 0)
-            line = line.pad_right(blank).stylize_before("bold on $primary 22%")
+            line = fmt.fit(line, width, pad=True).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
     blank_line = [Content("")]
     return [*above, *blank_line, *lines, *blank_line, *why.wrap(width), *blank_line, *below]
@@ -501,7 +496,7 @@ def _side(
         lost_cells = max(0, cells_before - solid_cells)
     number = fmt.NOTHING if step is None or step.value is None else fmt.score(step.value)
     rank = fmt.rank(step.rank) if step is not None and step.rank else ""
-    formula = _padded(Content(step.formula if step is not None else ""), outer - 1)
+    formula = fmt.fit(Content(step.formula if step else ""), outer - 1, pad=True)
     parts = [
         Content.styled(solid * solid_cells, solid_style),
         Content.styled(glyph * lost_cells, style),

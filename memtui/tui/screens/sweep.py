@@ -400,8 +400,7 @@ class SweepScreen(Screen[Ranking | None]):
             )
             line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
             if is_chosen:
-                blank = max(width - line.cell_length, 0)
-                line = line.pad_right(blank).stylize_before("bold on $foreground 12%")
+                line = fmt.fit(line, width, pad=True).stylize_before("bold on $foreground 12%")
             lines.append(line)
         return lines
 
