@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memtui.errors import Cancelled, ProviderError, stop_if
+from memtui.errors import Cancelled, ProviderError, stop_if, undone_on_error
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -204,10 +204,9 @@ class LocalProvider(Provider):
             raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:
             answer = self._queue.submit(self._embed, text, role)
-            while not wait([answer], CHECK_SECONDS).done:
-                if cancelled is not None and cancelled():
-                    answer.cancel()
-                    raise Cancelled
+            with undone_on_error(answer.cancel):
+                while not wait([answer], CHECK_SECONDS).done:
+                    stop_if(cancelled)
             vector, tokens = answer.result()
         except (Cancelled, ProviderError):
             raise

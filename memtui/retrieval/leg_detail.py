@@ -103,8 +103,7 @@ def explain_bm25(
                 words = tuple(tokens(spelled, tokenizer))
                 # FTS5 counts only phrases that have a token.
                 tf = next(counts, 0) if words else 0
-                sql = f"{table} WHERE {table} MATCH ?"
-                df = _count(connection, sql, (phrase,)) if words else 0
+                df = matching_rows(connection, table, phrase) if words else 0
                 idf = math.log((base.rows - df + 0.5) / (df + 0.5))
                 idf = idf if idf > 0 else LEAST_IDF
                 share = 0.0
