@@ -291,20 +291,19 @@ def keyword_rank(
         # The sign keeps SQLite from asking FTS5 row by row.
         where += " AND +rowid IN (SELECT value FROM json_each(?))"
         bindings.append(json.dumps(allowed.tolist()))
-    score, before = "NULL", "rowid < ?"
+    score = "NULL"
     if match is not None:
         where = f"{table} MATCH ? AND {where}"
         bindings.insert(0, match)
         score = f"bm25({table})"
-        before = f"({score} < ? OR ({score} = ? AND rowid < ?))"
     with snapshot(connection):
         sql = f"SELECT {score} FROM {table} WHERE {where} AND rowid = ?"
         own = list(connection.execute(sql, (*bindings, rowid)))
         if not own:
             return None
         raw = own[0][0]
-        limits = (rowid,) if match is None else (raw, raw, rowid)
-        position = _count(connection, f"{table} WHERE {where} AND {before}", (*bindings, *limits))
+        before = f"{table} WHERE {where} AND (ifnull({score}, 0), rowid) < (?, ?)"
+        position = _count(connection, before, (*bindings, raw or 0.0, rowid))
         return LegRank(position, _count(connection, f"{table} WHERE {where}", bindings), raw)
 
 
