@@ -29,7 +29,7 @@ from memtui.engine.ports import (
 from memtui.engine.search import Search
 from memtui.errors import MemtuiError
 from memtui.memory.documents import split_lines
-from memtui.model import Drop, Leg, LegHit, LegStatus, Numbers, Ranked, Reason, Stage, citation
+from memtui.model import Drop, Leg, LegHit, LegStatus, Numbers, Ranked, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -453,7 +453,7 @@ def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
             numbers["similarity" if name == "max_similarity" else name] = value
         numbers["k"] = k
         chunk = ranked.pool.chunks.get(str(numbers.pop(_OTHER.get(stage.stage, ""), None)))
-        other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
+        other = chunk.citation if chunk is not None else ""
         trace = traces.get(stage.stage)
         of = len(trace.order) + len(trace.dropped) if trace is not None else None
         yield TraceStep(stage.stage, outcome, reason, numbers, stage.rank, of, other=other)

@@ -78,6 +78,11 @@ class Chunk(Struct, frozen=True):
     snippet: str | None = None
     """The text MMR compares; `None` means the first 700 UTF-16 units of `text`."""
 
+    @property
+    def citation(self) -> str:
+        """The place in the source file, as `path#L12-L31`."""
+        return citation(self.path, self.start_line, self.end_line)
+
 
 def citation(path: str, start_line: int, end_line: int) -> str:
     """Name a place as `path#L12` or `path#L12-L31`."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from memtui.model.chunks import Chunk, citation
+from memtui.model.chunks import Chunk
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 
@@ -260,9 +260,7 @@ class Inquiry(Struct, frozen=True):
     @property
     def citation(self) -> str:
         """`path#L12-L31` of the chunk, else the place as it was asked for."""
-        if self.chunk is None:
-            return str(self.place)
-        return citation(self.chunk.path, self.chunk.start_line, self.chunk.end_line)
+        return str(self.place) if self.chunk is None else self.chunk.citation
 
 
 class Passages(Struct, frozen=True):

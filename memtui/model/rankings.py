@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from memtui.model.chunks import Chunk, citation
+from memtui.model.chunks import Chunk
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 
@@ -259,11 +259,6 @@ class Hit(Struct, frozen=True):
     """`score` less the MMR penalty in the same unit: falls from row to row, drawn by the bar."""
     legs: Mapping[Leg, LegScore]
     stages: tuple[StageScore, ...]
-
-    @property
-    def citation(self) -> str:
-        """The place in the source file, as `path#L12-L31`."""
-        return citation(self.chunk.path, self.chunk.start_line, self.chunk.end_line)
 
     @property
     def gained(self) -> int:

@@ -9,7 +9,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
-from memtui.model import citation as cite
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
 
@@ -50,9 +49,8 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
     if stage is not None and isinstance(twin_id, str):
         twin = ranked.pool.chunks[twin_id]
         shared = tokenize(snippet_text(scored.chunk)) & tokenize(snippet_text(twin))
-        place = cite(twin.path, twin.start_line, twin.end_line)
         similarity = float(stage.numbers["max_similarity"] or 0.0)
-        similar = Similar(twin_id, place, similarity, tuple(sorted(shared)))
+        similar = Similar(twin_id, twin.citation, similarity, tuple(sorted(shared)))
     return Explanation(scored, without, similar)
 
 

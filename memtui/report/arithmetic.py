@@ -25,7 +25,6 @@ from memtui.model import (
     SearchMode,
     Stage,
     StageScore,
-    citation,
 )
 from memtui.ranking.trace import Explanation
 from memtui.report import words
@@ -146,7 +145,7 @@ def place_of(ranked: Ranked, chunk_id: object) -> str:
 
 def place(chunk: Chunk) -> str:
     """The citation of a chunk, safe for one line."""
-    return safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
+    return safe_line(chunk.citation)
 
 
 def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg, spell: Spell) -> tuple[str, str, str]:

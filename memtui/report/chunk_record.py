@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from memtui.model import Reason, citation
+from memtui.model import Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report.layout import Column, Extent, Row, Section, Tone
 from memtui.report.words import (
@@ -81,9 +81,8 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     }
     if chunk.project_keys:
         facts["source"] += f"  project {', '.join(chunk.project_keys)}"
-    title = citation(chunk.path, chunk.start_line, chunk.end_line)
     columns = (Column("label", width=12), Column("value"))
-    return Section("record", title, columns, tuple(map(Row, facts.items())))
+    return Section("record", chunk.citation, columns, tuple(map(Row, facts.items())))
 
 
 def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Section:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import Chunk, Drop, FileState, Hit, Ranked, citation
+from memtui.model import Chunk, Drop, FileState, Hit, Ranked
 from memtui.report import words
 
 SCHEMA_VERSION: Final = 1
@@ -91,5 +91,4 @@ def drop_entry(drop: Drop) -> dict[str, Any]:
 
 def _place(chunk: Chunk) -> dict[str, Any]:
     lines = {name: getattr(chunk, name) for name in ("path", "source", "start_line", "end_line")}
-    cited = citation(chunk.path, chunk.start_line, chunk.end_line)
-    return {"chunk_id": chunk.id, **lines, "citation": cited, "model": chunk.model}
+    return {"chunk_id": chunk.id, **lines, "citation": chunk.citation, "model": chunk.model}

@@ -458,7 +458,7 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
     for position, hit in enumerate(ranked.hits):
         if position not in pairs.values():
             stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
-            yield str(stage), f"{hit.citation} is shown; the program does not show it"
+            yield str(stage), f"{hit.chunk.citation} is shown; the program does not show it"
     both = list(zip(ranked.hits, record.results, strict=False))
     for number, (hit, result) in enumerate(both, start=1):
         if _place(hit.chunk) != _place(result):

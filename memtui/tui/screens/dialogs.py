@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from memtui.data import read_table
 from memtui.engine.ports import RebuildCost
-from memtui.model import Chunk, Ranking, citation
+from memtui.model import Chunk, Ranking
 from memtui.report import status as words
 from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
@@ -243,10 +243,7 @@ class SideScreen(Dialog[None], keys="side", title="Side by side"):
         only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
         title = Content.assemble("Side by side  ", *only, "  ~ words differ")
         self.frame(title, "j/k scroll  esc back")
-        left, right = (
-            SideText(citation(one.path, one.start_line, one.end_line), one.start_line, one.text)
-            for one in self._chunks
-        )
+        left, right = (SideText(one.citation, one.start_line, one.text) for one in self._chunks)
         view = self.query_one(LineView)
         view.lay_out(lambda width: two_texts(left, right, width, self.glyphs))
         view.focus()

@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.style import Style
 
 from memtui.engine.ports import SourceText
-from memtui.model import Chunk, citation
+from memtui.model import Chunk
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -107,7 +107,7 @@ class Preview(LineView):
             usual = _STATES.get(source.state, source.state)
             state = safe_line(source.detail or usual) if source.state != "current" else ""
         if chunk is not None:
-            place = citation(chunk.path, chunk.start_line, chunk.end_line)
+            place = chunk.citation
             path = chunk.path
         if is_other_source or source is None:
             self._texts, self._first = (), 1
