@@ -7,12 +7,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Words
+from memtui.engine.ports import Index, Reading, RecentFile, Words
 from memtui.engine.search import QueryAsker, Search
 from memtui.memory.care.duplicates import (
     FEWEST_WORDS,
@@ -89,10 +88,6 @@ class Browse:
         """Return every file that discovery finds or the index holds, by path."""
         return self._index.files.entries(lambda: False)
 
-    def file_of(self, path: str) -> Path | None:
-        """Return the place of a file of the index on disk; `None` for rows of a database."""
-        return self._index.files.path_of(path)
-
     def paths(self) -> Sequence[str]:
         """Return every file that the index holds, by path; empty before the first index."""
         return self._index.read(lambda reading: reading.paths()) or ()
@@ -100,10 +95,6 @@ class Browse:
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """Return the files that were written last; empty before the first index."""
         return self._index.read(lambda reading: reading.recent(limit)) or ()
-
-    def source(self, path: str) -> SourceText:
-        """Read a note or transcript and say whether it is still what was indexed; off the loop."""
-        return self._index.files.source(path)
 
     def chunks_of(self, path: str) -> Sequence[Chunk]:
         """Return the chunks of a file in the order of their lines; empty for one not indexed."""

@@ -51,7 +51,7 @@ def edit_at(
             engine.index.sync()
             then()
 
-    in_background(screen, lambda: engine.browse.file_of(path), edit, "find the file")
+    in_background(screen, lambda: engine.index.files.path_of(path), edit, "find the file")
 
 
 def act_on_place(

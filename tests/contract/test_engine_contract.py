@@ -106,7 +106,7 @@ def test_paths_files_chunks_and_ranges_are_of_one_index(memory: Memory) -> None:
     for path in paths:
         own = browse.chunks_of(path)
         assert len(own) == held[path]
-        source = browse.source(path)
+        source = memory.engine.index.files.source(path)
         assert (source.path, source.state) == (path, "current")
         assert source.lines
     status = memory.engine.index.status()
@@ -114,7 +114,7 @@ def test_paths_files_chunks_and_ranges_are_of_one_index(memory: Memory) -> None:
     assert status.state in (IndexState.READY, IndexState.STALE)
     assert {file.path for file in browse.recent(3)} <= set(paths)
     assert not browse.chunks_of("nowhere.md")
-    assert browse.source("nowhere.md").state == "gone"
+    assert memory.engine.index.files.source("nowhere.md").state == "gone"
 
 
 def test_days_count_the_files_of_each(memory: Memory) -> None:

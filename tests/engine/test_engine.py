@@ -90,13 +90,13 @@ def test_keys_hold_much_work(new: SmallMemory) -> None:
 
 def test_a_source_is_current_changed_or_gone(engine: Engine) -> None:
     path = "memory/people/mai.md"
-    assert engine.browse.source(path).state == "current"
-    assert engine.browse.source(path).lines[0] == "# Mai"
+    assert engine.index.files.source(path).state == "current"
+    assert engine.index.files.source(path).lines[0] == "# Mai"
     (engine.root / path).write_text("# Other\n", encoding="utf-8")
-    assert engine.browse.source(path).state == "changed"
-    assert engine.browse.source(path).lines == ["# Other", ""]
+    assert engine.index.files.source(path).state == "changed"
+    assert engine.index.files.source(path).lines == ["# Other", ""]
     (engine.root / path).unlink()
-    gone = engine.browse.source(path)
+    gone = engine.index.files.source(path)
     assert gone.state == "gone"
     assert gone.lines[0] == "# Mai"
 
@@ -263,7 +263,7 @@ def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(engine: Engi
     engine.index.sync(wait=True)
     path = engine.search.ask("heron").hits[0].chunk.path
     assert path == "memory/caf\ufffd\ufffd.md"
-    assert engine.browse.source(path).state == "current"
+    assert engine.index.files.source(path).state == "current"
 
 
 def test_a_damaged_index_is_named_and_never_another_error(memory: SmallMemory) -> None:
@@ -275,7 +275,7 @@ def test_a_damaged_index_is_named_and_never_another_error(memory: SmallMemory) -
             lambda: engine.search.ask("router"),
             engine.browse.recent,
             engine.index.refresh_status,
-            lambda: engine.browse.source("MEMORY.md"),
+            lambda: engine.index.files.source("MEMORY.md"),
         ):
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()

@@ -72,7 +72,7 @@ def test_an_agent_is_left_as_it_was(state: State, is_live: bool) -> None:
             ranked = engine.search.ask(QUERY)
             engine.search.rerank(ranked.pool, replace(engine.ranking, mmr=Mmr(enabled=True)))
             path = ranked.hits[0].chunk.path
-            engine.browse.source(path)
+            engine.index.files.source(path)
             engine.browse.chunks_of(path)
             engine.browse.recent()
             engine.index.refresh_status()
@@ -332,11 +332,11 @@ def test_a_note_that_changed_is_shown_as_it_was_indexed(state: State) -> None:
     note = state.workspace / ROUTER
     indexed = note.read_text(encoding="utf-8")
     with engine_of(state) as engine:
-        assert engine.browse.source(ROUTER).state == "current"
+        assert engine.index.files.source(ROUTER).state == "current"
         note.write_text("# Another day\n" + indexed, encoding="utf-8")
-        changed = engine.browse.source(ROUTER)
+        changed = engine.index.files.source(ROUTER)
         note.unlink()
-        gone = engine.browse.source(ROUTER)
+        gone = engine.index.files.source(ROUTER)
     assert changed.state == "changed"
     assert changed.on_disk is not None
     assert changed.on_disk[0] == "# Another day"
@@ -388,7 +388,7 @@ def odd_index(state: State) -> None:
 def test_odd_lines_and_times(sidecar: State) -> None:
     odd_index(sidecar)
     with engine_of(sidecar) as engine:
-        assert engine.browse.source("two.md").lines == [
+        assert engine.index.files.source("two.md").lines == [
             *("", "", "1", "2", "2"),
             "… no chunk holds the lines 6–999999999 …",
             *("1", "2"),
@@ -396,9 +396,9 @@ def test_odd_lines_and_times(sidecar: State) -> None:
         chunks = engine.browse.chunks_of("two.md")
         assert [(each.start_line, each.end_line) for each in chunks] == [(3, 4), (4, 5), (10**9, 0)]
         assert [each.start_line for each in engine.browse.chunks_of("unlisted.md")] == [1]
-        assert engine.browse.source("text.md").lines == ["1", "2"]
+        assert engine.index.files.source("text.md").lines == ["1", "2"]
         assert [each.end_line for each in engine.browse.chunks_of("text.md")] == [7]
-        shown = engine.browse.source("nul\0.md")
+        shown = engine.index.files.source("nul\0.md")
         assert (shown.state, shown.lines) == ("gone", ["1", "2"])
         recent = {file.path: file.mtime for file in engine.browse.recent(50)}
     for path in ("two.md", "text.md", "nul\0.md"):
@@ -417,10 +417,10 @@ def test_an_index_by_its_file_finds_its_agent(state: State) -> None:
     alone = find_target(agent=None, index=elsewhere, workspace=None, env={}, home=home)
     assert (alone.agent, alone.workspace) == (None, None)
     with Engine.open_agent(alone, env={}, examine=False) as engine:
-        source, files = engine.browse.source(ROUTER), engine.browse.files()
+        source, files = engine.index.files.source(ROUTER), engine.browse.files()
         report = engine.browse.care()
         assert engine.search.ask(QUERY).hits
-        assert engine.browse.file_of(files[0].path) is None
+        assert engine.index.files.path_of(files[0].path) is None
         assert len(engine.browse.chunks_of(files[0].path)) == files[0].chunks
     assert source.lines
     assert "the workspace is not known" in source.detail

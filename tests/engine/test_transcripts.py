@@ -576,7 +576,7 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         assert record is not None
         assert AWS not in document_text({"record": masked_record(record)})
         (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
-        assert AWS not in "".join(engine.browse.source(chunk.path).lines)
+        assert AWS not in "".join(engine.index.files.source(chunk.path).lines)
 
 
 def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
@@ -685,7 +685,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     file = homes.openclaw("a.jsonl", parts)
     engine.index.transcripts.use_sources(["openclaw"])
     engine.wait_idle()
-    shown = engine.browse.source(PATH)
+    shown = engine.index.files.source(PATH)
     assert (shown.state, len(shown.lines)) == ("current", len(parts))
     assert shown.lines[1].startswith("User: my key is OPENAI_API_KEY=sk-pro…")
     assert shown.lines[2] == "· tool call memory_search 17 B"
@@ -700,10 +700,10 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert (first.start_line, first.end_line) == (2, 7)
     with file.open("ab") as stream:
         stream.write(said("user", "more"))
-    assert engine.browse.source(PATH).state == "changed"
-    assert engine.browse.source(PATH).lines[8] == "User: more"
+    assert engine.index.files.source(PATH).state == "changed"
+    assert engine.index.files.source(PATH).lines[8] == "User: more"
     file.unlink()
-    gone = engine.browse.source(PATH)
+    gone = engine.index.files.source(PATH)
     assert gone.state == "gone"
     assert gone.lines[1].startswith("User: my key is")
     assert [at for at, line in enumerate(gone.lines, 1) if line] == [2, 7]
@@ -711,7 +711,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
 
 def test_a_conversation_that_is_not_indexed_can_be_previewed(engine: Engine, homes: Homes) -> None:
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "the fence")])
-    shown = engine.browse.source("codex/2026/10/01/rollout-x.jsonl")
+    shown = engine.index.files.source("codex/2026/10/01/rollout-x.jsonl")
     assert (shown.state, shown.lines[1]) == ("current", "User: the fence")
 
 

@@ -178,7 +178,7 @@ def _use(state: State, query: str) -> None:
         _told(engine.browse.files)
         for hit in ranked.hits[:2] if ranked is not None else ():
             chunk = hit.chunk
-            _told(lambda path=chunk.path: engine.browse.source(path))  # type: ignore[misc]
+            _told(lambda path=chunk.path: engine.index.files.source(path))  # type: ignore[misc]
             _told(lambda path=chunk.path: engine.browse.chunks_of(path))  # type: ignore[misc]
             _told(lambda name=chunk.id: engine.browse.chunk_record(name))  # type: ignore[misc]
             _told(lambda name=chunk.id: engine.browse.neighbours(name))  # type: ignore[misc]

@@ -101,7 +101,7 @@ class Reader:
         self._width, is_rendered = screen.view.size.width - 3, self.is_rendered
 
         def read() -> Reading:
-            source = engine.browse.source(target.path)
+            source = engine.index.files.source(target.path)
             chunks, lines = engine.browse.chunks_of(target.path), source.lines
             is_drawn = is_rendered and not too_much(lines)
             rendered = render(lines, self._width, screen.glyphs) if is_drawn else ()

@@ -101,7 +101,7 @@ class ResultController:
         if not again and state.source is not None and state.source.path == path:
             draw(state.source)
             return
-        in_background(view, lambda: engine.browse.source(path), show, failed, group="source")
+        in_background(view, lambda: engine.index.files.source(path), show, failed, group="source")
         self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
     def reload(self) -> None:
