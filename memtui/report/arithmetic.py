@@ -32,7 +32,6 @@ from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, 
 from memtui.report.words import MINUS, Spell
 from memtui.text.sanitize import safe_line
 
-LEGS = (Leg.VECTOR, Leg.KEYWORD)
 TONES: Mapping[Leg | Stage, Tone] = {
     Leg.VECTOR: Tone.VECTOR,
     Leg.KEYWORD: Tone.KEYWORD,
@@ -105,7 +104,7 @@ def score_steps(
     """Spell out the score of a hit or a near miss of `ranked`, first the legs, then the stages."""
     steps: list[ScoreStep] = []
     end = 0.0
-    for leg in LEGS:
+    for leg in Leg:
         sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
         value = rank = extent = None
         if (part := scored.legs.get(leg)) is not None:
@@ -234,7 +233,7 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
     subtracting ones eat from the right. No score is computed here: every length is a contribution
     or a difference of a stage's before and after.
     """
-    left = {leg.value: 0.0 for leg in LEGS} | {"gain": 0.0}
+    left = {leg.value: 0.0 for leg in Leg} | {"gain": 0.0}
     for leg, part in scored.legs.items():
         left[leg.value] = max(0.0, part.contribution)
     losses = {"mmr": 0.0, "decay": 0.0, "loss": 0.0}

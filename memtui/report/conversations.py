@@ -18,7 +18,6 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.report import words
-from memtui.report.words import left_out_words
 from memtui.text.sanitize import size_words
 
 _INDENT: Final = "    "
@@ -96,7 +95,7 @@ def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
             label += f" calls {turn.tool}"
         elif turn.kind is TurnKind.TOOL_RESULT:
             label = f"{turn.tool or label} {'fails' if turn.is_error else 'answers'}"
-        aside = f"  (not indexed: {left_out_words(turn.left_out)})" if turn.left_out else ""
+        aside = f"  (not indexed: {words.left_out_words(turn.left_out)})" if turn.left_out else ""
         yield _fitted(f"{head}{label}{aside}", width)
     else:
         yield _fitted(head + _folded(turn), width)
@@ -143,7 +142,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
         yield "holds", f"{of}: {chunks}, {messages}"
     if source.left_out:
         ordered = sorted(source.left_out.items(), key=lambda item: -item[1])
-        left = [f"{left_out_words(code)} {words.count(number)}" for code, number in ordered]
+        left = [f"{words.left_out_words(code)} {words.count(number)}" for code, number in ordered]
         yield "left out", ", ".join(left)
     if source.malformed:
         verb = "is" if source.malformed == 1 else "are"

@@ -30,7 +30,7 @@ from memtui.model.inquiry import (
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
-from memtui.report.arithmetic import LEGS, TONES, arithmetic_section, place, place_of, score_steps
+from memtui.report.arithmetic import TONES, arithmetic_section, place, place_of, score_steps
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import EXACT, MINUS, SHORT, Spell
 from memtui.text.sanitize import safe_line, size_words
@@ -275,7 +275,7 @@ def legs_section(ranked: Ranked) -> Section:
     mode = ranked.pool.search_mode
     about = f"{mode.value}: {words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
     rows = [Row(("mode", about))]
-    for leg in LEGS:
+    for leg in Leg:
         if (state := ranked.pool.states.get(leg)) is None:
             continue
         answer = words.leg_words(state)
@@ -304,9 +304,9 @@ def ranks_section(
             spark = words.sparkline([one.rank for one in stages])
             rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
         for name, rank in explanation.without.items():
-            stage = "MMR" if name == "mmr" else name
-            rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
-    for leg in LEGS:
+            shown = "not shown" if rank is None else f"rank {rank}"
+            rows.append(Row((f"without {words.STAGE_WORDS[name]}", shown)))
+    for leg in Leg:
         if (standing := places.get(leg)) is None:
             continue
         at, leg_rank = f"no rank: {words.reason_words(standing.reason)}", standing.rank

@@ -144,7 +144,7 @@ def providers_section(listings: Sequence[ProviderListing], requested: str) -> Se
     rows = []
     for listing in listings:
         name = words.padded(listing.name, 16)
-        model = words.padded(words.ending(listing.model, 26) if listing.model else "-", 26)
+        model = words.ending(listing.model or "-", 26)
         dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
         address = listing.address or ("a service" if listing.remote else HERE)
         rows.append(Row((name, listing_words(listing), model, dimensions, address)))

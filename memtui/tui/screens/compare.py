@@ -19,7 +19,7 @@ from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import difference, needs_search
 from memtui.ranking.trace import better, compare_settings, deciding_step, find
-from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
+from memtui.report.arithmetic import ScoreStep, axis, place, score_steps
 from memtui.report.explanation import value_words, verdict_words
 from memtui.report.words import PARAMETER_WORDS, step_name
 from memtui.text.sanitize import safe_line
@@ -445,7 +445,7 @@ def two_results(
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
     )
     lines = [Content.styled(names_of_columns, fmt.MUTED)]
-    kinds: tuple[Leg | Stage, ...] = (*LEGS, *ranked.ranking.stages)
+    kinds: tuple[Leg | Stage, ...] = (*Leg, *ranked.ranking.stages)
     scale = axis(ranked)
     for kind in kinds:
         pair = [steps_of.get(kind) for steps_of in steps]
