@@ -148,14 +148,12 @@ class AskedPane(Pane):
             so_far.extend(calls)
             self.show_soon(show_some)
 
-        def take_all(calls: Sequence[MemoryCall]) -> None:
+        def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             whose = "any conversation" if self.is_all else "this conversation"
             other = "this conversation alone" if self.is_all else "every conversation"
-            nothing = Content(f"No search of the memory in {whose}.")
-            end(calls, [nothing, aside(f"A  {other}")])
-
-        def end(calls: Sequence[MemoryCall], message: Sequence[Content]) -> None:
-            self.calls, self._is_complete, self._message = _by_key(calls), True, message
+            nothing = [Content(f"No search of the memory in {whose}."), aside(f"A  {other}")]
+            self._message = [self.error_line(error)] if error else nothing
+            self.calls, self._is_complete = _by_key(calls), True
             self.show()
             self.replay_all()
 
@@ -167,7 +165,7 @@ class AskedPane(Pane):
                 cancelled=cancellation(),
             ),
             take_all,
-            lambda error: end((), [self.error_line(error)]),
+            partial(take_all, ()),
             group="calls",
         )
 

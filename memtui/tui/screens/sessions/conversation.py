@@ -11,10 +11,9 @@ from operator import attrgetter
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from memtui.engine.conversations.turns import OpenConversation
 from memtui.model import Chunk, Drop, Hit, Reason
@@ -33,7 +32,7 @@ from memtui.tui.screens.sessions.turn_view import (
     turn_with_words,
     turns_of_answer,
 )
-from memtui.tui.widgets.query_bar import SafeInput
+from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import query_terms
 
 WATCH_SECONDS = 3.0
@@ -83,9 +82,7 @@ class ReaderPane(Pane):
 
     def compose(self) -> ComposeResult:
         yield TurnView(self.glyphs, id="turns")
-        with Horizontal(id="within-bar"):
-            yield Static(Content(" / "), id="within-prompt", markup=False)
-            yield SafeInput(placeholder="find in this conversation", id="within", compact=True)
+        yield QueryBar("/", "within", "find in this conversation")
 
     def on_mount(self) -> None:
         self.view.show_message([aside("Choose a conversation to read it here.")])

@@ -208,10 +208,10 @@ class ListPane(Pane):
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)
-        note, style = f"{fmt.count(left)} not indexed  O sources" if left else "", fmt.MUTED
+        note = aside(f"{fmt.count(left)} not indexed  O sources" if left else "")
         if problems:
-            note, style = problems[0], "$state-warn"
-        sessions.query_one(QueryBar).show_note(Content.styled(safe_line(note), style))
+            note = Content.styled(safe_line(problems[0]), "$state-warn")
+        sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
         self.show_facts()
 
     def sort(self) -> None:
