@@ -227,7 +227,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     plan = plan_transcripts(files, sources, paths)
     future: list[TranscriptSource] = []
     if is_on and (root := invocation.root_if_any()) is not None:
-        from memtui.engine.conversations.service import hosts_in, text_goes, transcript_sources
+        from memtui.engine.conversations import hosts_in, text_goes, transcript_sources
         from memtui.index.transcripts.discovery import locate, transcript_scope_of
 
         settings = invocation.settings(root).settings

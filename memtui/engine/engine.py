@@ -21,7 +21,7 @@ from memtui.settings.schema import Settings
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
     from memtui.engine.browse import Browse
-    from memtui.engine.conversations.service import ConversationService
+    from memtui.engine.conversations import ConversationService
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.providers.catalog import ProviderService
@@ -105,7 +105,7 @@ class Engine:
     @cached_property
     def conversations(self) -> ConversationService:
         """The conversations behind the memory, and what was asked in them."""
-        from memtui.engine.conversations.service import ConversationService
+        from memtui.engine.conversations import ConversationService
 
         return ConversationService(
             self.index.transcripts, self.search, self.browse, self.root, self.ranking

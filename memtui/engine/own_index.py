@@ -65,7 +65,7 @@ from memtui.text.tokens import FTS5_TOKENIZE
 
 # What a search does without is imported when it is asked for, numpy among it.
 if TYPE_CHECKING:
-    from memtui.engine.conversations.service import OwnTranscripts
+    from memtui.engine.conversations import OwnTranscripts
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
@@ -142,7 +142,7 @@ class OwnIndex(Index):
     @cached_property
     def transcripts(self) -> OwnTranscripts:
         """The conversations that are indexed beside the notes."""
-        from memtui.engine.conversations.service import OwnTranscripts
+        from memtui.engine.conversations import OwnTranscripts
         from memtui.index.transcripts.discovery import transcript_scope_of
 
         return OwnTranscripts(

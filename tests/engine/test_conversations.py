@@ -10,10 +10,10 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.service import results_wanted
-from memtui.engine.conversations.turns import masked_text
+from memtui.engine.conversations import results_wanted
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign.agents import find_target
+from memtui.index.transcripts.turns import masked_text
 from memtui.memory.transcripts.formats import SHOWN, beginning
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import (
@@ -93,7 +93,7 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("memtui.engine.conversations.service.open_lines", refuse)
+        patch.setattr("memtui.engine.conversations.open_lines", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
     with file.open("ab") as stream:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memtui.engine import Engine
-from memtui.engine.conversations.service import as_stored, compare, overlap
+from memtui.engine.conversations import as_stored, compare, overlap
 from memtui.engine.places import file_meant
 from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Hit, Leg, Ranked, Ranking, Stage

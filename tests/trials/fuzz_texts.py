@@ -13,9 +13,9 @@ from typing import Final, get_args
 import msgspec
 
 from memtui.embedding.provider import ProviderIdentity
-from memtui.engine.conversations.turns import cut, masked_text
 from memtui.index.database import Recipe
 from memtui.index.transcripts.phase import TranscriptChunks
+from memtui.index.transcripts.turns import cut, masked_text
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise

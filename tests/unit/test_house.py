@@ -52,7 +52,6 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "memtui": (347, 5),
     "memtui/model": (1_702, 8),
     "memtui/settings": (2_254, 8),
-    "memtui/engine": (7_622, 24),
     "memtui/report": (2_638, 10),
     "memtui/tui": (13_446, 53),
 }

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input
 
-from memtui.engine.conversations.turns import OpenConversation
+from memtui.index.transcripts.turns import OpenConversation
 from memtui.model import Chunk, Drop, Hit, Reason
 from memtui.model.conversations import ConversationListing, Turn
 from memtui.report.words import left_out_words

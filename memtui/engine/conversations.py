@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
-from memtui.engine.conversations.turns import CancelCheck, ConversationGone, OpenConversation
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import TranscriptStore
 from memtui.engine.search import Search
@@ -34,6 +33,7 @@ from memtui.index.transcripts.reading import (
     open_lines,
     transcript_rows,
 )
+from memtui.index.transcripts.turns import CancelCheck, ConversationGone, OpenConversation
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import TranscriptReader

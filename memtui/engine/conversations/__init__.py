@@ -1,1 +1,0 @@
-"""Conversations behind a memory: listing, reading, and asking again what was asked in them."""
