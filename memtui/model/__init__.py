@@ -2,7 +2,6 @@
 
 from memtui.model.chunks import Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
 from memtui.model.rankings import (
-    NATIVE_STAGES,
     CandidatePool,
     DateRule,
     Decay,

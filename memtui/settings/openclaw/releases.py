@@ -22,8 +22,7 @@ from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import DateRule, Fusion, Ranking
-from memtui.model.rankings import SearchMode
+from memtui.model import DateRule, Fusion, Ranking, SearchMode
 from memtui.model.status import Identity
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.schema import (

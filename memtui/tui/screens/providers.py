@@ -13,8 +13,7 @@ from textual.content import Content
 
 from memtui.embedding.registry import AUTO_REMOTE, EMBEDDED_DEFAULT, choice_for, requested_name
 from memtui.engine.ports import RebuildCost
-from memtui.model import Failure
-from memtui.model.status import ProbeResult, ProviderListing
+from memtui.model import Failure, ProbeResult, ProviderListing
 from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, duration, ending
 from memtui.settings.schema import EmbeddingSettings
