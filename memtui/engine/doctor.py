@@ -165,7 +165,7 @@ def examine(
     look("folders", folder_checks(settings, data_dir, root))
     look("memory", [folder])
     if root is not None:
-        scope = Scope.of(root, settings.memory)
+        scope = Scope(root, settings.memory)
         look("memory", memory_checks(scope))
         look("index", open_index(root))
         look("watcher", watcher_checks(scope, settings))

@@ -112,7 +112,7 @@ class OwnIndex(Index):
         self.folder = folder
         self.ranking: Ranking = settings.configured_ranking()
         self.chunk_tokens = settings.chunking.tokens
-        self.scope = Scope.of(root, settings.memory)
+        self.scope = Scope(root, settings.memory)
         self.providers: ProviderFailover = ProviderFailover(
             settings.embedding,
             other_of(settings.embedding, settings.embedding.fallback),

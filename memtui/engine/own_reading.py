@@ -316,7 +316,7 @@ class OwnFiles(Files):
         for file in discover(scope, cancelled=cancelled).files:
             stop_if(cancelled)
             with suppress(OSError):
-                yield read_document(file, max_bytes=scope.max_file_bytes)
+                yield read_document(file, max_bytes=scope.settings.max_file_bytes)
 
     def path_of(self, path: str) -> Path | None:
         row = self._index.read_rows(lambda connection: known_file(connection, path))
@@ -345,12 +345,12 @@ class OwnFiles(Files):
             if reason is Reason.TOO_LARGE:
                 size = _measure(scope, path)[0]
                 numbers = {"bytes": size} if size is not None else {}
-                numbers["limit_bytes"] = scope.max_file_bytes
+                numbers["limit_bytes"] = scope.settings.max_file_bytes
             return FileStanding(note.path, reason, note.detail, numbers)
         if row is not None and not plan_changes((note,), {note.path: row}).read:
             return FileStanding(note.path)
         try:
-            document = read_document(note, max_bytes=scope.max_file_bytes)
+            document = read_document(note, max_bytes=scope.settings.max_file_bytes)
         except OSError as error:
             return FileStanding(note.path, reason_of(error), said(error))
         if row is None or document.hash == row.hash:
@@ -426,7 +426,7 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
     """
     root, whole_folder = os.path.abspath(scope.root), not is_memory(scope.root)
     extras: list[tuple[str, str]] = []
-    for extra in filter(str.strip, scope.extra_paths):
+    for extra in filter(str.strip, scope.settings.extra_paths):
         path = absolute_extra(extra, root)
         is_glob = has_magic(extra) and not os.path.lexists(path)
         extras.append(

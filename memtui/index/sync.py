@@ -311,7 +311,7 @@ def _index_notes(
             job.check()
             row = rows.get(file.path)
             try:
-                document = read_document(file, max_bytes=job.scope.max_file_bytes)
+                document = read_document(file, max_bytes=job.scope.settings.max_file_bytes)
             except OSError as error:
                 detail = error.strerror or str(error)
                 job.skipped.append(SkippedFile(file.path, reason_of(error), detail))

@@ -60,7 +60,7 @@ def watched_folders(scope: Scope) -> tuple[WatchedFolder, ...]:
     """Name the folders that exist now and cover the scope, none of them inside another."""
     root = os.path.abspath(scope.root)
     covering = [(root, True)]
-    for extra in filter(str.strip, scope.extra_paths):
+    for extra in filter(str.strip, scope.settings.extra_paths):
         path = absolute_extra(extra, root)
         if has_magic(extra) and not os.path.lexists(path):
             path = Glob.parse(path).base

@@ -18,7 +18,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from memtui.errors import stop_if
-from memtui.memory.documents import MAX_FILE_BYTES, reason_of
+from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
     absolute_path,
@@ -42,21 +42,14 @@ SUFFIXES = (".md", ".markdown")
 
 
 class Scope(Struct, frozen=True):
-    """The folders and patterns to search.
+    """The folder to search, and the settings that say what more and what not.
 
     `extra_paths` are files, folders or globs, relative to the root, absolute or with `~`; `ignore`
     are names or globs of single path components.
     """
 
     root: Path
-    extra_paths: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = MemorySettings().ignore
-    max_file_bytes: int = MAX_FILE_BYTES
-
-    @classmethod
-    def of(cls, root: Path, settings: MemorySettings) -> Scope:
-        """Return where the notes of a memory are, as the settings say."""
-        return cls(root, settings.extra_paths, settings.ignore, settings.max_file_bytes)
+    settings: MemorySettings = MemorySettings()
 
 
 class Discovery(Struct, frozen=True):
@@ -247,9 +240,9 @@ class _NoteSearch(FileSearch):
 
     def __init__(self, scope: Scope, cancelled: Callable[[], bool], only: str | None) -> None:
         super().__init__(scope.root, cancelled)
-        self._limit = scope.max_file_bytes
+        self._limit = scope.settings.max_file_bytes
         self._only = () if only is None else (only, os.path.realpath(only))
-        self._ignored = name_filter(scope.ignore)
+        self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)
         entries = self.list_folder(self.root, "")
         self._memory_layout = any(map(_marks_memory, entries))
@@ -262,7 +255,7 @@ class _NoteSearch(FileSearch):
                 self.walk([entry], "")
             elif entry.name.lower() == ROOT_FILES[0].lower():
                 self.skip(written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
-        for extra in filter(None, map(str.strip, scope.extra_paths)):
+        for extra in filter(None, map(str.strip, scope.settings.extra_paths)):
             self.look_at_extra(extra)
 
     def is_wanted(self, name: str) -> bool:
@@ -329,8 +322,8 @@ def may_contain(place: str, scope: Scope) -> bool:
     Nothing is looked at; what is told too much costs a sync that finds nothing.
     """
     place, root = os.path.abspath(place), os.path.abspath(scope.root)
-    ignored = name_filter(scope.ignore)
-    extras = [absolute_extra(extra, root) for extra in scope.extra_paths if extra.strip()]
+    ignored = name_filter(scope.settings.ignore)
+    extras = [absolute_extra(extra, root) for extra in scope.settings.extra_paths if extra.strip()]
     for base in (root, *(Glob.parse(path).base for path in extras)):
         # The operating system may name it in events by its real path.
         for spelled in (base, os.path.realpath(base)):

@@ -33,6 +33,7 @@ from memtui.index.index_rows import KnownFile, known_file, known_files, plan_cha
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile
+from memtui.settings.schema import MemorySettings
 from memtui.text.tokens import index_text
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider
@@ -371,7 +372,7 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     outside.mkdir()
     (outside / "plan.md").write_text("delta plan\n")
     workspace.write("a.md", paragraphs(10)).with_name("link.md").symlink_to(outside / "plan.md")
-    workspace.scope = Scope(workspace.root, extra_paths=("../outside",))
+    workspace.scope = Scope(workspace.root, MemorySettings(extra_paths=("../outside",)))
     workspace.recipe = Recipe(None)
     result = workspace.sync()
     assert result.problem is None

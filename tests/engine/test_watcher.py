@@ -26,6 +26,7 @@ from memtui.index.watcher import (
     watched_folders,
 )
 from memtui.memory.discover import Scope
+from memtui.settings.schema import MemorySettings
 from tests.support.indexing import Workspace
 
 WAIT = 20.0
@@ -189,7 +190,7 @@ def test_extra_paths_are_watched_when_they_come_later_too(
     (root.parent / "outside/deep").mkdir(parents=True)
     (root.parent / "single.md").write_text("x\n")
     extras = ("../outside/**/*.md", "../single.md", "../later")
-    watched = watch(Scope(root, extra_paths=extras)).start()
+    watched = watch(Scope(root, MemorySettings(extra_paths=extras))).start()
     for path in ("../outside/deep/a.md", "../single.md"):
         (root / path).write_text("a\n")
         watched.expect(path)
@@ -206,7 +207,10 @@ def test_extra_paths_are_watched_when_they_come_later_too(
 def test_folders_inside_watched_ones_are_not_watched_twice(root: Path) -> None:
     outside = root.parent / "outside"
     (outside / "deep").mkdir(parents=True)
-    scope = Scope(root, extra_paths=("memory", "../outside/deep", "../outside", "../missing/x.md"))
+    scope = Scope(
+        root,
+        MemorySettings(extra_paths=("memory", "../outside/deep", "../outside", "../missing/x.md")),
+    )
     assert [(folder.real, folder.recursive) for folder in watched_folders(scope)] == [
         (str(root), True),
         (str(outside), True),

@@ -28,6 +28,7 @@ from memtui.memory.discover import (
 from memtui.memory.documents import read_document
 from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason, SourceFile
+from memtui.settings.schema import MemorySettings
 from tests.support.known import load
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, kinds and links")
@@ -71,7 +72,7 @@ def test_what_is_found_and_what_is_left_out(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     write(tmp_path, names)
-    found = discover(Scope(tmp_path / "root", tuple(extras)))
+    found = discover(Scope(tmp_path / "root", MemorySettings(extra_paths=tuple(extras))))
     assert paths(found) == files
     assert skipped(found) == left_out
     for file in found.files:
@@ -95,20 +96,20 @@ def test_what_is_recorded_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return os.stat_result(values, {"st_mtime_ns": state.st_mtime_ns})
 
     monkeypatch.setattr(os, "lstat", unsigned)
-    (file,) = discover(Scope(tmp_path / "none", ("../late.md",))).files
+    (file,) = discover(Scope(tmp_path / "none", MemorySettings(extra_paths=("../late.md",)))).files
     assert file.inode == 2**63 - 5
     assert file.mtime_ns == min(lstat(tmp_path / "late.md").st_mtime_ns, 2**63 - 1)
 
 
 def test_what_is_ignored_and_how_large_a_file_may_be_can_be_chosen(tmp_path: Path) -> None:
     write(tmp_path, ".git/x.md; drafts-1/y.md; drafts/z.md; [a]/q.md")
-    assert paths(discover(Scope(tmp_path, ignore=("drafts-*", "[[]a]")))) == [
+    assert paths(discover(Scope(tmp_path, MemorySettings(ignore=("drafts-*", "[[]a]"))))) == [
         ".git/x.md",
         "drafts/z.md",
     ]
     (tmp_path / "big.md").write_bytes(b"x" * 2001)
     (tmp_path / "fits.md").write_bytes(b"x" * 2000)
-    found = discover(Scope(tmp_path, ignore=(), max_file_bytes=2000))
+    found = discover(Scope(tmp_path, MemorySettings(ignore=(), max_file_bytes=2000)))
     assert len(found.files) == 5
     (file,) = found.skipped
     assert (file.reason, file.detail) == (Reason.TOO_LARGE, "2,001 bytes, the limit is 2,000")
@@ -147,7 +148,7 @@ def test_what_is_no_file_or_cannot_be_read_is_named(
     monkeypatch.setattr(os, "scandir", Listing)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.md")
-        found = discover(Scope(tmp_path, ("/dev/null",)))
+        found = discover(Scope(tmp_path, MemorySettings(extra_paths=("/dev/null",))))
     assert paths(found) == ["memory/a.md"]
     assert [(Path(file.path).name, file.reason, file.detail) for file in found.skipped] == [
         ("null", Reason.NOT_REGULAR, "character device"),
@@ -170,7 +171,7 @@ def test_a_root_that_is_gone_is_itself_skipped_and_discovery_can_be_stopped(tmp_
 @pytest.mark.parametrize("extra", ["a\0b", "x" * 5000, "\ud800", "memory/a.md/b"])
 def test_impossible_extra_paths_are_listed(tmp_path: Path, extra: str) -> None:
     write(tmp_path, "memory/a.md")
-    found = discover(Scope(tmp_path, (extra,)))
+    found = discover(Scope(tmp_path, MemorySettings(extra_paths=(extra,))))
     assert paths(found) == ["memory/a.md"]
     assert found.skipped[0].reason in {Reason.VANISHED, Reason.UNREADABLE}
     assert found.skipped[0].path.encode()
@@ -225,7 +226,9 @@ def test_what_marks_a_memory(tmp_path: Path) -> None:
 def test_what_an_event_may_be_about(tmp_path: Path, path: str, expected: bool) -> None:
     write(tmp_path, "root/memory/a.md; link -> root")
     root = tmp_path / ("link" if "link" in path else "root")
-    scope = Scope(root, ("notes", "globbed/20*/*.md", "../side.md", ".obsidian"))
+    scope = Scope(
+        root, MemorySettings(extra_paths=("notes", "globbed/20*/*.md", "../side.md", ".obsidian"))
+    )
     # Events name a linked root by either spelling.
     for place in {root / path, tmp_path / "root" / path.replace("../link", ".")}:
         assert (is_markdown(place.name) and may_contain(str(place), scope)) is expected
@@ -264,7 +267,9 @@ def build(root: Path, tree: list[tuple[Path, str]]) -> None:
 
 def below(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_symlink() or any(fnmatchcase(path.name, name) for name in Scope(folder).ignore):
+        if path.is_symlink() or any(
+            fnmatchcase(path.name, name) for name in MemorySettings().ignore
+        ):
             continue
         if path.is_dir():
             yield from below(path)
@@ -290,7 +295,7 @@ def test_the_files_are_those_of_a_plain_reading_and_more_are_real_single_and_wat
         root = Path(base).resolve() / "root"
         build(root, tree)
         assert paths(discover(Scope(root))) == expected(root)
-        scope = Scope(root, tuple(extras))
+        scope = Scope(root, MemorySettings(extra_paths=tuple(extras)))
         found = discover(scope)
         assert found == discover(scope)
         assert len(set(paths(found))) == len(found.files)
@@ -371,5 +376,5 @@ def test_no_folder_is_listed_that_need_not_be(
     link = look_at(Scope(tmp_path), "memory/b/link.md")
     assert getattr(link, "reason", None) is Reason.SYMLINK
     listed.clear()
-    discover(Scope(tmp_path, ("x/*.md",)))
+    discover(Scope(tmp_path, MemorySettings(extra_paths=("x/*.md",))))
     assert sorted(listed) == [".", "memory", "memory/a", "memory/b", "memory/b/c", "x"]

@@ -202,7 +202,7 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     from memtui.index.transcripts.discovery import transcript_scope_of, with_transcripts
     from memtui.memory.discover import Scope, discover
 
-    notes = discover(Scope.of(root, settings.memory))
+    notes = discover(Scope(root, settings.memory))
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
