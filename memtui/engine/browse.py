@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Reading, RecentFile, Words
-from memtui.engine.search import QueryAsker, Search
+from memtui.engine.search import Search
 from memtui.memory.care.duplicates import (
     FEWEST_WORDS,
     NEAR,
@@ -82,7 +82,7 @@ class Browse:
     def __init__(self, index: Index, search: Search, now: Callable[[], datetime]) -> None:
         self._index = index
         self._now = now
-        self._asker = QueryAsker(search, index.stamp, now)
+        self._search = search
 
     def files(self) -> Sequence[MemoryFile]:
         """Return every file that discovery finds or the index holds, by path."""
@@ -176,7 +176,7 @@ class Browse:
         progressed: Progressed = lambda done, total: None,
     ) -> Sequence[AnsweredQuery]:
         """Return the queries that a chunk answers in the top k, best rank first; asks each."""
-        tops = self._asker.tops(
+        tops = self._search.tops(
             queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
         )
         answered = [
@@ -196,7 +196,7 @@ class Browse:
         progressed: Progressed = lambda done, total: None,
     ) -> Mapping[str, int]:
         """Count how often each file's chunks are in the top k for the queries; asks each."""
-        tops = self._asker.tops(
+        tops = self._search.tops(
             queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
         )
         return dict(Counter(hit.path for hits in tops.values() for hit in hits))
@@ -210,7 +210,7 @@ class Browse:
         """Look through the whole memory for what needs care; nothing is written."""
         from memtui.engine.care import CareRun
 
-        return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
+        return CareRun(self._index, self._search, self._now().date(), cancelled).report(progressed)
 
 
 def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:

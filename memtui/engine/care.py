@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from memtui.engine.ports import Index
-from memtui.engine.search import QueryAsker
+from memtui.engine.search import Search
 from memtui.errors import stop_if
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.care.rules import (
@@ -54,10 +54,10 @@ class CareRun:
     """One look through the whole memory; only reads."""
 
     def __init__(
-        self, index: Index, asker: QueryAsker, today: date, cancelled: Callable[[], bool]
+        self, index: Index, search: Search, today: date, cancelled: Callable[[], bool]
     ) -> None:
         self._index = index
-        self._asker = asker
+        self._search = search
         self._today = today
         self._cancelled = cancelled
         self._looked_at = dict.fromkeys(CareRule, 0)
@@ -191,7 +191,7 @@ class CareRun:
         }
         self._looked_at[CareRule.UNREACHABLE] = len(queries)
         ranking = self._index.ranking
-        tops = self._asker.tops(
+        tops = self._search.tops(
             list(queries.values()), ranking, cancelled=self._cancelled, progressed=progressed
         )
 

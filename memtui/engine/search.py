@@ -150,6 +150,18 @@ class EngineThread(threading.Thread):
         return future
 
 
+class Top(Struct, frozen=True):
+    """One of the first k results of a query."""
+
+    chunk_id: str
+    path: str
+    score: float
+
+
+MOST_REMEMBERED: Final = 20_000
+"""Answers that are kept; of each the ids, paths and scores of its top k, about 1 kB."""
+
+
 class Search:
     """Searches a memory, and ranks again what was found."""
 
@@ -160,6 +172,8 @@ class Search:
         self._thread = thread
         self._bus = bus
         self._now = now
+        self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
+        """The first results by the index, the day, the ranking, and the query."""
         thread.interrupt = index.legs.interrupt
 
     def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
@@ -199,6 +213,45 @@ class Search:
         ranked = rank(pool, for_mode(ranking, pool.search_mode), now=self._now())
         return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
 
+    def tops(
+        self,
+        queries: Sequence[str],
+        ranking: Ranking,
+        *,
+        cancelled: Callable[[], bool],
+        progressed: Callable[[int, int], None],
+    ) -> Mapping[str, tuple[Top, ...]]:
+        """Return the first k results of each query, asked one at a time behind every search.
+
+        Empty without an index. An answer is remembered until the index, the ranking or the day
+        (for decay) is another one, unless a leg failed or was not ready. Any thread. Raises
+        `Cancelled`, and what a search raises.
+        """
+        stamp = self._index.stamp()
+        if stamp is None:
+            return {}
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        tops: dict[str, tuple[Top, ...]] = {}
+        for done, query in enumerate(distinct):
+            stop_if(cancelled)
+            progressed(done, len(distinct))
+            key = stamp, self._now().date(), repr(ranking), query
+            if (top := self._answers.get(key)) is not None:
+                tops[query] = top
+                continue
+            try:
+                ranked = self.ask_later(SearchRequest(query, ranking), cancelled).result()
+            except CancelledError:
+                raise IndexMissing("the index is closed") from None
+            tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
+            if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
+                continue
+            if len(self._answers) >= MOST_REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = tops[query]
+        progressed(len(distinct), len(distinct))
+        return tops
+
     def _search(self, request: SearchRequest, number: int, cancelled: Callable[[], bool]) -> None:
         def publish(pool: CandidatePool, complete: bool = False) -> None:
             ranked = self.rerank(pool, request.ranking)
@@ -220,72 +273,6 @@ class Search:
             elif isinstance(error, MemtuiError) or not cancelled():
                 kind = "" if isinstance(error, MemtuiError) else f"{type(error).__name__}: "
                 self._bus.publish(SearchFailed(number, f"{kind}{error}"))
-
-
-class Top(Struct, frozen=True):
-    """One of the first k results of a query."""
-
-    chunk_id: str
-    path: str
-    score: float
-
-
-MOST_REMEMBERED: Final = 20_000
-"""Answers that are kept; of each the ids, paths and scores of its top k, about 1 kB."""
-
-
-class QueryAsker:
-    """Asks queries one at a time behind every search, and remembers what they brought up.
-
-    An answer holds until the index, the ranking or the day (for decay) is another one. Any
-    thread; a leg that failed or is not ready makes an answer that is not remembered.
-    """
-
-    def __init__(
-        self, search: Search, stamp: Callable[[], Hashable], now: Callable[[], datetime]
-    ) -> None:
-        self._search = search
-        self._stamp = stamp
-        self._now = now
-        self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
-        """By the index, the day, the ranking, and the query."""
-
-    def tops(
-        self,
-        queries: Sequence[str],
-        ranking: Ranking,
-        *,
-        cancelled: Callable[[], bool],
-        progressed: Callable[[int, int], None],
-    ) -> Mapping[str, tuple[Top, ...]]:
-        """Return the first k results of each query; empty without an index.
-
-        Raises `Cancelled`, and what a search raises.
-        """
-        stamp = self._stamp()
-        if stamp is None:
-            return {}
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        tops: dict[str, tuple[Top, ...]] = {}
-        for done, query in enumerate(distinct):
-            stop_if(cancelled)
-            progressed(done, len(distinct))
-            key = stamp, self._now().date(), repr(ranking), query
-            if (top := self._answers.get(key)) is not None:
-                tops[query] = top
-                continue
-            try:
-                ranked = self._search.ask_later(SearchRequest(query, ranking), cancelled).result()
-            except CancelledError:
-                raise IndexMissing("the index is closed") from None
-            tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
-            if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
-                continue
-            if len(self._answers) >= MOST_REMEMBERED:
-                self._answers.clear()
-            self._answers[key] = tops[query]
-        progressed(len(distinct), len(distinct))
-        return tops
 
 
 _NO_INDEX: Final = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
