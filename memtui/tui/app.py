@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
@@ -66,7 +66,7 @@ class MemtuiApp(App[int]):
     DEFAULT_CSS = (Path(__file__).parent / "widgets" / "widgets.tcss").read_text("utf-8")
     """The styles of every widget here: those of a screen go before them."""
     SCOPED_CSS = False
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    BINDINGS = bindings("app")
     COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
     """Without Textual's own: its keys, maximize and screenshot are not this program's."""
     COMMAND_PALETTE_BINDING = "ctrl+p"

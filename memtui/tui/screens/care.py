@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -44,7 +42,7 @@ class CareScreen(Screen[None]):
 
     CSS_PATH = "care.tcss"
     BINDING_GROUP_TITLE = "Care"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("care")
+    BINDINGS = bindings("care")
 
     filter_box = query_one("#care-filter", SafeInput)
     findings = query_one("#care-list", RowList)

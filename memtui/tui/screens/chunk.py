@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -66,7 +65,7 @@ class ChunkScreen(Screen[None]):
     AUTO_FOCUS = ""
     """The text gets the keys; what Textual would choose could come to the front before it."""
     BINDING_GROUP_TITLE = "Chunk"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("chunk")
+    BINDINGS = bindings("chunk")
     action_part = act_on_part
 
     parts = query_one(PartLine)

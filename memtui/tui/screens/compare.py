@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
@@ -79,7 +78,7 @@ class CompareScreen(Screen[str | None]):
 
     CSS_PATH = "compare.tcss"
     BINDING_GROUP_TITLE = "Compare"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
+    BINDINGS = bindings("compare")
 
     def __init__(self, search: SearchScreen, engine: Engine, ranked: Ranked) -> None:
         """Compare the list of a search screen with that of another ranking, or two pinned chunks.

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
@@ -54,7 +53,7 @@ class ChangeList(TextBlock, can_focus=True):
 
     BINDING_GROUP_TITLE = "Changes"
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
-    BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
+    BINDINGS = bindings("least_list")
 
     def __init__(self, page: VerticalScroll, glyphs: Glyphs) -> None:
         """`page` scrolls around this list."""

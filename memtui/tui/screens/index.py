@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -56,7 +55,7 @@ class IndexScreen(Screen[None]):
 
     CSS_PATH = "index.tcss"
     BINDING_GROUP_TITLE = "Index"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("index_screen")
+    BINDINGS = bindings("index_screen")
     LEFT: ClassVar[Sequence[str]] = ("pending", "skipped")
     RIGHT: ClassVar[Sequence[str]] = ("errors",)
     """The lists, by their names in the report."""
@@ -225,7 +224,7 @@ class IndexScreen(Screen[None]):
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     """State, facts, findings, identity, files, coverage and leftovers of an agent's index."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("truth")
+    BINDINGS = bindings("truth")
     LEFT = ("findings", "identity")
     RIGHT = ("files", "coverage", "leftovers")
     FIRST = "findings"

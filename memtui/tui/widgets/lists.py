@@ -14,7 +14,7 @@ from typing import ClassVar
 from msgspec import Struct
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -42,7 +42,7 @@ class LineView(ScrollView, can_focus=True):
     what stands around each line; one of blocks, each of some lines, gives their heights.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
+    BINDINGS = bindings("lines")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line-view--message"}
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
@@ -265,7 +265,7 @@ class RowList(LineView, inherit_bindings=False):
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--hover", "row-list--chosen"}
-    BINDINGS: ClassVar[list[BindingType]] = bindings("list")
+    BINDINGS = bindings("list")
 
     @dataclass
     class Chosen(Message):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from textual import events
-from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.geometry import Size
 from textual.style import Style
@@ -53,7 +52,7 @@ class Preview(LineView):
     }  # fmt: skip
     HELP = "The bar ▌ in the margin marks the chunk; ╭ │ ├ ╰ [ are all chunks of a file."
     BINDING_GROUP_TITLE = "Preview"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("preview")
+    BINDINGS = bindings("preview")
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, is_file: bool = False) -> None:
         """`is_file`: it is given whole files with all of their chunks."""

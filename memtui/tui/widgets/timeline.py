@@ -16,7 +16,6 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
@@ -109,7 +108,7 @@ class HeatMap(Widget, can_focus=True):
     }
     HELP = "One character a day; five densities from none to the fullest days."
     BINDING_GROUP_TITLE = "Timeline"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("heat_map")
+    BINDINGS = bindings("heat_map")
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="heat-map")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -41,7 +39,7 @@ class BrowseScreen(Screen[None]):
     BINDING_GROUP_TITLE = "Browse"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = bindings("browse", "tree")
+    BINDINGS = bindings("browse", "tree")
     action_part = act_on_part
 
     file_rows = query_one("#file-tree", RowList)

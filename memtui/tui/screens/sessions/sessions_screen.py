@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -45,7 +44,7 @@ class SessionsScreen(Screen[None]):
     BINDING_GROUP_TITLE = "Sessions"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = bindings("sessions")
+    BINDINGS = bindings("sessions")
     action_part = act_on_part
 
     filter_input = query_one("#sessions-filter", Input)

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from textual import events
-from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.message import Message
 from textual.style import Style
@@ -210,7 +209,7 @@ class TurnView(LineView, inherit_bindings=False):
     }
     BINDING_GROUP_TITLE = "Conversation"
     HELP = "The turns of the conversation. The line in the margin is a chunk of the index."
-    BINDINGS: ClassVar[list[BindingType]] = bindings("turns")
+    BINDINGS = bindings("turns")
 
     class Moved(Message):
         """Another turn is in front."""
