@@ -207,10 +207,8 @@ def test_extra_paths_are_watched_when_they_come_later_too(
 def test_folders_inside_watched_ones_are_not_watched_twice(root: Path) -> None:
     outside = root.parent / "outside"
     (outside / "deep").mkdir(parents=True)
-    scope = Scope(
-        root,
-        MemorySettings(extra_paths=("memory", "../outside/deep", "../outside", "../missing/x.md")),
-    )
+    extras = ("memory", "../outside/deep", "../outside", "../missing/x.md")
+    scope = Scope(root, MemorySettings(extra_paths=extras))
     assert [(folder.real, folder.recursive) for folder in watched_folders(scope)] == [
         (str(root), True),
         (str(outside), True),

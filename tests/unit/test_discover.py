@@ -54,6 +54,7 @@ def skipped(found: Discovery) -> list[str]:
     return [f"{file.path}: {file.reason.value}" for file in found.skipped]
 
 
+IGNORED = MemorySettings().ignore
 MEMORY = "root/memory/a.md"
 
 
@@ -226,9 +227,8 @@ def test_what_marks_a_memory(tmp_path: Path) -> None:
 def test_what_an_event_may_be_about(tmp_path: Path, path: str, expected: bool) -> None:
     write(tmp_path, "root/memory/a.md; link -> root")
     root = tmp_path / ("link" if "link" in path else "root")
-    scope = Scope(
-        root, MemorySettings(extra_paths=("notes", "globbed/20*/*.md", "../side.md", ".obsidian"))
-    )
+    extras = ("notes", "globbed/20*/*.md", "../side.md", ".obsidian")
+    scope = Scope(root, MemorySettings(extra_paths=extras))
     # Events name a linked root by either spelling.
     for place in {root / path, tmp_path / "root" / path.replace("../link", ".")}:
         assert (is_markdown(place.name) and may_contain(str(place), scope)) is expected
@@ -267,9 +267,7 @@ def build(root: Path, tree: list[tuple[Path, str]]) -> None:
 
 def below(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_symlink() or any(
-            fnmatchcase(path.name, name) for name in MemorySettings().ignore
-        ):
+        if path.is_symlink() or any(fnmatchcase(path.name, name) for name in IGNORED):
             continue
         if path.is_dir():
             yield from below(path)
