@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal, terminal
+from tests.support.small_memory import write_notes
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The router password lives in the vault.\n",
@@ -19,12 +20,8 @@ KEYWORD_ONLY = {"MEMTUI_EMBEDDING__PROVIDER": "none"}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    for name, text in NOTES.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
+    write_notes(tmp_path / "workspace", NOTES)
+    return tmp_path / "workspace"
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.known import cases, load
+from tests.support.small_memory import write_notes
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -56,12 +57,8 @@ def provider() -> Iterator[HashedProvider]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    for name, text in NOTES.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
+    write_notes(tmp_path / "workspace", NOTES)
+    return tmp_path / "workspace"
 
 
 @pytest.fixture

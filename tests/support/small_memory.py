@@ -16,6 +16,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,9 +112,9 @@ def _take_inodes(root: Path, folder: IndexFolder) -> None:
     connection.close()
 
 
-def write_notes(root: Path) -> None:
-    """Write the notes, all changed last at the same moment."""
-    for name, text in NOTES.items():
+def write_notes(root: Path, notes: Mapping[str, str] = NOTES) -> None:
+    """Write notes, all changed last at the same moment."""
+    for name, text in notes.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
