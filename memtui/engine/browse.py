@@ -119,8 +119,7 @@ class Browse:
                 )
                 tokens = counts.total()
             if stored.values is not None:
-                # In double precision: the sum of many small squares.
-                norm = math.sqrt(math.fsum(float(number) ** 2 for number in stored.values.tolist()))
+                norm = math.hypot(*stored.values.tolist())
             return ChunkRecord(
                 chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
                 rowid=rowid,
