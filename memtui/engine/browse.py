@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, Reading, RecentFile, Words
+from memtui.engine.ports import Index, IsCancelled, Progressed, Reading, RecentFile, Words
 from memtui.engine.search import Search
 from memtui.memory.care.duplicates import (
     FEWEST_WORDS,
@@ -35,9 +35,6 @@ from memtui.model.browsing import (
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
-
-IsCancelled = Callable[[], bool]
-Progressed = Callable[[int, int], None]
 
 MOST_POSTINGS: Final = 100_000
 """So many places of terms are read at most; the terms left out are the most frequent ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cache
 from itertools import groupby, islice
@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index
+from memtui.engine.ports import Index, IsCancelled, Progressed
 from memtui.engine.search import Search
 from memtui.errors import stop_if
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
@@ -47,15 +47,11 @@ _PARTS: Final = 1000
 _SHOWN: Final = 4_000
 """Characters of a chunk that are shown; a chunk seldom has more."""
 
-Progressed = Callable[[int, int], None]
-
 
 class CareRun:
     """One look through the whole memory; only reads."""
 
-    def __init__(
-        self, index: Index, search: Search, today: date, cancelled: Callable[[], bool]
-    ) -> None:
+    def __init__(self, index: Index, search: Search, today: date, cancelled: IsCancelled) -> None:
         self._index = index
         self._search = search
         self._today = today
@@ -196,7 +192,8 @@ class CareRun:
         )
 
         def first_place(path: str) -> CarePlace | None:
-            return next(map(_place, self._chunks_of(path)), None)
+            first = self._index.read(lambda reading: reading.chunks(reading.rows_of(path)[:1]))
+            return next(map(_place, (first or {}).values()), None)
 
         for path, words in queries.items():
             paths = [hit.path for hit in tops.get(words, ())]

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
+IsCancelled = Callable[[], bool]
+Progressed = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
 _MOST_BLANKS: Final = 10_000
 """Blank lines of a text for lines that no chunk holds; a longer gap is told in one line."""
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
-from memtui.engine.ports import Index, SearchRequest
+from memtui.engine.ports import Index, IsCancelled, Progressed, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, MemtuiError, stop_if
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import for_mode, rank
@@ -218,8 +218,8 @@ class Search:
         queries: Sequence[str],
         ranking: Ranking,
         *,
-        cancelled: Callable[[], bool],
-        progressed: Callable[[int, int], None],
+        cancelled: IsCancelled,
+        progressed: Progressed,
     ) -> Mapping[str, tuple[Top, ...]]:
         """Return the first k results of each query, asked one at a time behind every search.
 
