@@ -36,12 +36,6 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
-READS_AN_INDEX = frozenset(
-    name
-    for name, row in COMMANDS.items()
-    if name == "demo" or {"agent", "no agent"} & {*row.get("on", ())}
-)
-"""Commands for which `--agent` and `--index` before the command mean something."""
 EXAMPLES = """\
 Examples:
   memtui                            open the memory found here, in a terminal interface
@@ -109,7 +103,9 @@ def program(invocation: Invocation, version: bool) -> int | None:
     """
     ctx = click.get_current_context()
     name = ctx.invoked_subcommand
-    if invocation.foreign and name is not None and name not in READS_AN_INDEX:
+    # The demo says itself that it excludes an agent.
+    is_read = name in (None, "demo") or {"agent", "no agent"} & {*COMMANDS[name].get("on", ())}
+    if invocation.foreign and not is_read:
         raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)
     if version:
         import platform
