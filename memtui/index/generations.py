@@ -184,10 +184,13 @@ class LiveIndex:
             path = self._folder.path(generation)
             try:
                 connection = open_database(path, readonly=True)
-            except IndexMissing:
+                with undone_on_error(connection.close), mapped_errors(path):
+                    check_version(read_meta(connection), path)
+            except (IndexMissing, IndexUnusable):
+                # With another generation the files of this one go, also while they are opened.
+                if self._folder.current() == generation:
+                    raise
                 continue
-            with undone_on_error(connection.close), mapped_errors(path):
-                check_version(read_meta(connection), path)
             self.generation, self.path = generation, path
             self._file = file_state(path)
             self._connection = connection
