@@ -286,8 +286,10 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
             )
             flags = ("--profile", name, *flags_of(ranking, change).split(" "))
             for command in ("search", "explain"):
-                found = program.get_command(click.Context(program), command)
+                # A command keeps the help option of the program that it is first asked below.
+                top = click.Context(program, **program.context_settings)
+                found = program.get_command(top, command)
                 assert found is not None
-                given = ranking_flags(found.make_context(command, ["query", *flags]))
+                given = ranking_flags(found.make_context(command, ["query", *flags], parent=top))
                 settings = load_settings(flags=given, env={}).settings
                 assert settings.configured_ranking() == apply(ranking, parameter, value)
