@@ -14,7 +14,7 @@ from memtui.model.reasons import Failure, Reason
 
 
 class FileState(StrEnum):
-    """The state of a file of the memory in the index."""
+    """The state of a file of the memory in the index, from the best to the worst."""
 
     CURRENT = "current"
     STALE = "stale"

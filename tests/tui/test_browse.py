@@ -118,6 +118,8 @@ def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
     workspace = lines[0]
     assert (workspace.name, len(workspace.files)) == ("workspace", 9)
     assert workspace.state is FileState.ERROR
+    left = [memory_file(f"{one}.md", state=one) for one in (FileState.STALE, FileState.ORPHAN)]
+    assert tree_lines(left)[0].state is FileState.ORPHAN
     projects = next(line for line in lines if line.name == "projects")
     assert (len(projects.files), projects.size, projects.state) == (2, 1200, FileState.CURRENT)
     router = next(line for line in lines if line.name == "router.md")

@@ -52,7 +52,7 @@ class Dialog(ModalScreen[ScreenResultType]):
         """`keys` is its place in the table of actions, `title` that of its group in the help."""
         if keys:
             cls.BINDINGS = bindings(keys)
-        cls.BINDING_GROUP_TITLE = title
+        cls.BINDING_GROUP_TITLE = title or cls.BINDING_GROUP_TITLE
         super().__init_subclass__(**options)
 
     @property

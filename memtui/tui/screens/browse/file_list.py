@@ -41,10 +41,6 @@ MOST_LEVELS = 32
 """Folders deeper than this are shown as one."""
 _ROOMY = 46
 """Cells from which on a row has room for sizes."""
-_WORST = (
-    *(FileState.ERROR, FileState.NEVER_INDEXED, FileState.SKIPPED),
-    *(FileState.ORPHAN, FileState.STALE),
-)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
@@ -79,7 +75,7 @@ class TreeLine(Struct, frozen=True):
     def state(self) -> FileState:
         """The state of the files that wants most attention."""
         states = {file.state for file in self.files}
-        return next((state for state in _WORST if state in states), FileState.CURRENT)
+        return max(states, key=tuple(FileState).index, default=FileState.CURRENT)
 
     @property
     def size(self) -> int:
