@@ -70,7 +70,6 @@ PLAIN_ROOTS = {"MemtuiError", "Table"}
 """Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
 VAGUE = {"What", "Whether", "Where", "How", "Why", "When", "Who", "Which"}
-"""Protocols that stand for a library: what is used of apsw, with values of any type."""
 CAPABILITIES = """
 search explain browse chunk care index sessions conversations transcripts providers profiles
 config agents openclaw status doctor verify schema document export
