@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from memtui.errors import IndexMissing, IndexUnusable, WorkspaceNotFound
+from memtui.errors import IndexMissing, IndexUnusable, WorkspaceNotFound, undone_on_error
 from memtui.index import database
 from memtui.index.database import (
     PAGE_SIZE,
@@ -57,9 +58,8 @@ def test_what_is_no_extension_is_not_loaded(
     (tmp_path / "vec0.so").write_bytes(b"not a library")
     path = str(tmp_path / library) if library else None
     monkeypatch.setattr(database, "_vector_library", lambda: path)
-    connection = open_database(tmp_path / "a.db")
-    assert vector_extension(connection) is None
-    connection.close()
+    with closing(open_database(tmp_path / "a.db")) as connection:
+        assert vector_extension(connection) is None
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:
@@ -89,15 +89,14 @@ def test_what_is_no_database_is_named_in_one_line(
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "a.db")
-    connection.execute("CREATE TABLE t(x NOT NULL)")
-    with pytest.raises(DatabaseError), transaction(connection):
-        connection.executemany("INSERT INTO t VALUES(?)", [(1,), (None,)])
-    assert not connection.in_transaction
-    with transaction(connection):
-        connection.execute("INSERT INTO t VALUES(2)")
-    assert numbers(connection, "SELECT x FROM t") == [2]
-    connection.close()
+    with closing(open_database(tmp_path / "a.db")) as connection:
+        connection.execute("CREATE TABLE t(x NOT NULL)")
+        with pytest.raises(DatabaseError), transaction(connection):
+            connection.executemany("INSERT INTO t VALUES(?)", [(1,), (None,)])
+        assert not connection.in_transaction
+        with transaction(connection):
+            connection.execute("INSERT INTO t VALUES(2)")
+        assert numbers(connection, "SELECT x FROM t") == [2]
 
 
 HOLD_THE_LOCK = """
@@ -119,11 +118,10 @@ def folder(tmp_path: Path) -> IndexFolder:
 def build(folder: IndexFolder, value: int) -> Path:
     """Build a generation that holds one number."""
     building = folder.begin()
-    connection = open_database(building, bulk=True)
-    create(connection)
-    connection.execute("CREATE TABLE t(x)")
-    connection.execute("INSERT INTO t VALUES(?)", (value,))
-    connection.close()
+    with closing(open_database(building, bulk=True)) as connection:
+        create(connection)
+        connection.execute("CREATE TABLE t(x)")
+        connection.execute("INSERT INTO t VALUES(?)", (value,))
     return building
 
 
@@ -149,48 +147,52 @@ def test_a_new_folder_outlives_a_loss_of_power(
 
 def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
-    live = LiveIndex(folder)
-    live.connection()
-    before = live.stamp()
-    assert live.stamp() == before
-    writer = open_database(folder.path(1))
-    writer.execute("INSERT INTO t VALUES(5)")
-    assert live.stamp() != before
-    assert live.stamp()[0] == 1
-    writer.close()
-    live.close()
+    with closing(LiveIndex(folder)) as live:
+        live.connection()
+        before = live.stamp()
+        assert live.stamp() == before
+        writer = open_database(folder.path(1))
+        writer.execute("INSERT INTO t VALUES(5)")
+        assert live.stamp() != before
+        assert live.stamp()[0] == 1
+        writer.close()
+
+
+def test_an_interruption_undoes_what_is_half_made() -> None:
+    undone: list[bool] = []
+    with pytest.raises(KeyboardInterrupt), undone_on_error(lambda: undone.append(True)):
+        raise KeyboardInterrupt
+    assert undone
 
 
 def test_readers_follow_the_pointer_while_generations_come_and_go(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
-    live = LiveIndex(folder)
-    first = live.connection()
-    assert live.connection() is first
-    stop, values, errors = threading.Event(), [], []
+    with closing(LiveIndex(folder)) as live:
+        first = live.connection()
+        assert live.connection() is first
+        stop, values, errors = threading.Event(), [], []
 
-    def read() -> None:
-        other = LiveIndex(folder)
-        while not stop.is_set():
-            try:
-                values.append(value(other))
-            except Exception as error:
-                errors.append(error)
-        other.close()
+        def read() -> None:
+            with closing(LiveIndex(folder)) as other:
+                while not stop.is_set():
+                    try:
+                        values.append(value(other))
+                    except Exception as error:
+                        errors.append(error)
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    for number in range(2, 10):
-        folder.commit(build(folder, number))
-        folder.clean()
-    stop.set()
-    thread.join()
-    assert errors == []
-    assert values == sorted(values)
-    assert all(len(row) == 1 for row in values)
-    # A connection keeps its generation until it is asked for again.
-    assert numbers(first, "SELECT x FROM t") == [1]
-    assert (value(live), live.generation) == ([9], 9)
-    live.close()
+        thread = threading.Thread(target=read)
+        thread.start()
+        for number in range(2, 10):
+            folder.commit(build(folder, number))
+            folder.clean()
+        stop.set()
+        thread.join()
+        assert errors == []
+        assert values == sorted(values)
+        assert all(len(row) == 1 for row in values)
+        # A connection keeps its generation until it is asked for again.
+        assert numbers(first, "SELECT x FROM t") == [1]
+        assert (value(live), live.generation) == ([9], 9)
 
 
 def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFolder) -> None:
@@ -208,9 +210,8 @@ def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFol
             # Its file went after it was named: told as none, or found out when it is opened.
             return None if number % 2 else named
 
-    live = LiveIndex(Swapped(folder.folder))
-    assert value(live) == [3]
-    live.close()
+    with closing(LiveIndex(Swapped(folder.folder))) as live:
+        assert value(live) == [3]
 
 
 def test_clean_removes_what_crashes_leave(folder: IndexFolder) -> None:
@@ -271,25 +272,23 @@ def test_a_commit_makes_a_generation_live(folder: IndexFolder) -> None:
     connection = open_database(folder.path(1), readonly=True)
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     connection.close()
-    live = LiveIndex(folder)
-    live.connection()
-    # The file of the first is still there.
-    folder.commit(build(folder, 2))
-    live.connection()
-    assert live.generation == 2
-    live.close()
+    with closing(LiveIndex(folder)) as live:
+        live.connection()
+        # The file of the first is still there.
+        folder.commit(build(folder, 2))
+        live.connection()
+        assert live.generation == 2
 
 
 @pytest.mark.parametrize("fault", ["damaged", "stopped"])
 def test_a_build_that_fails_its_check_does_not_go_live(folder: IndexFolder, fault: str) -> None:
     folder.commit(build(folder, 1))
     building = build(folder, 2)
-    connection = open_database(building, bulk=True)
-    connection.execute(
-        "INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n "
-        "LIMIT 200000) SELECT x FROM n"
-    )
-    connection.close()
+    with closing(open_database(building, bulk=True)) as connection:
+        connection.execute(
+            "INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n "
+            "LIMIT 200000) SELECT x FROM n"
+        )
     if fault == "damaged":
         content = bytearray(building.read_bytes())
         for page in range(1, len(content) // PAGE_SIZE):
@@ -355,19 +354,17 @@ def test_a_full_disk_does_not_keep_the_lock(folder: IndexFolder) -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    made = Workspace(tmp_path / "notes", tmp_path / "index")
-    made.write("MEMORY.md", "# Birds\n\nA heron.\n")
-    made.sync()
-    yield made
-    made.close()
+    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as made:
+        made.write("MEMORY.md", "# Birds\n\nA heron.\n")
+        made.sync()
+        yield made
 
 
 @pytest.fixture
 def live(workspace: Workspace) -> Iterator[LiveIndex]:
-    made = LiveIndex(workspace.folder)
-    made.connection().execute("SELECT text FROM chunks").fetchall()
-    yield made
-    made.close()
+    with closing(LiveIndex(workspace.folder)) as made:
+        made.connection().execute("SELECT text FROM chunks").fetchall()
+        yield made
 
 
 def test_an_index_that_is_cut_while_it_is_open_is_named(

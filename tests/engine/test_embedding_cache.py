@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -51,9 +52,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache(path: Path, calendar: Calendar) -> Iterator[EmbeddingCache]:
-    cache = EmbeddingCache(path, now=calendar)
-    yield cache
-    cache.close()
+    with closing(EmbeddingCache(path, now=calendar)) as cache:
+        yield cache
 
 
 def vectors(name: str, count: int, dimensions: int = 960) -> dict[str, Vector]:
@@ -97,8 +97,7 @@ def test_trimming_can_be_stopped(cache: EmbeddingCache) -> None:
 
 
 def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path / "notes", tmp_path / "index")
-    try:
+    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as workspace:
         for number in range(120):
             workspace.write(f"{number}.md", f"note {number} of the old text\n")
         workspace.sync()
@@ -110,22 +109,17 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
         away = identity("away")
         hashes = text_hash("note 7 of the new text\n"), text_hash("note 7 of the old text\n")
         workspace.cache.put_many(away, dict.fromkeys(hashes, np.ones(64, np.float32)))
-        indexer = workspace.indexer(spared=away)
-        indexer.cache_limit = 1
-        indexer.start()
-        try:
+        with closing(workspace.indexer(spared=away)) as indexer:
+            indexer.cache_limit = 1
+            indexer.start()
             indexer.sync()
             assert indexer.wait_idle(20)
             assert workspace.cache.count() == 121
             assert list(workspace.cache.get_many(away, hashes)) == [hashes[0]]
             assert indexer.snapshot().cache_excess > 0
-        finally:
-            indexer.close()
         texts = workspace.provider.texts
         assert workspace.rebuild().stats.cache_hits == 120
         assert workspace.provider.texts == texts
-    finally:
-        workspace.close()
 
 
 def test_the_status_says_when_live_vectors_alone_are_too_many(tmp_path: Path) -> None:
@@ -153,17 +147,16 @@ def test_a_program_that_reads_meanwhile_only_puts_the_shrinking_off(
     cache: EmbeddingCache, tmp_path: Path
 ) -> None:
     cache.put_many(IDENTITY, vectors("a", 1000))
-    other = open_database(tmp_path / "cache.db")
-    rows = other.execute("SELECT rowid FROM embedding_cache")
-    next(rows)
-    cache.trim(400 * KILO, dict)
-    assert cache.count() < 200
-    before = cache.size_bytes()
-    assert sum(1 for _ in rows) == 999
-    cache.put_many(IDENTITY, vectors("other", 100))
-    cache.trim(400 * KILO, dict)
-    assert cache.size_bytes() < before / 4
-    other.close()
+    with closing(open_database(tmp_path / "cache.db")) as other:
+        rows = other.execute("SELECT rowid FROM embedding_cache")
+        next(rows)
+        cache.trim(400 * KILO, dict)
+        assert cache.count() < 200
+        before = cache.size_bytes()
+        assert sum(1 for _ in rows) == 999
+        cache.put_many(IDENTITY, vectors("other", 100))
+        cache.trim(400 * KILO, dict)
+        assert cache.size_bytes() < before / 4
 
 
 def assert_same(found: dict[str, Vector], expected: dict[str, Vector]) -> None:
@@ -201,21 +194,19 @@ def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
 def test_a_damaged_vector_is_unknown(cache: EmbeddingCache, path: Path, blob: bytes) -> None:
     stored = vectors("a", 2)
     cache.put_many(IDENTITY, stored)
-    connection = open_database(path)
-    query = "UPDATE embedding_cache SET vector = ? WHERE text_hash = 'a-0'"
-    connection.execute(query, (blob,))
-    connection.close()
+    with closing(open_database(path)) as connection:
+        query = "UPDATE embedding_cache SET vector = ? WHERE text_hash = 'a-0'"
+        connection.execute(query, (blob,))
     assert cache.get_many(IDENTITY, stored).keys() == {"a-1"}
 
 
 def test_stores_all_or_none(cache: EmbeddingCache, path: Path) -> None:
     assert cache.count() == 0
-    connection = open_database(path)
-    connection.execute(
-        "CREATE TRIGGER no BEFORE INSERT ON embedding_cache WHEN new.text_hash = 'a-2' "
-        "BEGIN SELECT raise(ABORT, 'refused'); END"
-    )
-    connection.close()
+    with closing(open_database(path)) as connection:
+        connection.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON embedding_cache WHEN new.text_hash = 'a-2' "
+            "BEGIN SELECT raise(ABORT, 'refused'); END"
+        )
     with pytest.raises(apsw.ConstraintError, match="refused"):
         cache.put_many(IDENTITY, vectors("a", 5))
     assert cache.count() == 0
@@ -264,11 +255,10 @@ def test_damage_met_while_in_use_is_moved_aside(cache: EmbeddingCache, path: Pat
     assert reader.count() == 2
     reader.close()
     damage(EmbeddingCache(path), path)
-    again = EmbeddingCache(path)
-    assert again.get_many(IDENTITY, vectors("a", 40)) == {}
-    assert again.recovered is not None
-    assert "corrupt-2" in again.recovered
-    again.close()
+    with closing(EmbeddingCache(path)) as again:
+        assert again.get_many(IDENTITY, vectors("a", 40)) == {}
+        assert again.recovered is not None
+        assert "corrupt-2" in again.recovered
 
 
 def damage(cache: EmbeddingCache, path: Path) -> None:
@@ -314,9 +304,23 @@ def test_a_file_that_another_process_replaced_is_kept(
 ) -> None:
     cache.put_many(IDENTITY, vectors("a", 2))
     fail_once(monkeypatch, path, fault)
-    other = EmbeddingCache(path)
-    assert (other.count(), other.recovered) == (2, None)
-    other.close()
+    with closing(EmbeddingCache(path)) as other:
+        assert (other.count(), other.recovered) == (2, None)
+
+
+def test_tables_that_are_not_of_here_are_moved_aside(cache: EmbeddingCache, path: Path) -> None:
+    with closing(open_database(path)) as other:
+        other.execute("CREATE TABLE embedding_cache(vector)")
+    assert cache.get_many(IDENTITY, ["a"]) == {}
+    assert cache.recovered is not None
+
+
+def test_one_that_may_not_write_changes_no_file(cache: EmbeddingCache, path: Path) -> None:
+    cache.put_many(IDENTITY, vectors("a", 2))
+    with closing(EmbeddingCache(path, writable=False)) as reader:
+        assert reader.count() == 2
+        with pytest.raises(apsw.ReadOnlyError):
+            reader.put_many(IDENTITY, vectors("b", 2))
 
 
 def test_damage_that_cannot_be_moved_is_said(

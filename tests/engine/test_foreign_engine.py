@@ -132,22 +132,20 @@ def test_a_commit_in_the_middle_of_a_read_is_seen_whole(sidecar: State, journal:
             edit(sidecar.database, "UPDATE chunks SET updated_at = 2")
         return {value for (value,) in first + opened.connection.execute(columns).fetchall()}
 
-    index = ForeignDatabase(sidecar.database)
-    assert index.read(read) == {2}
-    assert ways == [Access.IMMUTABLE, Access.IMMUTABLE]
-    index.close()
+    with closing(ForeignDatabase(sidecar.database)) as index:
+        assert index.read(read) == {2}
+        assert ways == [Access.IMMUTABLE, Access.IMMUTABLE]
 
 
 def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> None:
-    index = ForeignDatabase(sidecar.database)
+    with closing(ForeignDatabase(sidecar.database)) as index:
 
-    def read(opened: Opened) -> None:
-        edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
-        raise ValueError("half of one commit, half of another")
+        def read(opened: Opened) -> None:
+            edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+            raise ValueError("half of one commit, half of another")
 
-    with pytest.raises(IndexUnusable, match="changed while it was read"):
-        index.read(read)
-    index.close()
+        with pytest.raises(IndexUnusable, match="changed while it was read"):
+            index.read(read)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +161,9 @@ def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> Non
 def test_the_version_decides_within_the_tables(
     tmp_path: Path, made_by: str, chunking: int | None, version: str, profile: str
 ) -> None:
-    opened = open_foreign(make_state(tmp_path, made_by).database)
-    identity, config = Identity(chunking_version=chunking), OpenClawConfig(version=version)
-    assert choose_profile(opened.layout, identity, None, config)[0] == profile
-    opened.close()
+    with closing(open_foreign(make_state(tmp_path, made_by).database)) as opened:
+        identity, config = Identity(chunking_version=chunking), OpenClawConfig(version=version)
+        assert choose_profile(opened.layout, identity, None, config)[0] == profile
 
 
 def test_the_vector_of_a_known_text_comes_from_the_embedding_cache(state: State) -> None:

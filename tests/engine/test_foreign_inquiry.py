@@ -334,10 +334,9 @@ def plant(state: State, **values: str) -> None:
         "text": f"'{WORD} here'",
     } | values
     written = ", ".join(row[column] for column in COLUMNS.split(", "))
-    connection = connect(state.database)
-    connection.execute(f"INSERT INTO chunks({COLUMNS}) VALUES ({written})")
-    connection.execute(f"INSERT INTO chunks_fts({COLUMNS}) VALUES ({written})")
-    connection.close()
+    with closing(connect(state.database)) as connection:
+        connection.execute(f"INSERT INTO chunks({COLUMNS}) VALUES ({written})")
+        connection.execute(f"INSERT INTO chunks_fts({COLUMNS}) VALUES ({written})")
 
 
 @pytest.mark.parametrize("release", [SIDECAR, AGENT])

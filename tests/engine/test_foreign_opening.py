@@ -108,29 +108,27 @@ def test_an_older_index_that_keeps_no_log(state: State) -> None:
 
 
 def test_a_journal_at_the_beginning_of_a_transaction(sidecar: State) -> None:
-    writer = connect(sidecar.database)
-    writer.execute("PRAGMA journal_mode = DELETE").fetchall()
-    writer.execute("BEGIN IMMEDIATE")
-    writer.execute("UPDATE chunks SET text = 'later'")
-    assert sidecar.beside("-journal").exists()
-    read_unseen(sidecar, Access.IMMUTABLE)
-    opened = open_foreign(sidecar.database)
-    writer.execute("COMMIT")
-    with pytest.raises(IndexChanged):
-        opened.confirm()
-    opened.close()
-    writer.close()
+    with closing(connect(sidecar.database)) as writer:
+        writer.execute("PRAGMA journal_mode = DELETE").fetchall()
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE chunks SET text = 'later'")
+        assert sidecar.beside("-journal").exists()
+        read_unseen(sidecar, Access.IMMUTABLE)
+        opened = open_foreign(sidecar.database)
+        writer.execute("COMMIT")
+        with pytest.raises(IndexChanged):
+            opened.confirm()
+        opened.close()
 
 
 def test_two_commits_within_one_tick_of_the_clock(sidecar: State) -> None:
     edit(sidecar.database, "PRAGMA journal_mode = DELETE")
     stamp = sidecar.database.stat()
-    opened = open_foreign(sidecar.database)
-    edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
-    os.utime(sidecar.database, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    with pytest.raises(IndexChanged):
-        opened.confirm()
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+        os.utime(sidecar.database, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        with pytest.raises(IndexChanged):
+            opened.confirm()
 
 
 _TAKE_ALL = """
@@ -160,11 +158,10 @@ def test_an_opening_takes_no_lock_from_another_connection(sidecar: State) -> Non
 
 def test_a_text_that_is_not_utf8_is_damage(sidecar: State) -> None:
     edit(sidecar.database, "UPDATE chunks SET text = CAST(x'61ff62' AS TEXT) WHERE rowid = 3")
-    opened = open_foreign(sidecar.database)
-    with pytest.raises(IndexUnusable, match=r"is damaged: a text of it is not UTF-8") as raised:
-        use_everything(opened)
-    assert raised.value.exit_code == 3
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        with pytest.raises(IndexUnusable, match=r"is damaged: a text of it is not UTF-8") as raised:
+            use_everything(opened)
+        assert raised.value.exit_code == 3
 
 
 @pytest.mark.parametrize("mode", ["journal", "exclusive"])
@@ -286,9 +283,8 @@ def make_link(path: Path) -> None:
 def make_own(path: Path) -> None:
     from memtui.index.database import create
 
-    own = open_database(path)
-    create(own)
-    own.close()
+    with closing(open_database(path)) as own:
+        create(own)
 
 
 def tables(*statements: str) -> Callable[[Path], None]:
@@ -354,13 +350,12 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
         "ALTER TABLE files DROP COLUMN source",
     )
     read_unseen(sidecar, Access.IMMUTABLE)
-    opened = open_foreign(sidecar.database)
-    layout = opened.layout
-    assert not layout.has_source
-    assert layout.fts_has_source
-    assert rows.counts(opened, opened.layout.chunks) == {"memory": CHUNKS[SIDECAR]}
-    assert {file.source for file in rows.files(opened)} == {"memory"}
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        layout = opened.layout
+        assert not layout.has_source
+        assert layout.fts_has_source
+        assert rows.counts(opened, opened.layout.chunks) == {"memory": CHUNKS[SIDECAR]}
+        assert {file.source for file in rows.files(opened)} == {"memory"}
 
 
 @pytest.mark.parametrize(("options", "expected"), load("agents")["tokenizers"])
@@ -411,13 +406,12 @@ def test_odd_metadata_is_a_problem_and_no_failure(
     sidecar: State, stored: str, problem: str
 ) -> None:
     edit(sidecar.database, "UPDATE meta SET value = '{}'".format(stored.replace("'", "''")))
-    opened = open_foreign(sidecar.database)
-    found = rows.identity(opened)
-    assert found.present
-    assert found.model is None
-    assert len(found.problems) == 1
-    assert problem in found.problems[0]
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        found = rows.identity(opened)
+        assert found.present
+        assert found.model is None
+        assert len(found.problems) == 1
+        assert problem in found.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -430,10 +424,9 @@ def test_what_is_no_vector(stored: object) -> None:
 
 
 def test_an_exchanged_file_makes_a_connection_old(sidecar: State) -> None:
-    opened = open_foreign(sidecar.database)
-    other = sidecar.database.with_name("new")
-    other.write_bytes(sidecar.database.read_bytes())
-    os.utime(other, ns=(0, sidecar.database.stat().st_mtime_ns))
-    other.replace(sidecar.database)
-    assert not opened.is_current()
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        other = sidecar.database.with_name("new")
+        other.write_bytes(sidecar.database.read_bytes())
+        os.utime(other, ns=(0, sidecar.database.stat().st_mtime_ns))
+        other.replace(sidecar.database)
+        assert not opened.is_current()

@@ -419,8 +419,7 @@ def test_hostile_names_are_safe_to_show(case: Case) -> None:
 
 
 def test_it_can_be_cancelled(case: Case) -> None:
-    opened = open_foreign(case.state.database)
-    with pytest.raises(Cancelled):
-        case.look(opened, cancelled=lambda: True)
-    assert not opened.connection.in_transaction
-    opened.close()
+    with closing(open_foreign(case.state.database)) as opened:
+        with pytest.raises(Cancelled):
+            case.look(opened, cancelled=lambda: True)
+        assert not opened.connection.in_transaction

@@ -37,19 +37,17 @@ WAIT = 20.0
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    made = Workspace(tmp_path / "notes", tmp_path / "index")
-    for index in range(20):
-        made.write(f"{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
-    yield made
-    made.close()
+    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as made:
+        for index in range(20):
+            made.write(f"{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
+        yield made
 
 
 @pytest.fixture
 def indexer(workspace: Workspace) -> Iterator[Indexer]:
-    made = workspace.indexer()
-    made.start()
-    yield made
-    made.close()
+    with closing(workspace.indexer()) as made:
+        made.start()
+        yield made
 
 
 def until(queue: EventQueue, condition: Callable[[], bool]) -> None:
@@ -230,10 +228,9 @@ def test_closing_stops_what_runs_and_frees_the_lock(
     assert not closer.is_alive()
     assert indexer.wait_idle(0)
     assert indexer.snapshot().failure == "RuntimeError: disk I/O error"
-    other = workspace.indexer()
-    other.start()
-    assert other.is_writer
-    other.close()
+    with closing(workspace.indexer()) as other:
+        other.start()
+        assert other.is_writer
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import date, datetime
+from unittest.mock import Mock
 
 import pytest
 
@@ -95,6 +96,12 @@ def test_an_interrupted_search_keeps_no_snapshot(index: IndexFile) -> None:
     with pytest.raises(Interrupted):
         leg.search(parse_query("router"), 10, None)
     index.connection.set_progress_handler(None)
+    assert not index.connection.in_transaction
+    # The first query, and the end of the snapshot the first time.
+    index.connection.exec_trace = Mock(side_effect=[True, Interrupted, Interrupted, True])
+    with pytest.raises(Interrupted):
+        leg.search(parse_query("router"), 10, None)
+    index.connection.exec_trace = None
     assert not index.connection.in_transaction
     assert len(leg.search(parse_query("router"), 10, None).hits) == 10
 
