@@ -223,11 +223,12 @@ def files_of(file: Path, root: Path | None = None, **env: str) -> SettingsFiles:
     return SettingsFiles({"MEMTUI_CONFIG": str(file), **env}, root)
 
 
-def test_stronger_sources_are_told_without_their_values(file: Path, tmp_path: Path) -> None:
+def test_keys_of_one_provider_go_and_stronger_ones_are_told(file: Path, tmp_path: Path) -> None:
     root = tmp_path / "notes"
     root.mkdir()
     (root / ".memtui.toml").write_text('[embedding]\nprovider = "wordllama"\n')
-    file.write_text("")
+    old = 'model="m"\ndimensions=3\nbase_url="https://h"\nkey_env="K"\nkey_command="c"\nprice=1\n'
+    file.write_text(f'[embedding]\n{old}query_prefix="q"\ndocument_prefix="d"\n')
     env = {"MEMTUI_EMBEDDING__BASE_URL": "https://secret.example"}
     plan = plan_provider(files_of(file, root, **env), "minilm", is_other=True)
     assert plan.after == '[embedding]\nprovider = "minilm"\n'
