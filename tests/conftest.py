@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def pytest_collection_finish() -> None:
     """What is there once the tests are known is there to stay: no need to look through it again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Wait for models that are still loaded: a process that ends meanwhile is aborted."""
+    for thread in threading.enumerate():
+        if thread.name == "memtui-model":
+            thread.join(20)
 
 
 @pytest.fixture(scope="session")

@@ -137,7 +137,6 @@ class OwnIndex(Index):
         self.indexer: Indexer | None = None
         """The thread that writes the index; `None` where it is only read."""
         self._write = write
-        self._warmer: threading.Thread | None = None
 
     @cached_property
     def transcripts(self) -> OwnTranscripts:
@@ -162,8 +161,7 @@ class OwnIndex(Index):
         if self._write:
             self._start_writing(watch)
         if warm and not self.providers.state().remote and self.providers.identity is not None:
-            self._warmer = threading.Thread(target=self._warm, name="memtui-model", daemon=True)
-            self._warmer.start()
+            threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
 
     def _start_writing(self, watch: bool) -> None:
         from memtui.index.indexer import Indexer
@@ -431,9 +429,6 @@ class OwnIndex(Index):
     def close(self) -> None:
         if self.indexer is not None:
             self.indexer.close()
-        if self._warmer is not None:
-            # A program that ends while a library loads a model on another thread is aborted.
-            self._warmer.join(2.0)
         self.legs.close()
         self.cache.close()
         self.providers.close()

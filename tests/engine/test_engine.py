@@ -235,26 +235,28 @@ def test_the_first_search_does_not_wait_for_a_slow_model(memory: SmallMemory) ->
         assert (last.sequence, last.complete, bool(last.ranked.hits)) == (sequence, True, True)
 
 
-def test_closing_waits_for_a_model_that_is_being_loaded(
+def test_closing_does_not_wait_for_a_model_that_is_being_loaded(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, release = threading.Event(), threading.Event()
+    begun, release, provider = threading.Event(), threading.Event(), HashedProvider()
 
     def create(choice: EmbeddingSettings) -> HashedProvider:
         begun.set()
         release.wait(20)
-        return HashedProvider()
+        return provider
 
     slow = replace(registry.registered[HASHED], create=create)
     monkeypatch.setitem(registry.registered, HASHED, slow)
     closer = threading.Thread(target=memory.open(write=False, warm=True).close)
     assert begun.wait(20)
+    [loading] = [one for one in threading.enumerate() if one.name == "memtui-model"]
     closer.start()
-    closer.join(0.2)
-    assert closer.is_alive()
+    closer.join(1.0)
+    is_closed = not closer.is_alive()
     release.set()
-    closer.join(20)
-    assert "memtui-model" not in {thread.name for thread in threading.enumerate()}
+    loading.join(20)
+    assert is_closed, "a search by words alone ends at once"
+    assert provider.closed, "what is loaded after the end is let go of"
 
 
 def test_a_note_with_a_name_that_cannot_be_written_plainly_is_shown(engine: Engine) -> None:
