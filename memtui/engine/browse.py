@@ -116,7 +116,8 @@ class Browse:
                 )
                 tokens = counts.total()
             if stored.values is not None:
-                norm = math.hypot(*stored.values.tolist())
+                # In double precision: the sum of many small squares.
+                norm = math.sqrt(math.fsum(one * one for one in stored.values.tolist()))
             return ChunkRecord(
                 chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
                 rowid=rowid,

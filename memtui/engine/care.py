@@ -192,8 +192,7 @@ class CareRun:
         )
 
         def first_place(path: str) -> CarePlace | None:
-            first = self._index.read(lambda reading: reading.chunks(reading.rows_of(path)[:1]))
-            return next(map(_place, (first or {}).values()), None)
+            return next(map(_place, self._chunks_of(path)), None)
 
         for path, words in queries.items():
             paths = [hit.path for hit in tops.get(words, ())]

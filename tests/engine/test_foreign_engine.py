@@ -424,3 +424,32 @@ def test_an_index_by_its_file_finds_its_agent(state: State) -> None:
     assert all("workspace is not known" in file.detail for file in files)
     assert set(report.skipped) == set(CareRule) - {CareRule.NEAR_DUPLICATE}
     assert report.looked_at[CareRule.NEAR_DUPLICATE] > 0
+
+
+def test_care_names_the_first_chunk_of_a_note_that_can_be_read(sidecar: State) -> None:
+    text = (sidecar.workspace / ROUTER).read_text("utf-8")
+    (sidecar.workspace / AUTH).write_text(text, "utf-8")
+    # A primary key that is a text may be NULL in SQLite.
+    first = f"SELECT rowid FROM chunks WHERE path = '{AUTH}' ORDER BY start_line LIMIT 1"
+    edit(sidecar.database, f"UPDATE chunks SET id = NULL WHERE rowid = ({first})")
+    with engine_of(sidecar) as engine:
+        engine.index.ranking = replace(engine.ranking, k=1)
+        findings = engine.browse.care().findings
+        readable = [chunk.id for chunk in engine.browse.chunks_of(AUTH)]
+    unreachable = {
+        one.place.path: one.place.chunk_id for one in findings if one.rule is CareRule.UNREACHABLE
+    }
+    assert unreachable[AUTH] == readable[0]
+
+
+@pytest.mark.parametrize(
+    ("vector", "norm"), [([0.13, 0.85, 0.76, 0.26], 1.1766902736064404), ([1e200, 1.0], None)]
+)
+def test_the_length_of_a_vector_is_exact_and_none_when_too_large(
+    sidecar: State, vector: list[float], norm: float | None
+) -> None:
+    edit(sidecar.database, f"UPDATE chunks SET embedding = '{json.dumps(vector)}'")
+    with engine_of(sidecar) as engine:
+        record = engine.browse.chunk_record(engine.browse.chunks_of(AUTH)[0].id)
+    assert record is not None
+    assert (record.norm, record.dimensions) == (norm, len(vector))
