@@ -142,8 +142,9 @@ class OwnReading(Reading):
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         rows = known_files(self._connection, "ORDER BY mtime_ns DESC, path LIMIT ?", limit)
+        epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
+            RecentFile(row.path, moment(row.mtime_ns / 1e9) or epoch, row.lines)
             for row in rows.values()
         ]
 
