@@ -15,6 +15,7 @@ import json
 import lzma
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,7 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
     from memtui.index.foreign.opening import open_foreign
     from memtui.index.foreign.rows import read_indexed
 
-    opened = open_foreign(database)
-    try:
+    with closing(open_foreign(database)) as opened:
         layout, connection = opened.layout, opened.connection
         chunks = connection.execute(
             "SELECT id, path, source, start_line, end_line, hash, model, text"
@@ -96,8 +96,6 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
             ],
             "chunks": [list(chunk) for chunk in chunks],
         }
-    finally:
-        opened.close()
     assert len(indexed.rowids) == len(chunks)
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     (FOLDER / f"{release}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -288,12 +288,9 @@ def measure_memory(plan: Plan) -> Iterator[Measurement]:
 
 
 def _on_disk(made: Store) -> Iterator[Measurement]:
-    connection = open_database(made.database, readonly=True)
-    try:
+    with closing(open_database(made.database, readonly=True)) as connection:
         sql = "SELECT sum(octet_length(text)), count(*) FROM chunks"
         text, count = (int(str(value)) for value in connection.execute(sql).fetchall()[0])
-    finally:
-        connection.close()
     whole = made.database.stat().st_size
     vectors = count * DIMENSIONS * 4
     for name, size in (("index", whole), ("  index without vectors", whole - vectors)):

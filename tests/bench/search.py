@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -131,12 +132,12 @@ def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
     provider = StoredProvider({question.text: question.vector for question in questions})
     for size in plan.sizes:
         made = store(corpus, size, plan.place)
-        with registered(provider) as settings, made.open(settings) as engine:
-            connection = open_database(made.database, readonly=True)
-            try:
-                yield from _hybrid(size, engine, connection, questions)
-            finally:
-                connection.close()
+        with (
+            registered(provider) as settings,
+            made.open(settings) as engine,
+            closing(open_database(made.database, readonly=True)) as connection,
+        ):
+            yield from _hybrid(size, engine, connection, questions)
 
 
 def _hybrid(
@@ -181,12 +182,11 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
     corpus = Corpus()
     questions = corpus.questions(QUESTIONS)
     for size in plan.sizes:
-        connection = open_database(store(corpus, size, plan.place).database, readonly=True)
-        try:
+        with closing(
+            open_database(store(corpus, size, plan.place).database, readonly=True)
+        ) as connection:
             view = VectorView(StoredProvider.dimensions, exact_limit=0)
             view.follow(connection)
-        finally:
-            connection.close()
         shares, took = Series(), Series()
         for question in questions:
             began = perf_counter()
@@ -325,12 +325,9 @@ def measure_peers(plan: Plan) -> Iterator[Measurement]:
     questions = corpus.questions(PEER_QUESTIONS + WARM_QUESTIONS)
     for size in plan.sizes:
         made = store(corpus, size, plan.place)
-        connection = open_database(made.database, readonly=True)
-        try:
+        with closing(open_database(made.database, readonly=True)) as connection:
             yield _keyword(size, connection, questions, plan.place)
             yield _vector(size, connection, questions)
-        finally:
-            connection.close()
 
 
 def _keyword(

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -142,11 +143,8 @@ def _packaged_model() -> str:
 
 def _match_of(made: Store, question: str) -> str:
     """The full-text expression of a question, as a search writes it."""
-    connection = open_database(made.database, readonly=True)
-    try:
+    with closing(open_database(made.database, readonly=True)) as connection:
         return KeywordLeg(connection).plan(parse_query(question)).match
-    finally:
-        connection.close()
 
 
 def _painted(command: Sequence[str], env: Mapping[str, str], text: str) -> float:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -515,13 +515,10 @@ def indexed(
 def held(tmp_path: Path) -> dict[str, str]:
     """The text of every transcript as the index itself holds it, by name of the file."""
     (file,) = (tmp_path / "data").rglob("index-*.db")
-    connection = apsw.Connection(str(file), apsw.SQLITE_OPEN_READONLY)
-    try:
+    with closing(apsw.Connection(str(file), apsw.SQLITE_OPEN_READONLY)) as connection:
         rows = connection.execute(
             "SELECT f.path, c.text FROM chunks c JOIN files f ON f.id = c.file_id ORDER BY c.id"
         ).fetchall()
-    finally:
-        connection.close()
     return {str(path).rpartition("/")[2]: str(text) for path, text in rows}
 
 

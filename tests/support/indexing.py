@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -135,20 +135,16 @@ class Workspace:
 
     def contents(self) -> Contents:
         """Read all of the live index."""
-        live = LiveIndex(self.folder)
-        try:
+        with closing(LiveIndex(self.folder)) as live:
             return contents(live.connection())
-        finally:
-            live.close()
 
     def fresh(self, data: Path) -> Contents:
         """Read all of an index made anew from the same notes."""
-        other = Workspace(self.root, data, recipe=self.recipe, transcripts=self.transcripts)
-        try:
+        with closing(
+            Workspace(self.root, data, recipe=self.recipe, transcripts=self.transcripts)
+        ) as other:
             other.sync()
             return other.contents()
-        finally:
-            other.close()
 
     def of_type(self, kind: type[T]) -> list[T]:
         """Return the events of one type so far."""

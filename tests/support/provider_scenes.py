@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -44,11 +44,8 @@ class Scene:
         """What the live index says of itself."""
         folder = next(self.data.iterdir())
         live = (folder / "CURRENT").read_text(encoding="ascii").strip()
-        connection = open_database(folder / live, readonly=True)
-        try:
+        with closing(open_database(folder / live, readonly=True)) as connection:
             return read_meta(connection)
-        finally:
-            connection.close()
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -17,6 +17,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,12 +169,9 @@ def make_small_agent(folder: Path, release: str = AGENT_BLOB) -> SmallAgent:
 
 def one_vector(path: Path, state: State) -> GivenVectors:
     """Give the vector of one of the index's own chunks to every query."""
-    opened = open_foreign(state.database)
-    try:
+    with closing(open_foreign(state.database)) as opened:
         sql = f"SELECT embedding FROM {opened.layout.vec} LIMIT 1 OFFSET 7"
         found = opened.connection.execute(sql).fetchall()
-    finally:
-        opened.close()
     values = np.frombuffer(bytes(found[0][0]), dtype="<f4").tolist()  # type: ignore[arg-type]
     path.write_text(json.dumps(values), encoding="utf-8")
     return load_given(path)

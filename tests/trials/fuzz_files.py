@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -78,8 +79,7 @@ def _damaged(data: bytes, given: Given, in_pages: bool, is_cut: bool) -> bytes:
 @cache
 def _columns(release: str) -> tuple[tuple[str, str], ...]:
     """Every column of every ordinary table of an index."""
-    connection = connect(_state(release).database)
-    try:
+    with closing(connect(_state(release).database)) as connection:
         names = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
         ).fetchall()
@@ -88,8 +88,6 @@ def _columns(release: str) -> tuple[tuple[str, str], ...]:
             for (name,) in names
             for column in connection.execute(f"PRAGMA table_info({name})").fetchall()
         )
-    finally:
-        connection.close()
 
 
 def _statements(release: str, body: bytes) -> list[str]:
@@ -111,8 +109,7 @@ def _statements(release: str, body: bytes) -> list[str]:
 
 def _edit(database: Path, statements: Sequence[str]) -> None:
     """Run what SQLite lets run."""
-    connection = connect(database)
-    try:
+    with closing(connect(database)) as connection:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
         connection.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF").fetchall()
         for statement in statements:
@@ -121,8 +118,6 @@ def _edit(database: Path, statements: Sequence[str]) -> None:
             except apsw.Error:
                 # Not every change fits every table; those that do are what is wanted.
                 continue
-    finally:
-        connection.close()
 
 
 def check_damaged(given: Given) -> None:
