@@ -518,14 +518,15 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
             conversations.load()
             await talks.shows("Why does the router", "could not count the turns of the")
         with monkeypatch.context() as patch:
-            patch.setattr(service, "listings", fail)
+            for name in ("listings", "read", "memory_calls"):
+                patch.setattr(service, name, fail)
             patch.setattr(type(talks.run.engine.index.transcripts), "use_sources", fail)
-            patch.setattr(service, "read", fail)
             conversations.load()
-            await talks.shows("cannot list the conversations")
-            assert "Why does the router" in talks.run.text
+            await talks.shows("cannot list the conversations", "Why does the router")
             await talks.press("enter")
             await talks.shows("✗ cannot read ␛[31m/x")
+            await talks.press("a")
+            await talks.shows("Asked its memory", "✗ cannot read ␛[31m/x")
             await talks.press("escape", "O")
             await talks.shows("openclaw:main")
             await talks.press("space", "enter")
