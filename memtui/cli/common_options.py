@@ -282,7 +282,7 @@ def command(
             ctx = click.get_current_context()
             place = {name: options.pop(name) for name in _PLACE_NAMES & options.keys()}
             invocation: Invocation = ctx.obj.with_options(flags=ranking_flags(ctx), **place)
-            # That of a group holds for its commands, too.
+            # The options of a group hold for its commands, too.
             ctx.obj = invocation
             options = {
                 name: value

@@ -104,8 +104,8 @@ def program(invocation: Invocation, version: bool) -> int | None:
     ctx = click.get_current_context()
     name = ctx.invoked_subcommand
     # The demo says itself that it excludes an agent.
-    is_read = name in (None, "demo") or {"agent", "no agent"} & {*COMMANDS[name].get("on", ())}
-    if invocation.foreign and not is_read:
+    reads_index = name in (None, "demo") or {"agent", "no agent"} & {*COMMANDS[name].get("on", ())}
+    if invocation.foreign and not reads_index:
         raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)
     if version:
         import platform
