@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from memtui.model import Failure
 
+IsCancelled = Callable[[], bool]
+"""Tells whether a result is not wanted any more; asked between steps, on the thread that works."""
+
 
 class MemtuiError(Exception):
     """Base of every error that ends a command: one line that says what, where and what to do.
@@ -91,7 +94,7 @@ class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""
 
 
-def stop_if(cancelled: Callable[[], bool] | None) -> None:
+def stop_if(cancelled: IsCancelled | None) -> None:
     """Raise `Cancelled` where work is not wanted any more; without `cancelled` it always is."""
     if cancelled is not None and cancelled():
         raise Cancelled

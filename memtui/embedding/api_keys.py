@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
+from memtui.embedding.provider import CHECK_SECONDS
 from memtui.embedding.services import Address, Service, sendable
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.settings.openclaw.read import (
     AUTH_PROFILES,
     Secret,

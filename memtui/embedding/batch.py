@@ -30,7 +30,6 @@ from memtui.data import read_table
 from memtui.embedding.http import ServiceError
 from memtui.embedding.provider import (
     BatchOutcome,
-    IsCancelled,
     ProviderIdentity,
     Role,
     Vector,
@@ -46,7 +45,7 @@ from memtui.embedding.services import (
     as_json,
     value_in,
 )
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.model import Failure, Usage
 from memtui.settings.files import StateFolder, sync_folder
 from memtui.text.ecmascript import well_formed

@@ -28,9 +28,8 @@ import msgspec
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Request
-from memtui.errors import ProviderError, stop_if, undone_on_error
+from memtui.errors import IsCancelled, ProviderError, stop_if, undone_on_error
 from memtui.model import Failure
 from memtui.settings.files import read_bytes
 from memtui.text.sanitize import safe_line

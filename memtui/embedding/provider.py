@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memtui.errors import Cancelled, ProviderError, stop_if, undone_on_error
+from memtui.errors import Cancelled, IsCancelled, ProviderError, stop_if, undone_on_error
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
 
 Item = TypeVar("Item")
-IsCancelled: TypeAlias = Callable[[], bool]
-"""Asked again and again while something is waited for."""
 CHECK_SECONDS: Final = 0.05
 """Between two looks at whether one who waits was cancelled."""
 

@@ -24,7 +24,6 @@ from memtui.embedding.http import (
 from memtui.embedding.provider import (
     BATCH_BYTES,
     DEFAULT_LIMIT,
-    IsCancelled,
     Provider,
     ProviderIdentity,
     Role,
@@ -51,7 +50,7 @@ from memtui.embedding.services import (
     WrongAnswer,
     templates_of,
 )
-from memtui.errors import ProviderError, SettingsError
+from memtui.errors import IsCancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import masked_text
@@ -370,7 +369,7 @@ def ask_once(
     request: Request,
     context: RequestContext,
     *,
-    stopped: Callable[[], bool],
+    stopped: IsCancelled,
     timeout: float,
 ) -> object:
     """Send a request about another program's index and return its parsed JSON answer.

@@ -11,8 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, IsCancelled, Progressed, Reading, RecentFile, Words
+from memtui.engine.ports import Index, Progressed, Reading, RecentFile, Words
 from memtui.engine.search import Search
+from memtui.errors import IsCancelled
 from memtui.memory.care.duplicates import (
     FEWEST_WORDS,
     NEAR,

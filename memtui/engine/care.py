@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, IsCancelled, Progressed
+from memtui.engine.ports import Index, Progressed
 from memtui.engine.search import Search
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.care.rules import (
     Link,

@@ -18,7 +18,7 @@ from memtui.embedding.registry import other_of, resolve
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import TranscriptStore
 from memtui.engine.search import Search
-from memtui.errors import MemtuiError, stop_if
+from memtui.errors import IsCancelled, MemtuiError, stop_if
 from memtui.index.transcripts.discovery import (
     TranscriptPlace,
     TranscriptScope,
@@ -33,13 +33,13 @@ from memtui.index.transcripts.reading import (
     open_lines,
     transcript_rows,
 )
-from memtui.index.transcripts.turns import CancelCheck, ConversationGone, OpenConversation
+from memtui.index.transcripts.turns import ConversationGone, OpenConversation
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import TranscriptReader
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
-from memtui.memory.transcripts.records import TranscriptFacts, moment
+from memtui.memory.transcripts.records import TranscriptFacts, turn_time
 from memtui.model import Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import (
     ConversationListing,
@@ -175,7 +175,7 @@ class ConversationService:
         listings: Sequence[ConversationListing],
         counted: Callable[[ConversationListing], object],
         *,
-        cancelled: CancelCheck = lambda: False,
+        cancelled: IsCancelled = lambda: False,
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         transcripts = self._transcripts()
@@ -184,7 +184,7 @@ class ConversationService:
                 scan = self._scan(transcripts[path].file, cancelled)
                 counted(self._listing(*transcripts[path], scan))
 
-    def read(self, path: str, *, cancelled: CancelCheck = lambda: False) -> OpenConversation:
+    def read(self, path: str, *, cancelled: IsCancelled = lambda: False) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
         if (transcript := self._transcripts().get(path)) is None:
             raise ConversationGone(
@@ -214,7 +214,7 @@ class ConversationService:
         paths: Sequence[str] | None = None,
         *,
         found: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
-        cancelled: CancelCheck = lambda: False,
+        cancelled: IsCancelled = lambda: False,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.
 
@@ -303,7 +303,7 @@ class ConversationService:
     def _scan(
         self,
         file: SourceFile,
-        cancelled: CancelCheck,
+        cancelled: IsCancelled,
         *,
         whole: bool = True,
         into: OpenConversation | None = None,
@@ -389,12 +389,12 @@ class ConversationService:
             agent=place.agent or facts.agent or agent_of(file),
             size=file.size,
             # A file's time may lie outside the calendar.
-            changed=moment(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or _EPOCH,
+            changed=turn_time(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or _EPOCH,
             session=file.session,
             title=facts.title,
             model=facts.model,
-            started=moment(facts.started_ms),
-            ended=moment(counted.ended_ms) if counted is not None else None,
+            started=turn_time(facts.started_ms),
+            ended=turn_time(counted.ended_ms) if counted is not None else None,
             turns=counted.turns if counted is not None else None,
             calls=counted.calls if counted is not None else None,
             malformed=(counted or indexed or TranscriptFacts()).malformed,

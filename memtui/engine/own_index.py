@@ -27,7 +27,7 @@ from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
-from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, stop_if
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, MemtuiError, stop_if
 from memtui.index.database import (
     Connection,
     DatabaseError,
@@ -538,7 +538,7 @@ class OwnLegs(Legs):
         self.live.close()
 
     def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+        self, request: SearchRequest, cancelled: IsCancelled, partial: Partial | None
     ) -> CandidatePool:
         """Ask both legs, the quicker one first.
 

@@ -27,7 +27,7 @@ from memtui.engine.ports import (
     Words,
     refused,
 )
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.index.database import NO_MODEL, Connection, made_by, number, read_meta
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
@@ -43,7 +43,7 @@ from memtui.memory.discover import (
     is_memory,
     look_at,
 )
-from memtui.memory.documents import day_of_path, moment, read_document, reason_of, split_lines
+from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
@@ -144,7 +144,7 @@ class OwnReading(Reading):
         rows = known_files(self._connection, "ORDER BY mtime_ns DESC, path LIMIT ?", limit)
         epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(row.path, moment(row.mtime_ns / 1e9) or epoch, row.lines)
+            RecentFile(row.path, utc_time(row.mtime_ns / 1e9) or epoch, row.lines)
             for row in rows.values()
         ]
 
@@ -243,7 +243,7 @@ class OwnFiles(Files):
     def __init__(self, index: OwnIndex) -> None:
         self._index = index
 
-    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+    def entries(self, cancelled: IsCancelled) -> list[MemoryFile]:
         scope = self._index.scope
         notes = discover(scope, cancelled=cancelled)
         discovery = with_transcripts(notes, self._index.transcripts.scope, cancelled=cancelled)
@@ -302,7 +302,7 @@ class OwnFiles(Files):
                     place=place_of(path, source, file.kind if file is not None else ""),
                     state=state,
                     size=size,
-                    changed=moment(mtime_ns / 1e9),
+                    changed=utc_time(mtime_ns / 1e9),
                     chunks=chunks.get(path, 0),
                     lines=row.lines if row is not None else 0,
                     day=day,
@@ -312,7 +312,7 @@ class OwnFiles(Files):
             )
         return files
 
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
+    def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
         scope = self._index.scope
         for file in discover(scope, cancelled=cancelled).files:
             stop_if(cancelled)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
-from memtui.errors import IndexUnusable
-from memtui.memory.documents import moment
+from memtui.errors import IndexUnusable, IsCancelled
+from memtui.memory.documents import utc_time
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
-IsCancelled = Callable[[], bool]
 Progressed = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
 _MOST_BLANKS: Final = 10_000
@@ -226,7 +225,7 @@ class Reading(ABC):
 
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
-        return moment(chunk.mtime_ns / 1e9)
+        return utc_time(chunk.mtime_ns / 1e9)
 
     @abstractmethod
     def vector(self, rowid: int) -> StoredVector:
@@ -293,7 +292,7 @@ class Legs(ABC):
 
     @abstractmethod
     def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+        self, request: SearchRequest, cancelled: IsCancelled, partial: Partial | None
     ) -> CandidatePool:
         """Ask both legs; `partial` takes a pool with the quicker leg alone.
 
@@ -312,11 +311,11 @@ class Files(ABC):
     """The reason why no note can be read, in one line; empty when they can."""
 
     @abstractmethod
-    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+    def entries(self, cancelled: IsCancelled) -> list[MemoryFile]:
         """Return every file on disk or in the index, by path; raises `Cancelled`."""
 
     @abstractmethod
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
+    def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
         """Read the notes as they are on disk now, by path, except those that cannot be read."""
 
     def path_of(self, path: str) -> Path | None:

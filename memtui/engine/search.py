@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
-from memtui.engine.ports import Index, IsCancelled, Progressed, SearchRequest
-from memtui.errors import Cancelled, IndexMissing, MemtuiError, stop_if
+from memtui.engine.ports import Index, Progressed, SearchRequest
+from memtui.errors import Cancelled, IndexMissing, IsCancelled, MemtuiError, stop_if
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import for_mode, rank
 
@@ -198,7 +198,7 @@ class Search:
         request = SearchRequest(text, ranking or self._index.ranking, typing)
         return self._thread.submit(partial(self._search, request))
 
-    def ask_later(self, request: SearchRequest, cancelled: Callable[[], bool]) -> Future[Ranked]:
+    def ask_later(self, request: SearchRequest, cancelled: IsCancelled) -> Future[Ranked]:
         """Search when nobody else searches; begins anew after every search that goes before it."""
 
         def ask(gives_way: Callable[[], bool]) -> Ranked:
@@ -252,7 +252,7 @@ class Search:
         progressed(len(distinct), len(distinct))
         return tops
 
-    def _search(self, request: SearchRequest, number: int, cancelled: Callable[[], bool]) -> None:
+    def _search(self, request: SearchRequest, number: int, cancelled: IsCancelled) -> None:
         def publish(pool: CandidatePool, complete: bool = False) -> None:
             ranked = self.rerank(pool, request.ranking)
             if not cancelled():

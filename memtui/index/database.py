@@ -11,7 +11,7 @@ import errno
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from functools import lru_cache
@@ -22,7 +22,7 @@ import apsw
 from msgspec import Struct
 
 from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import IndexMissing, IndexUnusable, undone_on_error
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, undone_on_error
 from memtui.text.tokens import FTS5_TOKENIZE
 
 Connection = apsw.Connection
@@ -295,7 +295,7 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible(connection: apsw.Connection, cancelled: Callable[[], bool]) -> Iterator[None]:
+def interruptible(connection: apsw.Connection, cancelled: IsCancelled) -> Iterator[None]:
     """Let `cancelled` stop a long statement of this block, which then raises `Interrupted`."""
     connection.set_progress_handler(cancelled, _PROGRESS_STEPS)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
-from memtui.errors import IndexUnusable
+from memtui.errors import IndexUnusable, IsCancelled
 from memtui.index.database import (
     Connection,
     Fault,
@@ -113,7 +113,7 @@ class EmbeddingCache:
         limit: int,
         live: Callable[[], Mapping[ProviderIdentity, Iterable[str]]],
         *,
-        cancelled: Callable[[], bool] = bool,
+        cancelled: IsCancelled = bool,
     ) -> int:
         """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from memtui.errors import IndexMissing, IndexUnusable, WriterLocked, undone_on_error
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, WriterLocked, undone_on_error
 from memtui.index.database import (
     Connection,
     IndexDamaged,
@@ -102,7 +101,7 @@ class IndexFolder:
         self.discard(building)
         return building
 
-    def commit(self, building: Path, *, cancelled: Callable[[], bool] = lambda: False) -> int:
+    def commit(self, building: Path, *, cancelled: IsCancelled = lambda: False) -> int:
         """Check a built file and make it the live generation; its connections must be closed.
 
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when

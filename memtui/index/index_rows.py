@@ -6,14 +6,14 @@ Who writes begins and ends the transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.embedding.provider import byte_size, split_input
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
@@ -172,7 +172,7 @@ def write_chunks(
     spans: Iterable[ChunkSpan],
     model: str,
     stale: dict[str, int],
-    cancelled: Callable[[], bool],
+    cancelled: IsCancelled,
 ) -> tuple[list[str], int]:
     """Add the chunks that are not there, each in a row that never had another one.
 

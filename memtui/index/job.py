@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, IsCancelled
 from memtui.index.database import Recipe
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
@@ -68,7 +68,7 @@ class TypingPause:
         """Note a key; from any thread, never waits."""
         self._until = time.monotonic() + self._seconds
 
-    def wait(self, stopped: Callable[[], bool]) -> None:
+    def wait(self, stopped: IsCancelled) -> None:
         """Wait, on the thread that works, until nobody types, `stopped()` or 2 s have passed."""
         end = time.monotonic() + self._most
         while not stopped() and (left := min(self._until, end) - time.monotonic()) > 0:
@@ -173,7 +173,7 @@ class Job(Struct):
     progress: ProgressReporter
     transcripts: TranscriptScope
     """The conversations that are indexed beside the notes."""
-    cancelled: Callable[[], bool] = lambda: False
+    cancelled: IsCancelled = lambda: False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     gives_way: Callable[[], bool] = lambda: False
     """True if other work is asked for, which waiting for a service gives way to."""

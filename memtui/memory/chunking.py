@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from memtui.data import read_table
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 from memtui.text.ecmascript import utf16_head
@@ -182,7 +182,7 @@ def chunk_document(
     *,
     tokens: int = 400,
     overlap: int = 80,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: IsCancelled | None = None,
 ) -> list[ChunkSpan]:
     """Cut a document into the chunks that are indexed.
 

@@ -10,14 +10,14 @@ import errno
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
 
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
@@ -64,7 +64,7 @@ class Discovery(Struct, frozen=True):
 def discover(
     scope: Scope,
     *,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: IsCancelled = lambda: False,
     only: str | None = None,
 ) -> Discovery:
     """Find the Markdown files of a workspace.
@@ -109,7 +109,7 @@ class FileSearch(ABC):
     path_words: ClassVar[str]
     """The name of a path of the settings in details."""
 
-    def __init__(self, root: Path, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, root: Path, cancelled: IsCancelled) -> None:
         self.files: dict[str, SourceFile] = {}
         self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self.unread: list[str] = []
@@ -238,7 +238,7 @@ class _NoteSearch(FileSearch):
 
     path_words = "extra path"
 
-    def __init__(self, scope: Scope, cancelled: Callable[[], bool], only: str | None) -> None:
+    def __init__(self, scope: Scope, cancelled: IsCancelled, only: str | None) -> None:
         super().__init__(scope.root, cancelled)
         self._limit = scope.settings.max_file_bytes
         self._only = () if only is None else (only, os.path.realpath(only))

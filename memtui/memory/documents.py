@@ -105,7 +105,7 @@ def reason_of(error: OSError) -> Reason:
     }.get(error.errno or 0, Reason.UNREADABLE)
 
 
-def moment(seconds: float) -> datetime | None:
+def utc_time(seconds: float) -> datetime | None:
     """Return a time of a file in UTC; `None` for 0, and for one outside the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from memtui.memory.transcripts.records import moment as moment_of
+from memtui.memory.transcripts.records import turn_time
 from memtui.model import Reason
 from memtui.model.conversations import (
     ConversationListing,
@@ -35,7 +35,7 @@ _FOLDED: Final = frozenset(
 _FOLDED_TEXT: Final = 60
 
 
-def moment(when: datetime | None) -> str:
+def minute_words(when: datetime | None) -> str:
     """A time to the minute, UTC; dashes for one that is not known."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" if when is not None else "----------------"
 
@@ -48,7 +48,7 @@ def listing_lines(listing: ConversationListing, width: int) -> Iterator[str]:
         for number, one, several in counts
     )
     facts = (
-        moment(listing.started or listing.changed),
+        minute_words(listing.started or listing.changed),
         " in ".join(filter(None, (size_words(listing.size), length_words(listing)))),
         turns,
         calls,
@@ -84,7 +84,7 @@ def length_words(listing: ConversationListing) -> str:
 def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
     """A turn: who says it and what; what tools do, folded to one line with its size."""
     number = f"{turn.line:>{_NUMBER}}  "
-    when = moment_of(turn.timestamp_ms)
+    when = turn_time(turn.timestamp_ms)
     head = f"{number}{f'{when:%H:%M}' if when is not None else '':<5}  "
     is_whole = turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED)
     if is_whole:
@@ -164,7 +164,7 @@ def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
 def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
     """A search that was asked again: what was asked, what has changed, place by place."""
     call = replayed.call
-    yield _fitted(f"{moment(call.asked)}  {call.query}", width)
+    yield _fitted(f"{minute_words(call.asked)}  {call.query}", width)
     place = f"{call.path}:{call.line}  {call.tool}"
     yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
     yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from memtui.embedding.provider import IsCancelled, Provider, clean_vectors
-from memtui.errors import Cancelled, stop_if
+from memtui.embedding.provider import Provider, clean_vectors
+from memtui.errors import Cancelled, IsCancelled, stop_if
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query

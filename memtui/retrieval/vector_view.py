@@ -10,8 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.embedding.provider import IsCancelled
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, IsCancelled
 from memtui.retrieval.connection import Connection, snapshot
 from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND
 

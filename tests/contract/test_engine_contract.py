@@ -95,7 +95,7 @@ def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory
     assert event.ranked.hits == memory.ask().hits
 
 
-def test_paths_files_chunks_and_ranges_are_of_one_index(memory: Memory) -> None:
+def test_paths_files_and_chunks_are_of_one_index(memory: Memory) -> None:
     browse = memory.engine.browse
     paths = list(browse.paths())
     assert paths == sorted(paths)

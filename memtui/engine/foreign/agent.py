@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
-from memtui.errors import Cancelled, stop_if
+from memtui.errors import Cancelled, IsCancelled, stop_if
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
@@ -184,7 +184,7 @@ class AgentLegs(Legs):
         """Set by the first search."""
 
     def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+        self, request: SearchRequest, cancelled: IsCancelled, partial: Partial | None
     ) -> CandidatePool:
         text, filters = split_filters(request.text)
         ranked = replace(request, ranking=for_mode(request.ranking, self.facts.mode))
@@ -202,7 +202,7 @@ class AgentLegs(Legs):
         text: str,
         scope: SearchScope,
         filters: Filters = NO_FILTERS,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancelled: IsCancelled = lambda: False,
         partial: Partial | None = None,
     ) -> CandidatePool:
         """Ask the legs that the ranking of a request searches with.

@@ -34,7 +34,7 @@ from memtui.engine.ports import (
 )
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.search import EngineThread
-from memtui.errors import Cancelled, IndexUnusable, MemtuiError, stop_if
+from memtui.errors import Cancelled, IndexUnusable, IsCancelled, MemtuiError, stop_if
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
@@ -388,7 +388,7 @@ class AgentFiles(Files):
         self._has_notes = MEMORY in self._sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
 
-    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+    def entries(self, cancelled: IsCancelled) -> list[MemoryFile]:
         indexed, counts = self._index.read_rows(
             lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
@@ -438,7 +438,7 @@ class AgentFiles(Files):
             return None
         return Path(absolute_path(path, str(workspace.absolute())))
 
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document]:
+    def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
         listing = list_memory(self._target, self._release, cancelled=cancelled)
         for path, listed in sorted(listing.files.items()):
             stop_if(cancelled)

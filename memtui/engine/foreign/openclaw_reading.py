@@ -26,7 +26,7 @@ from memtui.engine.ports import (
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, parse_vector
-from memtui.memory.documents import moment
+from memtui.memory.documents import utc_time
 from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place
 from memtui.ranking.stages import chunk_day
@@ -151,7 +151,7 @@ class OpenClawReading(Reading):
         )
         epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(str(path), moment((finite(mtime) or 0) / 1000) or epoch, whole(lines))
+            RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or epoch, whole(lines))
             for path, mtime, lines in files
         ]
 

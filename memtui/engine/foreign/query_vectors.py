@@ -25,7 +25,7 @@ from memtui.embedding.services import (
     Shape,
     normalised,
 )
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import Cancelled, IsCancelled, ProviderError
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.candidates import Vector
@@ -89,7 +89,7 @@ class QueryVectors:
     _closed: threading.Event = field(init=False, default_factory=threading.Event)
 
     def find(
-        self, query: str, *, typing: bool, cancelled: Callable[[], bool] = lambda: False
+        self, query: str, *, typing: bool, cancelled: IsCancelled = lambda: False
     ) -> QueryVector | NoVector:
         """Find the vector of `query`; `typing`: the user has not finished it.
 
@@ -147,7 +147,7 @@ class QueryVectors:
         return vector
 
     def _from_provider(
-        self, name: str, model: str, query: str, typing: bool, cancelled: Callable[[], bool]
+        self, name: str, model: str, query: str, typing: bool, cancelled: IsCancelled
     ) -> QueryVector | NoVector:
         config = self.config or MemorySearchConfig()
         service, address, dimensions, key_name, headers = self._target(name, model)

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from memtui.embedding.provider import PROBE_TEXT, IsCancelled, estimated_tokens
+from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
 from memtui.embedding.registry import (
     NONE,
     choice_for,
@@ -19,7 +19,7 @@ from memtui.embedding.registry import (
 )
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
-from memtui.errors import Cancelled, MemtuiError, SettingsError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, SettingsError
 from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line

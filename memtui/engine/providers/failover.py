@@ -17,7 +17,6 @@ from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
     REFUSALS,
-    IsCancelled,
     Provider,
     ProviderIdentity,
     TextsRefused,
@@ -28,7 +27,7 @@ from memtui.embedding.provider import (
     one_line,
 )
 from memtui.embedding.registry import other_of, registration_of, resolve
-from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.files import StateFolder
 from memtui.settings.schema import EmbeddingSettings

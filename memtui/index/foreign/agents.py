@@ -16,7 +16,7 @@ from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import NotRecognised, Opened, read_once
 from memtui.index.foreign.rows import parse_vector
-from memtui.memory.documents import moment
+from memtui.memory.documents import utc_time
 from memtui.model.status import ForeignAgent
 from memtui.settings.openclaw.read import (
     CONFIG_NAMES,
@@ -131,7 +131,7 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
             dimensions=stored.vector_dims or layout.vec_dims or dims,
             files=sum(rows.counts(opened, layout.files).values()),
             chunks=sum(rows.counts(opened, layout.chunks).values()),
-            changed=moment((latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6) / 1000),
+            changed=utc_time((latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6) / 1000),
             problem=stored.problems[0] if stored.problems else "",
         )
 

@@ -19,7 +19,7 @@ from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.reading import TABLE, registered_sessions
-from memtui.memory.documents import moment, open_regular, text_hash
+from memtui.memory.documents import open_regular, text_hash, utc_time
 from memtui.memory.paths import Glob, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
@@ -360,7 +360,7 @@ def _compared(
         else:
             state, cause = FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED
             reason = f"no row in the index; from {files[key].root}"
-        on_disk = moment(file.mtime_ms / 1000) if file is not None else None
+        on_disk = utc_time(file.mtime_ms / 1000) if file is not None else None
         truths.append(FileTruth(path, source, state, reason, cause, chunks, on_disk, in_index))
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
 

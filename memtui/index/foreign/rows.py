@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memtui.index.database import number
 from memtui.index.foreign.opening import Opened, index_format
-from memtui.memory.documents import moment
+from memtui.memory.documents import utc_time
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.tables import readable, text_of, whole
 from memtui.text.sanitize import safe_line
@@ -47,7 +47,7 @@ class FileRow(Struct, frozen=True):
     @property
     def changed(self) -> datetime | None:
         """The time in UTC; `None` for one that no calendar has."""
-        return moment(self.mtime / 1000)
+        return utc_time(self.mtime / 1000)
 
 
 def identity(opened: Opened) -> Identity:

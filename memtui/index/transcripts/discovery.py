@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.errors import IndexMissing, IndexUnusable
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
@@ -215,7 +215,7 @@ def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
 
 
 def discover_transcripts(
-    scope: TranscriptScope, *, cancelled: Callable[[], bool] = lambda: False
+    scope: TranscriptScope, *, cancelled: IsCancelled = lambda: False
 ) -> Discovery:
     """Find the transcripts that are opted in.
 
@@ -239,7 +239,7 @@ def with_transcripts(
     notes: Discovery,
     scope: TranscriptScope,
     *,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: IsCancelled = lambda: False,
 ) -> Discovery:
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
     if scope.is_empty:
@@ -257,7 +257,7 @@ def locate(
     scope: TranscriptScope,
     *,
     everything: bool = False,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: IsCancelled = lambda: False,
 ) -> list[TranscriptPlace]:
     """Find the transcripts place by place; a file counts where it is found first."""
     by_file: dict[tuple[Path, str], str] = {}
@@ -316,7 +316,7 @@ class _Search(FileSearch):
         self,
         scope: TranscriptScope,
         place: TranscriptPlace,
-        cancelled: Callable[[], bool],
+        cancelled: IsCancelled,
         *,
         everything: bool,
     ) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.errors import MemtuiError, stop_if
+from memtui.errors import IsCancelled, MemtuiError, stop_if
 from memtui.index.transcripts.reading import open_lines
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
@@ -19,8 +19,6 @@ from memtui.model import SourceFile
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.text.redact import redact, redact_name, redact_value
 from memtui.text.sanitize import safe_line
-
-CancelCheck = Callable[[], bool]
 
 _BUDGET: Final = 16_000_000
 """Characters of all texts in memory; beyond them only a first line's worth is kept of each."""
@@ -106,7 +104,7 @@ class OpenConversation:
         """
         return (self._masked(at, turn) for at, turn in self._again())
 
-    def find(self, text: str, *, cancelled: CancelCheck = lambda: False) -> Sequence[int]:
+    def find(self, text: str, *, cancelled: IsCancelled = lambda: False) -> Sequence[int]:
         """Return the places in `turns` whose whole text holds `text`, in any case.
 
         Raises `Cancelled`, and `ConversationGone` when the file is not what was read any more.
@@ -134,7 +132,7 @@ class OpenConversation:
         return replace(short, text=text, size=len(text))
 
     def _again(
-        self, cancelled: CancelCheck = lambda: False, *, first: int = 0
+        self, cancelled: IsCancelled = lambda: False, *, first: int = 0
     ) -> Iterator[tuple[int, Turn]]:
         """Read the file again from a line on: each turn's place and whole, unmasked."""
         shown = self.turns

@@ -18,10 +18,10 @@ from memtui.data import read_table
 from memtui.memory.transcripts.generated import Dropped
 from memtui.memory.transcripts.records import (
     Record,
-    moment,
     parse_several,
     parsed_arguments,
     text_in,
+    turn_time,
     whole,
 )
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
@@ -257,7 +257,7 @@ class CallCollector:
                 kind=self._kind,
                 tool=redact_name(whole(turn.tool)),
                 query=redact(whole(query))[:LONGEST_QUERY],
-                asked=moment(turn.timestamp_ms),
+                asked=turn_time(turn.timestamp_ms),
                 arguments=_others(arguments if isinstance(arguments, dict) else {}),
                 problem=UNANSWERED,
             )

@@ -361,7 +361,7 @@ def first_date(*values: object) -> int:
     return next((when for when in map(milliseconds, values) if 0 < when <= _LAST_DATE_MS), 0)
 
 
-def moment(milliseconds: int, microseconds: int = 0) -> datetime | None:
+def turn_time(milliseconds: int, microseconds: int = 0) -> datetime | None:
     """Return a time since 1970; `None` for 0 and beyond the calendar."""
     if milliseconds <= 0:
         return None

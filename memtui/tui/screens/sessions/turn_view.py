@@ -13,7 +13,7 @@ from textual.content import Content, Span
 from textual.message import Message
 from textual.style import Style
 
-from memtui.memory.transcripts.records import moment
+from memtui.memory.transcripts.records import turn_time
 from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import TURN_WORDS, left_out_words, line_spans
@@ -136,7 +136,7 @@ def local_time(turns: Sequence[Turn], at: int) -> str:
     """
     # A record that nobody says need not be shown.
     shown = (turns[one] for one in range(at - 1, -1, -1) if turns[one].kind is not TurnKind.OTHER)
-    moments = (moment(turn.timestamp_ms) for turn in chain(turns[at : at + 1], shown))
+    moments = (turn_time(turn.timestamp_ms) for turn in chain(turns[at : at + 1], shown))
     times = (f"{local(when):%Y-%m-%d %H:%M:%S}" if when is not None else "" for when in moments)
     time = next(times)
     return time and time.removeprefix(next(filter(None, times), "")[: len("2026-02-10 ")])
