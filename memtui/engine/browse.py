@@ -116,8 +116,8 @@ class Browse:
                     for frequency, term in sorted((frequencies[one], one) for one in counts)
                 )
                 tokens = counts.total()
-            if stored.values is not None:
-                # In double precision: the sum of many small squares.
+            if stored.values is not None and math.hypot(*stored.values.tolist()) < 1e154:
+                # In double precision: the sum of many small squares. Of a longer one it overflows.
                 norm = math.sqrt(math.fsum(one * one for one in stored.values.tolist()))
             return ChunkRecord(
                 chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
@@ -127,7 +127,7 @@ class Browse:
                 terms=terms,
                 provider=stored.provider,
                 dimensions=stored.dimensions,
-                norm=norm if norm is not None and math.isfinite(norm) else None,
+                norm=norm,
                 vector_state=stored.state,
                 changed=reading.changed(chunk),
                 importance=chunk.importance,

@@ -442,9 +442,20 @@ def test_care_names_the_first_chunk_of_a_note_that_can_be_read(sidecar: State) -
     assert unreachable[AUTH] == readable[0]
 
 
-def test_the_length_of_a_vector_is_the_root_of_the_exact_sum(sidecar: State) -> None:
-    edit(sidecar.database, "UPDATE chunks SET embedding = '[0.13, 0.85, 0.76, 0.26]'")
+@pytest.mark.parametrize(
+    ("vector", "norm"),
+    [
+        ([0.13, 0.85, 0.76, 0.26], 1.1766902736064404),
+        # Too large: a square, the sum of the squares.
+        ([1e200] * 4, None),
+        ([1e154] * 4, None),
+    ],
+)
+def test_the_length_of_a_vector_is_the_root_of_the_exact_sum(
+    sidecar: State, vector: list[float], norm: float | None
+) -> None:
+    edit(sidecar.database, f"UPDATE chunks SET embedding = '{json.dumps(vector)}'")
     with engine_of(sidecar) as engine:
         record = engine.browse.chunk_record(engine.browse.chunks_of(AUTH)[0].id)
     assert record is not None
-    assert record.norm == 1.1766902736064404
+    assert (record.norm, record.dimensions) == (norm, 4)
