@@ -104,6 +104,15 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     assert {("memory/near.md", "memory/one.md"), ("memory/one.md", "memory/two.md")} <= pairs
 
 
+def test_care_goes_on_without_a_note_that_vanishes_meanwhile(
+    engine: Engine, memory: SmallMemory
+) -> None:
+    last = memory.root / max(NOTES)
+    report = engine.browse.care(progressed=lambda *_: last.unlink(missing_ok=True))
+    assert not last.exists()
+    assert report.looked_at[CareRule.EMPTY_FILE] == len(NOTES) - 1
+
+
 def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,9 +34,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, looks: Looks) -> None:
     real, stopped, calls = Browse.care, threading.Event(), []
+    steps = [(61, 100)]
 
     def held(browse: Browse, *, cancelled: Any, progressed: Any) -> CareReport:
-        progressed(61, 100)
+        for step in steps:
+            progressed(*step)
         while not cancelled():
             stopped.wait(0.01)
         raise Cancelled
@@ -54,6 +56,11 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await until(run.pilot, lambda: "61 %  esc stops" in run.text)
         await run.press("escape")
         assert "stopped · r tries again" in run.text
+        steps.clear()
+        await press(run.pilot, "r")
+        await until(run.pilot, lambda: "looking" in run.text)
+        assert "61 %" not in run.text, "how far the look before was"
+        await run.press("escape")
         looks(counted)
         await run.press("r")
         await run.press("n", "j")

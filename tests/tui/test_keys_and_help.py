@@ -236,6 +236,14 @@ async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     assert answers == [rebuild, keep, keep, keep, rebuild, rebuild, keep]
 
 
+async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        await run.app.push_screen(Confirm("Go on?", [], {"yes": ("yes", "y"), "no": ("no", "esc")}))
+        dialog = run.app.screen
+        groups = {title: lines for title, _, lines in help_groups(dialog, dialog.focused)}
+        assert {line.node for line in groups["Confirm"]} == {dialog}
+
+
 @pytest.mark.parametrize(("key", "typed"), [("m", "m"), ("escape", ""), ("enter", "")])
 async def test_the_key_that_closes_the_hint_is_not_lost(
     key: str, typed: str, memory: SmallMemory

@@ -97,6 +97,16 @@ def test_what_is_the_same_is_folded_and_what_is_near_a_difference_is_not() -> No
     assert len(lines) == 10
 
 
+def test_what_is_near_a_line_at_the_top_of_one_text_is_not_folded() -> None:
+    short = SideText("a", 1, "\n".join(f"line {n}" for n in range(1, 11)))
+    long = SideText("b", 1, f"first\n{short.text}")
+    for texts in ((short, long), (long, short)):
+        lines = [line.plain for line in two_texts(*texts, 63, UNICODE, folded=True)]
+        assert "first" in lines[1]
+        assert [line.count(f"line {n}") for n, line in enumerate(lines[2:5], 1)] == [2, 2, 2]
+        assert "7 lines the same" in lines[5]
+
+
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- [x]"]), max_size=40)
 
 

@@ -92,6 +92,12 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert opened.choose == [False] * 5
 
 
+@pytest.mark.parametrize("option", ["--agent", "--index"])
+def test_the_demo_says_that_it_excludes_an_agent(memtui: Run, option: str) -> None:
+    answer = memtui(option, "main", "demo")
+    assert (answer.code, answer.err) == (2, f"memtui: --demo and {option} exclude each other\n")
+
+
 @pytest.mark.parametrize(("arguments", "remembers"), load("settings")["private"])
 @pytest.mark.usefixtures("terminal")
 def test_private_keeps_no_history(

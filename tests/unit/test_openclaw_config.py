@@ -351,6 +351,8 @@ def test_a_fragment_read_again_is_the_ranking(ranking: Ranking, release: str) ->
     assert (search.mmr_enabled, search.mmr_lambda) == (ranking.mmr.enabled, ranking.mmr.lambda_)
     assert search.decay_enabled is ranking.decay.enabled
     assert search.half_life_days == max(1, int(ranking.decay.half_life_days))
+    taken_over = to_settings(config.default_agent, release).settings
+    assert taken_over["ranking.decay.half_life_days"] == search.half_life_days
 
 
 @pytest.mark.parametrize("release", RELEASE_NAMES)
