@@ -305,6 +305,8 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
 
     weights, vocabulary = paths
     tokenizer = Tokenizer.from_file(str(vocabulary))
+    # It would keep the last 10,000 texts, which this vocabulary does not cut into words: some 8 MB.
+    tokenizer.model._resize_cache(0)
     numbers = load_file(weights)["embedding.weight"]
     table = np.ascontiguousarray(numbers[:, :dimensions], dtype=np.float32)
 

@@ -10,11 +10,8 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import os
-import shutil
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
@@ -37,6 +34,7 @@ from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import workspace_id
+from memtui.settings.files import make_private
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import registered_hashed
 from tests.support.openclaw import AGENT_BLOB, State, make_state
@@ -93,8 +91,11 @@ def make_small_memory(folder: Path, *, indexed: bool = True) -> SmallMemory:
     root, data = folder / "notes", folder / "data"
     write_notes(root)
     if indexed:
-        with tarfile.open(fileobj=io.BytesIO(_index())) as archive:
-            archive.extractall(data / workspace_id(root), filter="data")
+        make_private(data / workspace_id(root))
+        for name, content in _index().items():
+            path = data / workspace_id(root) / name
+            path.write_bytes(content)
+            path.chmod(0o600)
         _take_inodes(root, IndexFolder(data / workspace_id(root)))
     return SmallMemory(root, data)
 
@@ -123,18 +124,13 @@ def write_notes(root: Path, notes: Mapping[str, str] = NOTES) -> None:
 
 
 @functools.cache
-def _index() -> bytes:
-    folder = Path(tempfile.mkdtemp())
-    try:
-        memory = make_small_memory(folder, indexed=False)
+def _index() -> Mapping[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        memory = make_small_memory(Path(folder), indexed=False)
         with registered_hashed(), memory.open() as engine:
             engine.index.sync(wait=True)
-        content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode="w") as archive:
-            archive.add(memory.data / workspace_id(memory.root), ".")
-        return content.getvalue()
-    finally:
-        shutil.rmtree(folder)
+        files = (memory.data / workspace_id(memory.root)).iterdir()
+        return {path.name: path.read_bytes() for path in files}
 
 
 @dataclass(frozen=True, slots=True)

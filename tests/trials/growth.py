@@ -50,7 +50,7 @@ from memtui.model import Document, SourceFile
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import parse_query, path_pattern
-from memtui.settings.files import parse_config
+from memtui.settings.files import SettingsProblems, parse_config
 from memtui.settings.toml import key_lines
 from memtui.text.redact import Rule, openclaw_redact, redact
 from memtui.text.sanitize import safe
@@ -480,6 +480,11 @@ def _document(text: str) -> Document:
     return Document(file, text, "0" * 64, None, None, None)
 
 
+def _parse_config(text: str) -> None:
+    with suppress(SettingsProblems):
+        parse_config(Path("a.toml"), text.encode())
+
+
 _TODAY: Final = date(2026, 11, 22)
 _NAMES: Final = NoteNames()
 
@@ -502,7 +507,7 @@ SCANNERS: Final = (
     Scanner("a line that is shown", display_line),
     Scanner("Markdown colours", lambda text: code_pieces([text], "markdown"), most=1 << 13),
     Scanner("a query", parse_query, _QUERY_SIGNS, most=4000),
-    Scanner("configuration", lambda text: parse_config(Path("a.toml"), text.encode()), _TOML_SIGNS),
+    Scanner("configuration", _parse_config, _TOML_SIGNS),
     Scanner("lines of keys", lambda text: key_lines('a = "' + text.replace('"', "") + '"\n')
             if "\n" not in text and "\\" not in text else None, _TOML_SIGNS),
     Scanner("folding", lambda text: list(wrap(normalise(text)))),
