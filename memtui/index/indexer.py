@@ -201,6 +201,9 @@ class Indexer:
                 with self._condition:
                     self._running = Work.NONE
                     self._condition.notify_all()
+                if can_work:
+                    # Whoever asked at the end of the work was told that it still runs.
+                    self._bus.publish(StatusChanged())
         finally:
             try:
                 self._guard(self._live.close)
