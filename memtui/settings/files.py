@@ -276,7 +276,7 @@ def in_words(error: msgspec.ValidationError) -> str:
         name = re.sub("ies$", "y", match[1]).removesuffix("s") or ", value"
         return f"{name} {int(match[2]) + 1}"
 
-    steps = re.sub(r"(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
+    steps = re.sub(r"(?<!\w)(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
     words = ", ".join(steps).removeprefix(", ")
     return f"{words}: {what}" if words else what
 

@@ -179,8 +179,7 @@ def expressions() -> tuple[list[Expression], list[str]]:
         methods = _methods(tree)
         held = [
             Expression(f"{module.__name__}.{name}", pattern, frozenset(methods.get(name, ())))
-            for name, value in vars(module).items()
-            if not name.startswith("__")
+            for name, value in _values(module)
             for pattern in _patterns_in(value, 4)
         ]
         for one in held:
@@ -221,18 +220,28 @@ def expressions() -> tuple[list[Expression], list[str]]:
 
 
 def _methods(tree: ast.Module) -> dict[str, set[str]]:
-    """Return the attributes of each name of a module, such as `match` of `_WORD`.
+    """Return the attributes of each name of a module, such as `match` of `_WORD` or `_WORDS['one']`.
 
     A name that is an argument somewhere is left out: it may be used in any way.
     """
     used: dict[str, set[str]] = {}
     arguments: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            used.setdefault(node.value.id, set()).add(node.attr)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Subscript):
+            used.setdefault(ast.unparse(node.value), set()).add(node.attr)
         elif isinstance(node, ast.Call):
-            arguments |= {one.id for one in node.args if isinstance(one, ast.Name)}
+            arguments |= set(map(ast.unparse, node.args))
     return {name: methods for name, methods in used.items() if name not in arguments}
+
+
+def _values(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield what a module holds by the name that its code gives it, of a table each value."""
+    for name, value in vars(module).items():
+        if isinstance(value, Mapping) and not name.startswith("__"):
+            yield name, list(value)
+            yield from ((f"{name}[{key!r}]", inner) for key, inner in value.items())
+        elif not name.startswith("__"):
+            yield name, value
 
 
 def _patterns_in(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
