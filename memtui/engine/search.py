@@ -23,7 +23,7 @@ from memtui.ranking.pipeline import for_mode, rank
 T = TypeVar("T")
 
 
-Work = Callable[[Callable[[], bool]], T]
+Work = Callable[[IsCancelled], T]
 """Something to do on the engine thread; what it is given turns true when it is to stop."""
 
 
@@ -49,7 +49,7 @@ class EngineThread(threading.Thread):
         """The queue of what runs."""
         self._halt = False
 
-    def submit(self, search: Callable[[int, Callable[[], bool]], None]) -> int:
+    def submit(self, search: Callable[[int, IsCancelled], None]) -> int:
         """Have `search(number, cancelled)` run, and return its number.
 
         An older one is dropped or stopped: its `cancelled()` turns true.
@@ -201,7 +201,7 @@ class Search:
     def ask_later(self, request: SearchRequest, cancelled: IsCancelled) -> Future[Ranked]:
         """Search when nobody else searches; begins anew after every search that goes before it."""
 
-        def ask(gives_way: Callable[[], bool]) -> Ranked:
+        def ask(gives_way: IsCancelled) -> Ranked:
             pool = self._index.legs.retrieve(request, lambda: gives_way() or cancelled(), None)
             return self.rerank(pool, request.ranking)
 

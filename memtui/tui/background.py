@@ -14,7 +14,7 @@ from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.worker import Worker, get_current_worker
 
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, IsCancelled, stop_if
 from memtui.text.sanitize import safe, safe_line
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def in_background(
     return node.run_worker(run, group=group or "default", exclusive=bool(group))
 
 
-def cancellation() -> Callable[[], bool]:
+def cancellation() -> IsCancelled:
     """Return what turns true once nobody waits for the work of this thread any more."""
     worker = get_current_worker()
     return lambda: worker.is_cancelled
@@ -79,8 +79,7 @@ def cancellation() -> Callable[[], bool]:
 
 def stop_if_cancelled(*_: object) -> None:
     """Raise `Cancelled` once nobody waits for the work of this thread any more."""
-    if get_current_worker().is_cancelled:
-        raise Cancelled
+    stop_if(cancellation())
 
 
 class LongTask:
@@ -99,7 +98,7 @@ class LongTask:
 
     def start(
         self,
-        work: Callable[[Callable[[], bool], Callable[[int, int], None]], T],
+        work: Callable[[IsCancelled, Callable[[int, int], None]], T],
         then: Callable[[T], object],
         failed: Callable[[str], object],
         progressed: Callable[[], object],

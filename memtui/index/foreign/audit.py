@@ -15,12 +15,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError
 from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredTables, catalogue
-from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why
+from memtui.index.foreign.disk import SESSIONS, Listing, Why
 from memtui.index.foreign.opening import (
     KNOWN_SCHEMA,
     Opened,
@@ -76,7 +76,7 @@ def examine(
     *,
     now: datetime,
     deep: bool = False,
-    cancelled: Cancels = lambda: False,
+    cancelled: IsCancelled = lambda: False,
 ) -> Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 
@@ -107,7 +107,7 @@ class _Audit(Struct):
     tables: StoredTables
     transcripts: Listing | None = None
 
-    def truth(self, cancelled: Cancels) -> Truth:
+    def truth(self, cancelled: IsCancelled) -> Truth:
         opened, tables, findings = self.opened, self.tables, self.findings
         with opened.errors():
             try:
@@ -310,7 +310,7 @@ class _Audit(Struct):
         elif self.release == "2026.4" and 0 < best <= least:
             add("keyword_hits_dropped", form="below_one", best=best, least=least)
 
-    def _compare_notes(self, enabled: bool, cancelled: Cancels) -> tuple[FileTruth, ...] | None:
+    def _compare_notes(self, enabled: bool, cancelled: IsCancelled) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
         findings, workspace = self.findings, self.target.workspace
         if workspace is None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from memtui.errors import stop_if
+from memtui.errors import IsCancelled, stop_if
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in
@@ -51,7 +51,6 @@ _MEDIA: Final = {
 
 Counts: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
 """Chunks of each (path, source), and the last line that they reach."""
-Cancels: TypeAlias = Callable[[], bool]
 Verdict: TypeAlias = tuple[FileState, Reason, str]
 """The state of a file of the index, and why: as a code and in one line."""
 
@@ -118,7 +117,7 @@ class _Root(Struct, frozen=True):
 
 
 def list_memory(
-    target: ForeignTarget, release: str, *, cancelled: Cancels = lambda: False
+    target: ForeignTarget, release: str, *, cancelled: IsCancelled = lambda: False
 ) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
@@ -138,7 +137,7 @@ def as_stored(path: str) -> str:
 
 
 class _NoteSearch:
-    def __init__(self, target: ForeignTarget, release: str, cancelled: Cancels) -> None:
+    def __init__(self, target: ForeignTarget, release: str, cancelled: IsCancelled) -> None:
         self.listing = Listing()
         self._workspace = os.path.abspath(target.workspace or "")
         self._release = release_named(release).name
