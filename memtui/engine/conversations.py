@@ -40,7 +40,7 @@ from memtui.memory.transcripts.formats import TranscriptReader
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, turn_time
-from memtui.model import Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
+from memtui.model import EPOCH, Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
@@ -71,7 +71,6 @@ _NOWHERE: Final[Mapping[TranscriptKind, str]] = {
     TranscriptKind.CODEX: "Codex keeps no transcripts here",
 }
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 MOST_RESULTS: Final = 200
@@ -389,7 +388,7 @@ class ConversationService:
             agent=place.agent or facts.agent or agent_of(file),
             size=file.size,
             # A file's time may lie outside the calendar.
-            changed=turn_time(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or _EPOCH,
+            changed=turn_time(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or EPOCH,
             session=file.session,
             title=facts.title,
             model=facts.model,

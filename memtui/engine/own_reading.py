@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +49,7 @@ from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
+    EPOCH,
     CandidatePool,
     Chunk,
     Document,
@@ -142,9 +143,8 @@ class OwnReading(Reading):
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         rows = known_files(self._connection, "ORDER BY mtime_ns DESC, path LIMIT ?", limit)
-        epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(row.path, utc_time(row.mtime_ns / 1e9) or epoch, row.lines)
+            RecentFile(row.path, utc_time(row.mtime_ns / 1e9) or EPOCH, row.lines)
             for row in rows.values()
         ]
 

@@ -1,6 +1,6 @@
 """The values that travel between the parts of memtui: frozen, typed, without behaviour."""
 
-from memtui.model.chunks import Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
+from memtui.model.chunks import EPOCH, Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
 from memtui.model.rankings import (
     CandidatePool,
     DateRule,

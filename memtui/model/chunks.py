@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from memtui.model.reasons import Reason
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The beginning of the times of files; stands for one that is not known."""
 
 
 class SourceFile(Struct, frozen=True):

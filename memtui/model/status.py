@@ -1,15 +1,15 @@
-"""Indexes that other programs made: what memtui knows of them."""
+"""The state of an index, of its files, its vectors and their provider, whoever made it."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from memtui.model.chunks import SkippedFile
+from memtui.model.chunks import EPOCH, SkippedFile
 from memtui.model.reasons import Failure, Reason
 
 
@@ -281,7 +281,7 @@ class SyncStats(Struct):
     """The work of a sync, counted as it goes on; counts of files and chunks, time in seconds."""
 
     rebuild: bool = False
-    finished_at: datetime = datetime.fromtimestamp(0, UTC)
+    finished_at: datetime = EPOCH
     seconds: float = 0.0
     files_seen: int = 0
     files_added: int = 0

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.model import (
+    EPOCH,
     CandidatePool,
     Chunk,
     DateRule,
@@ -269,7 +270,6 @@ def multiplied(
 
 
 DAY = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
 _DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md\Z", re.ASCII)
@@ -331,7 +331,7 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
     # A JavaScript date holds whole milliseconds.
     microseconds = chunk.mtime_ns // (1000 if is_memtui else 1_000_000) * (1 if is_memtui else 1000)
     try:
-        return _EPOCH + timedelta(microseconds=microseconds), Reason.FILE_TIME
+        return EPOCH + timedelta(microseconds=microseconds), Reason.FILE_TIME
     except OverflowError:
         return None, Reason.NO_DATE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, parse_vector
 from memtui.memory.documents import utc_time
-from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
+from memtui.model import EPOCH, CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.leg_detail import (
@@ -149,9 +149,8 @@ class OpenClawReading(Reading):
             "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
             limit,
         )
-        epoch = datetime.fromtimestamp(0, UTC)
         return [
-            RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or epoch, whole(lines))
+            RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or EPOCH, whole(lines))
             for path, mtime, lines in files
         ]
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
-from memtui.model import Reason
+from memtui.model import EPOCH, Reason
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
 from memtui.text.redact import redact
@@ -27,7 +27,6 @@ _FIRST_MILLISECONDS: Final = 1e11
 """A smaller number counts seconds."""
 _LAST_DATE_MS: Final = 8_640_000_000_000_000
 """The last moment that a JavaScript date can hold."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RecordFacts(NamedTuple):
@@ -341,7 +340,7 @@ def milliseconds(value: object) -> int:
         try:
             when = datetime.fromisoformat(trim(value))
             when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-            return (when - _EPOCH) // timedelta(milliseconds=1)
+            return (when - EPOCH) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
             # What is no date says nothing about when: the next place is looked at.
             return 0
@@ -366,7 +365,7 @@ def turn_time(milliseconds: int, microseconds: int = 0) -> datetime | None:
     if milliseconds <= 0:
         return None
     try:
-        return _EPOCH + timedelta(milliseconds=milliseconds, microseconds=microseconds)
+        return EPOCH + timedelta(milliseconds=milliseconds, microseconds=microseconds)
     except OverflowError:
         # A number in a transcript can be anything: it says nothing about when.
         return None
