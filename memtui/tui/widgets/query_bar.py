@@ -45,7 +45,7 @@ class QueryBar(Horizontal):
             # A class that is set, or a layout, would be felt on every key.
             words = Content.styled(f"{note or self._note} …".lstrip(), ".query-bar--stale")
         else:
-            self._note, words = note, Content("") + note
+            self._note, words = note, Content.assemble(note)
         self.query_one(".count", Static).update(words, layout=False)
 
 
