@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +11,13 @@ import click
 from msgspec.structs import asdict
 
 from memtui.cli.common_options import Invocation, Subgroup, command
-from memtui.cli.output import DIM, Line
+from memtui.cli.output import DIM, EXIT_NOTHING, Line, at_terminal
 from memtui.errors import SettingsError
+from memtui.report.json_text import plain
 from memtui.settings.files import (
     PROJECT_FILE,
     PROJECT_TABLE_FILE,
+    ConfigFile,
     Problem,
     SettingsProblems,
     StateFolder,
@@ -49,7 +51,7 @@ from memtui.settings.schema import (
 )
 from memtui.settings.shown import shown_value
 from memtui.settings.toml import toml_value
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import escaped, safe_line
 
 
 @click.group(cls=Subgroup)
@@ -236,8 +238,10 @@ def _from_openclaw(
 
 
 @command("trust")
-def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool) -> int:
-    """Let the configuration file of FOLDER set commands and endpoints.
+def trust(
+    invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool, yes: bool
+) -> int:
+    """Let the configuration file of FOLDER set commands and endpoints, once you have seen them.
 
     Holds for exactly this content of the file: a change has to be trusted again.
     """
@@ -249,20 +253,37 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
     if file is None:
         raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
     layer, _ = file_layer(Source.PROJECT, file)
-    state = StateFolder()
+    # It is somebody else's text and the very thing to judge: nothing is cut or masked.
+    keys = [
+        {"key": key, "value": plain(layer[key].value), "place": layer[key].place}
+        for key in protected_keys(values_in(layer))
+    ]
+    state, shown = StateFolder(), list[str]()
+    if keys and not (dry_run or revoke or yes or is_trusted(file, state)):
+        if invocation.json or not at_terminal():
+            raise SettingsError(
+                f"{file.path} is not trusted: there is nobody to ask",
+                hint="`memtui trust --dry-run` shows what it sets, --yes trusts it",
+            )
+        shown = _trust_lines(file, keys, trusted=False)
+        invocation.output().lines(shown)
+        if not click.confirm("Trust exactly this?", default=False, err=True):
+            return EXIT_NOTHING
     try:
-        if not dry_run:
+        if not dry_run and (keys or revoke):
             record_trust(file, state, revoke=revoke)
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
-    allowed = [
-        {"key": key, "value": shown_value(key, layer[key].value), "place": layer[key].place}
-        for key in protected_keys(values_in(layer))
-    ]
     trusted = is_trusted(file, state)
+    lines = _trust_lines(file, keys, trusted=trusted)
+    answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
+    return invocation.respond({**answer, "keys": keys}, lines[:1] if shown else lines)
+
+
+def _trust_lines(
+    file: ConfigFile, keys: Sequence[Mapping[str, Any]], *, trusted: bool
+) -> list[str]:
     verb = "sets" if trusted else "would set"
     lines = [f"{file.path} is {'trusted' if trusted else 'not trusted'}"]
-    lines += [f"  {verb} {entry['key']} = {entry['value']!r}" for entry in allowed]
-    lines += [] if allowed else ["  it sets nothing that needs trust"]
-    answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
-    return invocation.respond({**answer, "keys": allowed}, lines)
+    lines += [f"  {verb} {one['key']} = {escaped(one['value'])}" for one in keys]
+    return lines if keys else [*lines, "  it sets nothing that needs trust"]

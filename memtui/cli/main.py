@@ -25,7 +25,7 @@ from memtui.cli.common_options import (
     Subgroup,
     command,
 )
-from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
+from memtui.cli.output import Output, OutputFailed, at_terminal, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import home_folder
 from memtui.settings.actions import ACTIONS
@@ -188,11 +188,6 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
     loaded = invocation.settings(workspace.root)
     choose = not is_named and not invocation.demo and workspace.root != invocation.here
     return invocation.interface(workspace, loaded, demo=invocation.demo, choose=choose)
-
-
-def at_terminal() -> bool:
-    """Tell whether a person sits in front of it: stdin and stdout are a terminal."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @command("completions")

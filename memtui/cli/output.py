@@ -138,6 +138,11 @@ class Output:
         self._err.flush()
 
 
+def at_terminal() -> bool:
+    """Tell whether a person sits in front of it: stdin and stdout are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def spaced(groups: Iterable[Iterable[Line]]) -> Iterator[Line]:
     """Yield the lines of several things, with an empty one between two of them."""
     for number, lines in enumerate(groups):

@@ -89,12 +89,21 @@ class Plan:
         """Return a key; raises `ProviderError` (`no_key`) where one is needed and is not there.
 
         The service's own host refuses who has none, another may not; but where the settings name
-        a place for the key, one is meant to be there.
+        a place for the key, one is meant to be there. Raises it (`bad_setting`) for a key that would
+        cross a network unencrypted, too, unless the settings allow that.
         """
         is_named = bool(self.choice.key_env or self.choice.key_command)
         if not key.origin and (is_named or (self.service.needs_key and self.address.is_own)):
             why = key.problem or f"no key for {self.service.name} was found"
             raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
+        # Only asking tells whether a keyring holds one.
+        is_sent = bool(key.value or (key.origin and is_named))
+        if is_sent and self.address.is_in_clear and not self.choice.allow_insecure:
+            raise ProviderError(
+                f"the key of {key.origin} is not sent to {self.address.shown}: http encrypts none",
+                hint="name an https address in embedding.base_url, or set embedding.allow_insecure",
+                failure=Failure.BAD_SETTING,
+            )
         return key
 
 
@@ -407,7 +416,7 @@ def _registration(service: Service) -> Registration:
         """Say where the key is and who would be asked; asks nobody."""
         plan = plan_of(name, choice)
         key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
-        host = plan.address.shown
+        host = f"{plan.address.shown}{', unencrypted' if plan.address.is_in_clear else ''}"
         return f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
 
     def create(choice: EmbeddingSettings) -> RemoteProvider:

@@ -361,6 +361,11 @@ class Address:
         except ValueError:
             return False
 
+    @property
+    def is_in_clear(self) -> bool:
+        """Return whether what is sent to it crosses a network unencrypted."""
+        return self.url.startswith("http:") and not self.is_loopback
+
     def joined(self, path: str, query: Mapping[str, str] | None = None, beside: str = "") -> str:
         """Return the URL of a path below the base address; what follows the `?` stays.
 

@@ -58,6 +58,7 @@ NO_KEY_HERE: Final = (
     "no key is kept here: embedding.key_env or embedding.key_command says where it is"
 )
 TRUST_FILE: Final = "trusted.json"
+REDACTION: Final = "transcripts.redaction"
 
 _START_RULE: Final = (
     f"be built in, own profiles do not start from one another: {', '.join(BUILT_IN)}"
@@ -323,6 +324,11 @@ class SettingsFiles(Struct, frozen=True):
                 message = "ignored: a project file may not set it until you trust the file"
                 problems.append(Problem("protected", place, key, message, hint))
             layers[Source.PROJECT] = trusted
+            chosen = {layer[REDACTION].value for layer in layers.values() if REDACTION in layer}
+            for key, given in [*trusted.items()] if chosen <= {"auto"} else ():
+                if key == f"{RANKING}.profile" or key.startswith(f"{PROFILES}."):
+                    # What is masked would follow the profile.
+                    trusted[REDACTION] = given._replace(value="wide")
         settings, contradictions = merge(layers)
         every = (*problems, *contradictions)
         return Loaded(settings, layers, every, user_file, user, project, self.root)

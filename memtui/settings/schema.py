@@ -104,6 +104,7 @@ class EmbeddingSettings(Table, frozen=True):
     dimensions: Annotated[int, Meta(ge=1, le=16384)] | None = None
     fallback: _Provider = "minilm"
     allow_remote: bool = False
+    allow_insecure: bool = False
     base_url: _Address | None = None
     key_env: _Variable | None = None
     key_command: _Text | None = None

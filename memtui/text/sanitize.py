@@ -36,6 +36,20 @@ def safe_line(text: str) -> str:
     return HOSTILE.sub(_picture, text).replace("\t", " ").replace("\n", " ")
 
 
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Printable by their category, and yet nothing is seen of them."""
+
+
+def escaped(value: object) -> str:
+    """Write a value as Python does, and as an escape whatever is not seen or moves the rest.
+
+    These are controls, bidirectional ones too, blanks but for the space, and what has no width.
+    """
+    return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], repr(value))
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Write a number of things: `1 chunk`, `1,204 chunks`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

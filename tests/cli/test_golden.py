@@ -1,4 +1,4 @@
-"""Every recorded command line answers as it was recorded, and none tells a key."""
+"""Every recorded command line answers as it was recorded, and none tells a key of one's own."""
 
 from __future__ import annotations
 
@@ -18,4 +18,6 @@ def test_command_lines_answer_as_recorded(group: str) -> None:
     wrong = dict(compare(group, answers, recorded_answers(group)))
     report = [f"{line}\n    " + "\n    ".join(found[:4]) for line, found in wrong.items()]
     assert not wrong, f"{len(wrong)} of {len(CASES[group])} differ:\n" + "\n".join(report[:10])
-    assert "SECRET" not in json.dumps(answers)
+    # `trust` shows what somebody else wrote, as it is.
+    others = [one for case, one in zip(CASES[group], answers, strict=True) if case[0] != "trust"]
+    assert "SECRET" not in json.dumps(others)

@@ -57,7 +57,8 @@ def memtui(home: Path, opened: Opened, capsys: pytest.CaptureFixture[str]) -> Ru
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memtui.cli.main.at_terminal", lambda: True)
+    for module in ("main", "config"):
+        monkeypatch.setattr(f"memtui.cli.{module}.at_terminal", lambda: True)
 
 
 @pytest.fixture
@@ -90,6 +91,66 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert memtui().code == 0
     assert opened.calls[4][1] is True
     assert opened.choose == [False] * 5
+
+
+COMMAND = "sh -c 'touch PWNED; echo sk-SECRET' \u202e\u200b\u00a0" + "long " * 200
+SHOWN = COMMAND.replace("\u202e\u200b\u00a0", "\\u202e\\u200b\\xa0")
+
+
+def _untrusted(notes: Path) -> Path:
+    file = notes / ".memtui.toml"
+    file.write_text(f'embedding.key_command = "{COMMAND}"\nranking.k = 3\n', encoding="utf-8")
+    return file
+
+
+def test_trust_shows_what_it_is_for_whole_and_needs_an_answer(memtui: Run, notes: Path) -> None:
+    _untrusted(notes)
+    place = ("--root", str(notes))
+    refused = memtui("trust", *place)
+    assert (refused.code, refused.out) == (2, "")
+    assert "is not trusted: there is nobody to ask\n  `memtui trust --dry-run`" in refused.err
+    assert memtui("trust", *place, "--json").error["code"] == "settings"
+    shown = memtui("trust", *place, "--dry-run")
+    assert f'  would set embedding.key_command = "{SHOWN}"\n' in shown.out
+    shown = memtui("trust", *place, "--dry-run", "--json")
+    assert [one["value"] for one in shown.document["keys"]] == [COMMAND]
+    assert "ignored" in memtui("config", "validate", *place).out
+    assert SHOWN in memtui("trust", *place, "--yes").out
+    assert memtui("config", "validate", *place).out == ""
+    # One's own settings stay masked where they are shown.
+    assert "touch" not in memtui("config", "show", "embedding", *place).out
+    assert memtui("trust", *place, "--revoke").code == 0
+    assert "ignored" in memtui("config", "validate", *place).out
+    (notes / ".memtui.toml").write_text("ranking.k = 3\n")
+    nothing = memtui("trust", *place, "--json")
+    assert (nothing.code, nothing.document["trusted"]) == (0, False)
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 1)])
+def test_what_is_trusted_is_what_was_shown(
+    memtui: Run,
+    notes: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: bool,
+    code: int,
+) -> None:
+    file, shown = _untrusted(notes), []
+    seen = file.read_bytes()
+
+    def changed_meanwhile(question: str, default: bool, err: bool) -> bool:
+        shown.append(capsys.readouterr().out)
+        file.write_text("editor = 'evil'\n")
+        return answer
+
+    monkeypatch.setattr("click.confirm", changed_meanwhile)
+    assert memtui("trust", str(notes)).code == code
+    assert SHOWN in shown[0]
+    validate = ("config", "validate", "--root", str(notes))
+    assert "editor: ignored" in memtui(*validate).out
+    file.write_bytes(seen)
+    assert ("ignored" in memtui(*validate).out) == (not answer)
 
 
 @pytest.mark.parametrize("option", ["--agent", "--index"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from memtui.embedding import http as client_module
 from memtui.embedding.api_keys import FoundKey
@@ -225,13 +226,25 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
     with embedding_server() as server:
         monkeypatch.setenv("http_proxy", server.url)
         elsewhere = "http://embeddings.invalid/v1"
-        for keys in (NO_OTHER_KEYS, {**NO_OTHER_KEYS, "key_env": "OPENAI_API_KEY"}):
-            choice = choice_at("openai", server, base_url=elsewhere, **keys)
-            provider = created(choice)
+        choice = choice_at("openai", server, base_url=elsewhere, **NO_OTHER_KEYS)
+        named = replace(choice, key_env="OPENAI_API_KEY")
+        for one in (choice, replace(named, allow_insecure=True)):
+            provider = created(one)
             provider.embed_query("router")
             provider.close()
-    # Only where the settings name the variable is its key meant for the configured address.
-    assert [key_in(seen) for seen in server.seen] == ["", KEY]
+        # Only where the settings name the variable is its key meant for the configured address.
+        assert [key_in(seen) for seen in server.seen] == ["", KEY]
+        assert REGISTRATIONS["openai"].check(choice).endswith("embeddings.invalid, unencrypted")
+        by_command = replace(choice, key_command="print-it")
+        for one in (named, by_command):
+            with pytest.raises(ProviderError, match="http encrypts none") as caught:
+                created(one)
+            assert caught.value.failure is Failure.BAD_SETTING
+            assert "embedding.allow_insecure" in caught.value.hint
+        # A key that turns up only when it is asked for is not sent either.
+        with remote_provider(choice) as late, pytest.raises(ProviderError, match="not sent to"):
+            late.embed_query("router")
+        assert len(server.seen) == 2
 
 
 def fingerprint(provider: str = "openai", **fields: Any) -> str:
@@ -386,7 +399,7 @@ def test_a_proxy_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name, proxy.url)
         ask(f"{server.url}/v1")
         assert not proxy.seen
-        ask("http://embeddings.invalid/v1")
+        ask("http://embeddings.invalid/v1", allow_insecure=True)
     assert proxy.seen[0].path == "http://embeddings.invalid/v1/embeddings"
     assert len(server.seen) == 1
 

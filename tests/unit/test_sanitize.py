@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.text.sanitize import HOSTILE, safe, safe_line
+from memtui.text.sanitize import HOSTILE, escaped, safe, safe_line
 from tests.support.known import load
 
 
@@ -35,3 +35,10 @@ def test_hostile_matches_every_character_that_is_replaced_and_no_other() -> None
     codes = [*range(0x3000), *range(0xD700, 0xE100), *range(0xFF00, 0x10100)]
     for char in map(chr, codes):
         assert (safe(char) != char) == bool(HOSTILE.search(char))
+
+
+def test_a_value_is_written_with_nothing_unseen_in_it() -> None:
+    unseen = "\x1b\n\u202e\u200b\u00a0\u3164\ufe0f\U000e0041\U000e0100"
+    written = escaped([f"rm{unseen}", "東京 é"])
+    assert "東京 é" in written
+    assert not [one for one in unseen if one in written]

@@ -10,6 +10,7 @@ import pytest
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
+from memtui.index.transcripts.discovery import rules_of
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
@@ -25,7 +26,7 @@ from memtui.settings.schema import (
     values_of,
 )
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
-from memtui.settings.toml import key_lines
+from memtui.settings.toml import key_lines, toml_value
 from tests.support.configured import Configured, known_answers, settings_file
 from tests.support.known import load
 
@@ -199,18 +200,42 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
     assert not is_trusted(file, here.state)
 
 
-@pytest.mark.parametrize(("values", "expected"), known_answers("needs_trust"))
+@pytest.mark.parametrize(("values", "expected"), known_answers("places and providers"))
 def test_which_values_need_trust(values: dict[str, Any], expected: list[str]) -> None:
     assert protected_keys(values) == tuple(expected)
 
 
-def test_every_protected_key_exists_and_every_risky_name_is_protected() -> None:
-    protected = read_table("settings.toml")["protected"]
-    assert set(protected) <= set(leaves())
-    risky = ("editor", "pager", "command", "url", "endpoint", "data_dir", "socket", "proxy")
-    for key in leaves():
-        if any(word in key.rsplit(".", 1)[-1] for word in risky):
-            assert key in protected, key
+def test_of_every_key_it_is_decided_whether_a_file_of_a_folder_may_set_it(here: Configured) -> None:
+    table = load("settings")
+    ignored, allowed = table["needs trust"], table["needs no trust"]
+    assert {*ignored, *allowed} == set(leaves())
+    assert not ignored.keys() & allowed.keys()
+    rows = [f"{key} = {toml_value(one)}\n" for key, one in {**ignored, **allowed}.items()]
+    here.project.write_text("".join(rows))
+    loaded = here.load()
+    assert sorted(one.key for one in loaded.problems if one.code == "protected") == sorted(ignored)
+    set_there = {key for key, given in loaded.origins.items() if given[0].source is Source.PROJECT}
+    assert set_there == {*allowed, "transcripts.redaction"}
+    trust(settings_file(here.project), here.state)
+    assert here.load().problems == ()
+
+
+@pytest.mark.parametrize(
+    ("own", "project", "masks_more"),
+    [
+        ("", "ranking.profile = 'openclaw-2026.4'", True),
+        ("", "ranking.profile = 'x'\nprofiles.x.profile = 'openclaw-2026.4'", True),
+        ("ranking.profile = 'x'\n[profiles.x]", "profiles.x.profile = 'openclaw-2026.4'", True),
+        ("ranking.profile = 'openclaw-2026.4'", "ranking.k = 3", False),
+        ("transcripts.redaction = 'openclaw'", "ranking.profile = 'memtui'", False),
+        ("transcripts.redaction = 'wide'", "transcripts.redaction = 'auto'", True),
+    ],
+)
+def test_a_folder_cannot_narrow_the_mask_by_its_profile_either(
+    here: Configured, own: str, project: str, masks_more: bool
+) -> None:
+    here.project.write_text(project)
+    assert rules_of(here.load(own).settings).masks_more == masks_more
 
 
 def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Configured) -> None:
