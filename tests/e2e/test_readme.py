@@ -6,9 +6,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from memtui.settings.actions import ACTIONS
 from memtui.settings.load import load_settings
@@ -66,6 +70,23 @@ def test_the_second_command_is_the_one_that_the_checks_run() -> None:
     assert TEST.endswith(".venv/bin/python -m pytest")
     script = (README.parent / ".ci" / "run").read_text(encoding="utf-8")
     assert "README.md" in script
+
+
+def test_what_the_tests_install_is_locked_with_hashes() -> None:
+    assert "--require-hashes --requirement requirements.lock" in TEST
+    lock = (README.parent / "requirements.lock").read_text("utf-8")
+    locked = re.findall(
+        r"^([\w-]+)==(\S+)[^\n]*\\\n +--hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE
+    )
+    assert len(locked) == len(re.findall(r"^[\w-]", lock, re.MULTILINE))
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    names = ("dev", "multilingual", "fast", "gguf", "keyring")
+    lists = [project["build-system"]["requires"], project["project"]["dependencies"]]
+    for wanted in map(Requirement, chain(*lists, *(extras[name] for name in names))):
+        versions = [version for name, version in locked if name == canonicalize_name(wanted.name)]
+        assert versions or wanted.name == "memtui", wanted
+        assert all(version in wanted.specifier for version in versions), wanted
 
 
 def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
