@@ -89,8 +89,8 @@ class Plan:
         """Return a key; raises `ProviderError` (`no_key`) where one is needed and is not there.
 
         The service's own host refuses who has none, another may not; but where the settings name
-        a place for the key, one is meant to be there. Raises it (`bad_setting`) for a key that would
-        cross a network unencrypted, too, unless the settings allow that.
+        a place for the key, one is meant to be there. Raises it (`bad_setting`), too, for a key
+        that would cross a network unencrypted, unless the settings allow that.
         """
         is_named = bool(self.choice.key_env or self.choice.key_command)
         if not key.origin and (is_named or (self.service.needs_key and self.address.is_own)):

@@ -289,12 +289,20 @@ def make_private(folder: Path) -> None:
 
     Raises OSError when the folder cannot be made.
     """
+    make_folder(folder)
+    narrow(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, for the user alone; one that is there stays as it is.
+
+    Raises OSError when it cannot be made.
+    """
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)
-    narrow(folder)
 
 
 def narrow(folder: Path) -> None:
@@ -419,8 +427,8 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
     """Write a file and return the SHA-256 of what it holds now.
 
     `digest` is that of the bytes that `text` was made from, empty for a file that was not there:
-    its folder is made; `None` for whatever is there. A link stays one, its target is written;
-    mode, owner and byte order mark stay as they are. Raises `FileChanged` for other bytes,
+    its folder is made, both for the user alone; `None` for whatever is there. A link stays one, its
+    target is written; mode, owner and byte order mark stay as they are. Raises `FileChanged` for other bytes,
     `SettingsError` for a file that cannot be written; then it is as it was.
     """
     target = Path(os.path.realpath(path))
@@ -430,9 +438,8 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
         data = (_BOM if before.startswith(_BOM) else b"") + text.encode()
         if len(data) > MAX_CONFIG_BYTES:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A file that others cannot read must not lie open beside itself, however shortly.
-        with written_beside(target, data, 0o600 if digest else 0o666) as temporary:
+        make_folder(target.parent)
+        with written_beside(target, data, 0o600) as temporary:
             # Compared at the last moment: an editor may have saved while the text was looked at.
             before, digest_now = _present(target)
             if digest != digest_now:

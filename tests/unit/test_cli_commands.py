@@ -176,6 +176,17 @@ def test_private_keeps_no_history(
     assert asked == [remembers]
 
 
+def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path) -> None:
+    place = ("--root", str(notes))
+    assert memtui("index", *place).code == 0
+    (home / "link").symlink_to(notes)
+    for file in (notes / "inside.md", notes / "x" / ".." / "inside.md", home / "link" / "inside.md"):
+        answer = memtui("explain", "memory", *place, "--output", str(file))
+        assert (answer.code, "is inside the memory" in answer.err) == (2, True)
+    assert memtui("explain", "memory", *place, "--output", str(home / "why.md")).code == 0
+    assert sorted(path.name for path in notes.iterdir()) == ["MEMORY.md"]
+
+
 def test_a_crash_and_an_interruption_end_cleanly(
     memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -361,10 +361,16 @@ def mode(path: Path) -> int:
 def test_every_folder_that_is_made_is_private(tmp_path: Path) -> None:
     IndexFolder(tmp_path / "data" / "memtui" / "notes-1").create()
     StateFolder(tmp_path / "state" / "memtui").write_json("history.json", ["a query"])
+    config = tmp_path / "config" / "memtui" / "config.toml"
+    replace_text(config, "[ui]\n", "")
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
-    assert len(made) == 5
+    assert len(made) == 7
     assert {mode(path) for path in made} == {0o700}
     assert mode(tmp_path / "state/memtui/history.json") == 0o600
+    assert mode(config) == 0o600
+    config.parent.chmod(0o755)
+    replace_text(config, "[memory]\n", None)
+    assert (mode(config.parent), mode(config)) == (0o755, 0o600)
 
 
 @pytest.mark.usefixtures("nothing_masked")
