@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import Leg, Progress, Ranked, Reason, SyncStats
+from memtui.model import Leg, Progress, Ranked, Reason, SkippedFile, SyncStats
 
 
 class Event(Struct, frozen=True):
@@ -31,6 +31,12 @@ class FileIndexed(Event, frozen=True):
 
     path: str
     chunks: int
+
+
+class TextsWithheld(Event, frozen=True):
+    """Chunks with a credential were found that a service is not sent; nothing was sent before."""
+
+    chunks: tuple[SkippedFile, ...]
 
 
 class SyncFinished(Event, frozen=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
+from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed, TextsWithheld
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_target, open_agent, open_session, refuse_agent
@@ -26,6 +26,7 @@ from memtui.report.status import (
     status_sections,
     usage_words,
     vectors_note,
+    withheld_words,
 )
 from memtui.text.sanitize import safe_line
 
@@ -48,6 +49,10 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         return _dry_run(invocation, force=force)
     output, bus = invocation.output(), Bus()
     bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
+    bus.subscribe(
+        TextsWithheld,
+        lambda event: output.note(f"memtui: not sent: {withheld_words(event.chunks)}"),
+    )
     ends: list[SyncFailed | SyncFinished] = []
     bus.subscribe((SyncFailed, SyncFinished), ends.append)
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
@@ -124,7 +129,7 @@ def progress_line(event: SyncProgressed) -> str:
 def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> None:
     names = (
         *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
-        *("skipped", "provider", "warnings"),
+        *("skipped", "withheld", "provider", "warnings"),
     )
     lines, notes = [sync_line(stats)], []
     if status.provider.address and stats.usage.requests:
@@ -175,7 +180,8 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
-    invocation.respond(document, [f"would index {would}"])
+    notes = [f"memtui: not sent: {withheld_words(cost.withheld)}"] if cost.withheld else []
+    invocation.respond(document, [f"would index {would}"], notes=notes)
     for path in status.pending if not invocation.json else ():
         invocation.output().data(path)
     return EXIT_OK

@@ -85,6 +85,8 @@ class Provider:
     """The host that text is sent to, for people; empty when it stays in this program."""
     remote: bool = False
     """True if text leaves this machine."""
+    withholds: bool = False
+    """True if it is not sent the texts of notes that hold a credential."""
     _usage = Usage()
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:

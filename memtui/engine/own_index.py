@@ -54,6 +54,7 @@ from memtui.model import (
     ProviderState,
     Ranking,
     Reason,
+    SkippedFile,
     WatcherState,
 )
 from memtui.retrieval.keyword import KeywordLeg
@@ -137,6 +138,7 @@ class OwnIndex(Index):
         self.indexer: Indexer | None = None
         """The thread that writes the index; `None` where it is only read."""
         self._write = write
+        self._credentials: dict[str, int | None] = {}
 
     @cached_property
     def transcripts(self) -> OwnTranscripts:
@@ -178,6 +180,7 @@ class OwnIndex(Index):
             ProgressReporter(self._bus),
             now=self._now,
             transcripts=self.transcripts.scope,
+            credentials=self._credentials,
             pause=self._pause,
         )
         self.indexer = indexer = Indexer(
@@ -256,8 +259,8 @@ class OwnIndex(Index):
         return self._thread.call(lambda: self.legs.read(function))
 
     def measure(
-        self, identity: ProviderIdentity | None
-    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
+        self, identity: ProviderIdentity | None, *, withholds: bool = False
+    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str], Sequence[tuple[str, SkippedFile]]]:
         limit = identity.input_bytes if identity is not None else None
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
@@ -281,7 +284,19 @@ class OwnIndex(Index):
         if identity is not None:
             with mapped_errors(self.folder.cache_path):
                 cached = self.cache.get_many(identity, [name for name, _ in chunks])
-        return files, chunks, cached
+        withheld = self._withheld(cached) if withholds else []
+        return files, chunks, cached, withheld
+
+    def _withheld(self, without: Collection[str] | None = None) -> list[tuple[str, SkippedFile]]:
+        """Look for credentials in chunks that have no vector, or in all but those `without`."""
+        from memtui.index.vectors import credential_chunks
+
+        # By a connection of its own: it may take a while, and the engine thread answers queries.
+        with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing, IndexUnusable):
+            connection = live.connection()
+            with mapped_errors(live.path):
+                return list(credential_chunks(connection, self._credentials, without))
+        return []
 
     def stamp(self) -> Hashable:
         return self.read_rows(lambda connection: self.legs.live.stamp())
@@ -411,6 +426,8 @@ class OwnIndex(Index):
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
         look["skipped"] = discovery.skipped
+        if not brief and self.providers.acting.withholds:
+            look["withheld"] = tuple(chunk for _, chunk in self._withheld())
         if self.indexer is None and not brief:
             look["writer"] = WriterLock(self.folder).writer()
         self._look = look
@@ -444,7 +461,9 @@ def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
         return IndexState.NO_INDEX
     if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    if known.pending_count or (provider.model is not None and known.vectors < known.chunks):
+    if known.pending_count or (
+        provider.model is not None and known.vectors + len(known.withheld) < known.chunks
+    ):
         return IndexState.STALE
     return IndexState.READY
 

@@ -28,6 +28,7 @@ from memtui.model import (
     Ranked,
     Ranking,
     Reason,
+    SkippedFile,
 )
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind
@@ -102,6 +103,8 @@ class RebuildCost(Struct, frozen=True):
     model: str = ""
     address: str = ""
     """The host that text would be sent to; empty when it stays in this program."""
+    withheld: tuple[SkippedFile, ...] = ()
+    """Chunks, as `path:line`, whose text would not be sent."""
 
 
 class FileStanding(Struct, frozen=True):
@@ -422,13 +425,14 @@ class Index(ABC):
         """
 
     def measure(
-        self, identity: ProviderIdentity | None
-    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
+        self, identity: ProviderIdentity | None, *, withholds: bool = False
+    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str], Sequence[tuple[str, SkippedFile]]]:
         """Return the number of files, each chunk's hash and length, and the cached hashes.
 
-        Of vectors by a provider; asked where `providers` is not `None`.
+        Of vectors by a provider; last come hash and place of the chunks that it is not sent, where
+        it `withholds` some. Asked where `providers` is not `None`.
         """
-        return 0, (), ()
+        return 0, (), (), ()
 
     @abstractmethod
     def stamp(self) -> Hashable:

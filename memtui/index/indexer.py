@@ -18,6 +18,7 @@ from memtui.bus import (
     SyncFailed,
     SyncFinished,
     SyncStarted,
+    TextsWithheld,
 )
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
@@ -26,7 +27,7 @@ from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
 from memtui.index.sync import rebuild, sync
-from memtui.model import ErrorRecord, Leg, SyncStats
+from memtui.model import ErrorRecord, Leg, SkippedFile, SyncStats
 
 FIRST_RETRY_SECONDS: Final = 30.0
 """After a sync that left chunks without vectors; then twice as long each time."""
@@ -243,6 +244,7 @@ class Indexer:
                 cancelled=stopped,
                 gives_way=lambda: self._requested is not Work.NONE,
                 note=partial(self.record, "embedding"),
+                withhold=self._withhold,
                 stats=SyncStats(),
                 skipped=[],
             )
@@ -289,6 +291,12 @@ class Indexer:
             # What changed while the rebuild ran.
             self.sync()
         self._bus.publish(SyncFinished(job.stats))
+
+    def _withhold(self, chunks: tuple[SkippedFile, ...]) -> None:
+        before = self._status.withheld
+        self._update(withheld=chunks)
+        if chunks and chunks != before:
+            self._bus.publish(TextsWithheld(chunks))
 
     def _count(self) -> None:
         """Count, when the index is another than at the last count; raises `IndexUnusable`."""

@@ -181,6 +181,10 @@ class Job(Struct):
     """Told in one line what went wrong without stopping the job."""
     refused: dict[tuple[ProviderIdentity, str], Refusal] = msgspec.field(default_factory=dict)
     """The texts that a provider would not take, of this job and those before it, by hash."""
+    credentials: dict[str, int | None] = msgspec.field(default_factory=dict)
+    """The first line with a credential, from 0, of every text that was looked at, by hash."""
+    withhold: Callable[[tuple[SkippedFile, ...]], None] = lambda chunks: None
+    """Told which chunks are not sent, before any other is."""
     awaits_batch: bool = False
     """True if the index is of another model and only kept while a batch for its own is made."""
     pause: TypingPause = msgspec.field(default_factory=TypingPause)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from memtui.embedding.provider import (
     MOST_FAILURES,
@@ -22,7 +22,9 @@ from memtui.errors import ProviderError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.index_rows import write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
-from memtui.model import Failure, Reason
+from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
+from memtui.model import Failure, Reason, SkippedFile
+from memtui.text.redact import credential_line
 from memtui.text.sanitize import safe_line
 
 STORE_NAME: Final = "batches.json"
@@ -52,6 +54,8 @@ def embed_by_batches(
         interface = provider.batches(job.cancelled)
         if interface is None:
             return BatchOutcome()
+        if every:
+            _withhold(job, connection, provider, ())
         # Local models need none of it, and the start of the program is faster without.
         from memtui.embedding.batch import BatchRun, BatchStore
 
@@ -61,7 +65,9 @@ def embed_by_batches(
             rows |= {
                 text_hash: row
                 for row, text_hash in page.items()
-                if text_hash not in cached and not _final_refusal(job, identity, text_hash)
+                if text_hash not in cached
+                and not _final_refusal(job, identity, text_hash)
+                and not _is_withheld(job, provider, text_hash)
             }
         outcome = BatchRun(
             interface,
@@ -91,6 +97,48 @@ def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refu
     return refusal if refusal is not None and refusal.is_final else None
 
 
+def credential_chunks(
+    connection: Connection, lines: dict[str, int | None], without: Collection[str] | None = None
+) -> Iterator[tuple[str, SkippedFile]]:
+    """Yield text hash and place of the chunks of notes that hold a credential.
+
+    Of those that have no vector, or of all whose hash is not in `without`. Texts of conversations
+    were masked before. `lines` keeps the first line with a credential, from 0, of every text that
+    was looked at, so that none is looked at twice.
+    """
+    query = (
+        "SELECT c.text, f.path, c.start_line, c.end_line FROM chunks c "
+        "JOIN files f ON f.id = c.file_id WHERE c.id = ? AND f.source <> ?"
+    )
+    for page in _pages(connection, every=without is not None):
+        for row, text_hash in page.items():
+            if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
+                continue
+            found: list[Any] = connection.execute(query, (row, TRANSCRIPTS)).fetchall()
+            for text, path, start, end in found:
+                if text_hash not in lines:
+                    lines[text_hash] = credential_line(text)
+                if (line := lines[text_hash]) is not None:
+                    place = f"{path}:{min(start + line, end)}"
+                    yield text_hash, SkippedFile(place, Reason.HOLDS_CREDENTIAL)
+
+
+def _withhold(
+    job: Job, connection: Connection, provider: Provider, without: Collection[str] | None = None
+) -> None:
+    """Look for credentials in what a service would be sent, and tell the job what is not sent."""
+    chunks: list[SkippedFile] = []
+    if provider.withholds:
+        for _, chunk in credential_chunks(connection, job.credentials, without):
+            job.check()
+            chunks.append(chunk)
+    job.withhold(tuple(chunks))
+
+
+def _is_withheld(job: Job, provider: Provider, text_hash: str) -> bool:
+    return provider.withholds and job.credentials.get(text_hash) is not None
+
+
 class VectorsPhase:
     """Fills in the vectors that are missing; keyword search works meanwhile.
 
@@ -115,6 +163,7 @@ class VectorsPhase:
         job, stats = self._job, self._job.stats
         identity, progress, pending = job.recipe.identity, job.progress, self._pending()
         if identity is None or not pending:
+            job.withhold(())
             return
         maker = made_by(read_meta(self._connection))
         self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
@@ -122,6 +171,7 @@ class VectorsPhase:
         for page in _pages(self._connection):
             stats.cache_hits += len(page) - len(self._from_cache(page, identity))
         if not self._pending():
+            job.withhold(())
             return
         provider, state = job.provider()
         # Loading a model takes a while; a stop during it counts.
@@ -135,6 +185,7 @@ class VectorsPhase:
                 detail = f"{provider.identity.name} took over; the next sync makes its vectors"
                 self._fail(Reason.FALLBACK, detail, state.failure)
             return
+        _withhold(job, self._connection, provider)
         used_before, spent = provider.usage(), stats.usage
         try:
             batched = embed_by_batches(
@@ -199,7 +250,7 @@ class VectorsPhase:
             for row, text_hash in self._from_cache(page, identity).items():
                 if refusal := _final_refusal(self._job, identity, text_hash):
                     self._refused.setdefault(row, refusal)
-                if row not in self._refused:
+                if row not in self._refused and not _is_withheld(self._job, provider, text_hash):
                     rows.setdefault(text_hash, []).append(row)
             count += sum(map(len, rows.values()))
             texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}

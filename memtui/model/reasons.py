@@ -50,6 +50,8 @@ class Reason(StrEnum):
     ARCHIVE_NOT_READ = "archive_not_read"
     MALFORMED_LINES = "malformed_lines"
     LINE_TOO_LONG = "line_too_long"
+    # chunks that are not sent to a service
+    HOLDS_CREDENTIAL = "holds_credential"
     # legs that were not asked, or could not answer
     EMPTY_QUERY = "empty_query"
     ONLY_STOP_WORDS = "only_stop_words"

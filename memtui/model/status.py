@@ -372,6 +372,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0
     skipped: tuple[SkippedFile, ...] = ()
+    withheld: tuple[SkippedFile, ...] = ()
+    """Chunks, as `path:line`, that have no vector because their text is not sent."""
     provider: ProviderState = ProviderState("none", None, None, None)
     vector_backend: str = "not loaded"
     tokenizer: str = ""

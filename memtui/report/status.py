@@ -50,6 +50,15 @@ def sent_words(cost: RebuildCost) -> str:
     return f"~{words.rounded(cost.tokens_estimate)} tokens {to} {place}"
 
 
+def withheld_words(withheld: Sequence[SkippedFile]) -> str:
+    """Return which chunks are not sent because they hold a credential, and what sends them."""
+    more = len(withheld) - SHOWN_FILES
+    places = [brief(chunk.path) for chunk in withheld[:SHOWN_FILES]]
+    named = ", ".join(places) + (f" and {more:,} more" if more > 0 else "")
+    counted = words.count(len(withheld), "chunk", after=" with a credential")
+    return f"{counted}: {named} (embedding.send_credentials sends them)"
+
+
 def provider_summary(provider: ProviderState) -> str:
     """Return who was asked for, who answers, and with which model, in one line."""
     if provider.actual is None:
@@ -270,6 +279,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         place = place_words(provider.address, remote=provider.remote)
         here = "" if provider.remote else ", on this machine"
         yield Row(("text", f"stays in {HERE}" if place == HERE else f"goes to {place}{here}"))
+    if status.withheld:
+        yield Row(("not sent", withheld_words(status.withheld)), tone=Tone.WARN)
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""

@@ -105,6 +105,7 @@ class EmbeddingSettings(Table, frozen=True):
     fallback: _Provider = "minilm"
     allow_remote: bool = False
     allow_insecure: bool = False
+    send_credentials: bool = False
     base_url: _Address | None = None
     key_env: _Variable | None = None
     key_command: _Text | None = None

@@ -101,6 +101,14 @@ def redact(
     return apply_rules(redact_pem(apply_rules(text, named, masked)), tokens, masked)
 
 
+def credential_line(text: str) -> int | None:
+    """Return the line, from 0, of the first credential in a text; `None` where there is none."""
+    if (masked := redact(text)) == text:
+        return None
+    pairs = zip(text.split("\n"), masked.split("\n"), strict=False)
+    return next((number for number, (line, after) in enumerate(pairs) if line != after), 0)
+
+
 def openclaw_redact(text: str) -> str:
     """Mask the credentials that OpenClaw masks, and no others."""
     return redact(text, OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS)

@@ -99,6 +99,25 @@ def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         assert [record.message for record in status.errors] == [told]
 
 
+def test_a_credential_is_in_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "ghp_" + "R4nd0mL00k1ngT0ken" * 2
+    with batch_server("openai") as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        address = server.base_url.replace(server.host, "embeddings.invalid")
+        elsewhere = {"base_url": address, "allow_insecure": True}
+        for model in ("model-1", "model-2"):
+            with opened(server, tmp_path, model=model, **elsewhere) as engine:
+                note = tmp_path / "workspace" / "deploy.md"
+                note.write_text(f"# Deploy\n\nGITHUB_TOKEN={secret}\n", encoding="utf-8")
+                server.inline = True
+                engine.index.sync(wait=True)
+                status = engine.index.status()
+                assert (status.vectors, len(status.withheld), status.errors) == (NOTES, 1, ())
+                assert status.provider.model == model
+        assert len(server.jobs) == 2
+        assert not [call for call in server.calls if secret.encode() in call.body]
+
+
 @pytest.mark.parametrize("step", ["upload", "create", "poll"])
 def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
-from memtui.model import Fusion
+from memtui.model import Fusion, Reason, SkippedFile
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
@@ -214,6 +214,10 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
         (Cost(address="127.0.0.1:11434"), ["is sent to 127.0.0.1:11434, a program on this"]),
         (Cost(cached=1284), ["all 1 284 vectors are in the cache", "nothing"]),
         (Cost(chunks=0), ["nothing is indexed yet"]),
+        (
+            Cost(withheld=(SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)),
+            ["1 chunk with a credential: memory/a.md:7 (embedding.send_credentials sends them)"],
+        ),
     ],
 )
 def test_a_rebuild_is_priced_and_says_where_text_is_sent(

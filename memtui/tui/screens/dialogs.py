@@ -154,6 +154,9 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
             tokens += " on this machine"
         facts = [("index", chunks), ("cost", Content.styled(f"{tokens}, {price}", "bold"))]
     facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=cost.remote)))
+    if cost.withheld:
+        withheld = words.withheld_words(cost.withheld)
+        facts.append(("not sent", Content.styled(withheld, "$state-warn")))
     meanwhile = "The present index answers until the new one is ready."
     return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
 

@@ -1,0 +1,100 @@
+"""Chunks of notes with a credential: named before anything is sent, and not sent until allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memtui.bus import Bus, TextsWithheld
+from memtui.model import IndexState, LegStatus, Reason, SkippedFile
+from memtui.settings.schema import EmbeddingSettings
+from tests.support.command_line import command_line, own_home
+from tests.support.provider_scenes import NOTES, Scene, opened_scene, vector_leg
+
+SECRET = "ghp_" + "R4nd0mL00k1ngT0kenF0rTests" + "0123456789"
+NOTE = f"# Deploy\n\nThe heron deploys by itself.\n\nGITHUB_TOKEN={SECRET}\n"
+PLACE = SkippedFile("memory/deploy.md:5", Reason.HOLDS_CREDENTIAL)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with opened_scene(tmp_path) as made:
+        (made.root / "memory" / "deploy.md").write_text(NOTE, encoding="utf-8")
+        made.first.remote = True
+        yield made
+
+
+def test_a_service_is_not_sent_a_credential_and_words_find_the_chunk(scene: Scene) -> None:
+    named: list[tuple[tuple[SkippedFile, ...], int]] = []
+    bus = Bus()
+    bus.subscribe(TextsWithheld, lambda event: named.append((event.chunks, len(scene.first.texts))))
+    with scene.open(bus) as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.withheld, status.state) == ((PLACE,), IndexState.READY)
+        assert (status.chunks, status.vectors) == (len(NOTES) + 1, len(NOTES))
+        assert named == [((PLACE,), 0)], "after something was sent"
+        hits = engine.search.ask("GITHUB_TOKEN").hits
+        assert hits[0].chunk.path == "memory/deploy.md"
+        assert vector_leg(engine).status is LegStatus.OK
+        sent = len(scene.first.texts)
+        engine.index.sync(wait=True)
+        assert len(scene.first.texts) == sent
+        cost = engine.providers.cost()
+        assert (cost.withheld, cost.tokens_estimate) == ((PLACE,), 0)
+    assert not any(SECRET in text for text in scene.first.texts)
+    with scene.open() as reader:
+        reader.index.refresh_status()
+        assert reader.index.status().withheld == (PLACE,)
+
+
+def test_what_was_withheld_is_sent_by_the_next_sync_once_allowed(scene: Scene) -> None:
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    with scene.open(send_credentials=True) as engine:
+        engine.index.sync(wait=True)
+        assert (engine.index.status().withheld, engine.index.status().vectors) == ((), 7)
+    assert [text for text in scene.first.texts if SECRET in text] == [NOTE]
+    with scene.open() as engine:
+        # The vector that was made stays, and a rebuild takes it from the cache.
+        engine.index.sync(rebuild=True, wait=True)
+        assert (engine.index.status().withheld, engine.index.status().vectors) == ((), 7)
+    assert len([text for text in scene.first.texts if SECRET in text]) == 1
+
+
+def test_a_provider_of_this_machine_is_given_everything(scene: Scene) -> None:
+    with scene.open(provider="spare", fallback="none") as engine:
+        engine.index.sync(wait=True)
+        assert engine.index.status().vectors == len(NOTES) + 1
+        assert engine.providers.cost().withheld == ()
+        # What a switch would not send is named before it.
+        choice = EmbeddingSettings.parse({"provider": "first"})
+        assert engine.providers.cost(choice).withheld == (PLACE,)
+    assert any(SECRET in text for text in scene.spare.texts)
+
+
+def test_the_command_line_names_the_chunk_and_never_the_secret(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home := scene.root.parent / "home").mkdir()
+    own_home(home, monkeypatch)
+    monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "first")
+    memtui = command_line(capsys)
+    told = "1 chunk with a credential: memory/deploy.md:5 (embedding.send_credentials sends them)"
+    root = str(scene.root)
+    for options in ((), ("--force",)):
+        indexed = memtui("index", "--root", root, *options)
+        assert indexed.err.count(f"memtui: not sent: {told}") == 1
+    status = memtui("status", "--root", root)
+    assert re.search(rf"not sent +{re.escape(told)}\n", status.out)
+    for command in (("status",), ("index",), ("index", "--dry-run", "--force")):
+        answer = memtui(*command, "--root", root, "--json")
+        document = answer.document
+        withheld = document.get("withheld", document.get("cost", {}).get("withheld"))
+        place = {"path": PLACE.path, "reason": "holds_credential", "detail": ""}
+        assert withheld == [place], command
+        assert SECRET not in answer.out + answer.err
+    assert not [text for text in scene.first.texts if SECRET in text]
