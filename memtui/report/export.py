@@ -124,22 +124,22 @@ def format_of(path: Path) -> Format:
     return formats.get(path.suffix.lower(), Format.TEXT)
 
 
-def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> None:
+def save(path: Path, text: str, *, force: bool = False) -> None:
     """Write a whole file, as UTF-8; one that is there is replaced only with `force`, and at once.
 
-    A new file gets `mode`, less what the umask takes. Raises `ExportFailed` when it is there or
-    cannot be written; nothing is left of it then.
+    It holds text of notes: nobody but its owner can read it, whatever could before. Raises
+    `ExportFailed` when it is there or cannot be written; nothing is left of it then.
     """
     data = text.encode("utf-8", "replace")
     try:
         if path.exists() and not path.is_file():
             raise OSError(None, "not a regular file")
         if not force:
-            write_new(path, data, mode)
+            write_new(path, data, 0o600)
             return
         # A link stays one: what it leads to is replaced.
         target = Path(os.path.realpath(path))
-        with written_beside(target, data, mode) as whole:
+        with written_beside(target, data, 0o600) as whole:
             os.replace(whole, target)
     except FileExistsError as error:
         raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error

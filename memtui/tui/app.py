@@ -230,7 +230,7 @@ class MemtuiApp(App[int]):
 
         def write() -> None:
             make_private(path.parent)
-            save(path, svg, force=True, mode=0o600)
+            save(path, svg, force=True)
 
         saved = f"saved {safe_line(str(path))}"
         in_background(self, write, lambda _: tell(self, saved), "save the screenshot")

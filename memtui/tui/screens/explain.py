@@ -429,7 +429,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         def write() -> None:
             if state is not None:
                 make_private(folder)
-            save(path, exported(explained, Format.JSON), mode=0o600)
+            save(path, exported(explained, Format.JSON))
 
         in_background(
             self,
