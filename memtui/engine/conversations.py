@@ -164,7 +164,7 @@ class ConversationService:
         for path, (file, place, row) in sorted(self._transcripts().items()):
             known, scan = self._scans.get(path, (None, None))
             if known != file:
-                is_told = row is not None and row.facts.kind is not None
+                is_told = row is not None and row.is_told
                 scan = None if is_told else self._scan(file, lambda: False, whole=False)
             listings.append(self._listing(file, place, row, scan or Scan()))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
@@ -178,7 +178,8 @@ class ConversationService:
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         transcripts = self._transcripts()
-        for path in (listing.path for listing in listings if listing.turns is None):
+        unread = (one for one in listings if one.turns is None)
+        for path in (one.path for one in unread if one.state is not Reason.TOO_LARGE):
             if path in transcripts:
                 scan = self._scan(transcripts[path].file, cancelled)
                 counted(self._listing(*transcripts[path], scan))
@@ -223,8 +224,8 @@ class ConversationService:
         newest = sorted(transcripts, key=lambda path: -transcripts[path].file.mtime_ns)
         chosen = newest if paths is None else filter(transcripts.__contains__, paths)
         for file, _, row in map(transcripts.__getitem__, chosen):
-            if row is not None and row.facts.kind and not row.facts.calls and row.is_current(file):
-                # The index knows that there is none.
+            if row is not None and row.is_told and not row.facts.calls and row.is_current(file):
+                # The index knows that there is none, or that it is too large.
                 continue
             scan = self._scan(file, cancelled)
             if scan.calls:
@@ -315,7 +316,7 @@ class ConversationService:
         known, scan = self._scans.get(file.path, (None, None))
         if scan is not None and known == file and (scan.is_whole or not whole) and into is None:
             return scan
-        limit, broken = self._store.scope.max_line_bytes, ""
+        limit, reason, broken = self._store.scope.max_line_bytes, Reason.OK, ""
         try:
             form = format_for(file, limit=limit)
             if form is None:
@@ -342,14 +343,14 @@ class ConversationService:
                             break
                 except OSError as error:
                     # What was read before it broke counts.
-                    broken = said(error)
+                    reason, broken = reason_of(error), said(error)
         except OSError as error:
             # It may be readable the next time.
             return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
         facts = replace(reader.result(agent_of(file)), calls=len(collector.calls))
         if broken:
             detail = f"cannot be read to its end: {broken}"
-            facts = replace(facts, reason=Reason.UNREADABLE, detail=detail)
+            facts = replace(facts, reason=reason, detail=detail)
         scan = Scan(facts, tuple(collector.calls) if whole else (), whole)
         self._scans[file.path] = file, scan
         return scan

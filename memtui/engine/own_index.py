@@ -40,7 +40,14 @@ from memtui.index.database import (
 )
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.index_rows import KnownFile, counts, known_files, plan_changes, within_limit
+from memtui.index.index_rows import (
+    KnownFile,
+    counts,
+    known_files,
+    oversized_transcripts,
+    plan_changes,
+    within_limit,
+)
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
@@ -416,16 +423,17 @@ class OwnIndex(Index):
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
+                "skipped": (*discovery.skipped, *oversized_transcripts(connection)),
                 **counts(connection),
             }
 
         look: dict[str, Any] | None = self.read_rows(compared)
         if look is None:
             look = {"generation": 0, "files": 0, "chunks": 0, "vectors": 0, "sources": ()}
+            look["skipped"] = discovery.skipped
             look["pending"] = tuple(file.path for file in discovery.files)
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
-        look["skipped"] = discovery.skipped
         if not brief and self.providers.acting.withholds:
             look["withheld"] = tuple(chunk for _, chunk in self._withheld())
         if self.indexer is None and not brief:

@@ -277,7 +277,8 @@ class OwnFiles(Files):
                 size, mtime_ns = _measure(scope, path)
             is_changed = file is not None and path in changed
             state, reason, detail = FileState.CURRENT, Reason.OK, ""
-            if skipped is not None and (row is None or file is None or is_changed):
+            is_too_large = skipped is not None and skipped.reason is Reason.TOO_LARGE
+            if skipped is not None and (row is None or file is None or is_changed or is_too_large):
                 state = FileState.ERROR if skipped.reason in _BROKEN else FileState.SKIPPED
                 reason, detail = skipped.reason, skipped.detail
                 if file is None and row is not None and state is not FileState.ERROR:

@@ -17,7 +17,7 @@ from memtui.errors import IsCancelled, stop_if
 from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
-from memtui.model import ChunkSpan, Document, SourceCount, SourceFile
+from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
 from memtui.text.tokens import index_text
 
 if TYPE_CHECKING:
@@ -59,6 +59,17 @@ def known_files(
 def known_file(connection: Connection, path: str) -> KnownFile | None:
     """Read what the index knows about one file; `None` when it does not hold it."""
     return known_files(connection, "WHERE path = ?", path).get(path)
+
+
+def oversized_transcripts(connection: Connection) -> list[SkippedFile]:
+    """Return the transcripts that were too large to be read, and are no other files since."""
+    rows = connection.execute(
+        "SELECT f.path, json_extract(t.facts, '$.detail')"
+        " FROM transcripts t JOIN files f ON f.id = t.file_id"
+        " WHERE json_extract(t.facts, '$.reason') = ? ORDER BY 1",
+        (Reason.TOO_LARGE,),
+    ).fetchall()
+    return [SkippedFile(str(path), Reason.TOO_LARGE, str(detail)) for path, detail in rows]
 
 
 class Plan(Struct, frozen=True):

@@ -33,6 +33,7 @@ from memtui.index.index_rows import (
     chunks_of,
     delete_chunks,
     known_files,
+    oversized_transcripts,
     plan_changes,
     remove_files,
     within_limit,
@@ -282,6 +283,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
+    job.skipped += oversized_transcripts(connection)
     if files:
         root = file_state(job.scope.root)
         write_meta(

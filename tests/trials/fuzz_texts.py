@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, get_args
 
 import msgspec
+import zstandard
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.index.database import Recipe
@@ -22,7 +23,13 @@ from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.memory.transcripts.records import ReadState, parse_record
-from memtui.memory.transcripts.stream import raw_lines, text_of, unpacked
+from memtui.memory.transcripts.stream import (
+    RATIO_FLOOR,
+    open_transcript,
+    raw_lines,
+    text_of,
+    unpacked,
+)
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
 from memtui.report.json_text import document_text
@@ -273,6 +280,23 @@ def check_stream(given: Given) -> None:
             raise
 
 
+def check_packed(given: Given) -> None:
+    """A packed file gives its lines, or one line that says why not, in seconds."""
+    piece, tail = given.body[:2000] or b"\n", given.body[: given.number(3)]
+    times, frames = given.pick((1, 40, 3_000, 20_000)), given.pick((1, 2, 30, 500))
+    path = private_folder("packed") / "a.jsonl.zst"
+    path.write_bytes(zstandard.compress(piece * times) * frames + tail)
+    try:
+        with open_transcript(path) as stream:
+            read = sum(line.length for line in raw_lines(stream))
+        assert read == len(piece) * times * frames
+    except OSError as error:
+        if "unpacks to more than" in str(error):
+            assert len(piece) * times * frames > RATIO_FLOOR or piece.count(b"\n")
+        elif not tail:
+            raise
+
+
 def check_reading(given: Given) -> None:
     """Counts add up, a reading that stops goes on to the same chunks, and no key is kept."""
     rules, form, name = given.pick(_ALL_RULES), given.pick(FORMATS), given.pick(_NAMES)
@@ -358,6 +382,7 @@ TARGETS: Final = (
     Target("sanitizer", check_sanitizer, seeds, _MARKS, runs=200_000),
     Target("dates", check_dates, _NOTES, _MARKS, runs=250_000),
     Target("redaction", check_redaction, partial(seeds, "secrets"), _SECRET_WORDS, runs=60_000),
+    Target("packed", check_packed, _transcripts, _RECORD_WORDS, runs=2_000, share=10),
     Target("lines", check_stream, _transcripts, _RECORD_WORDS, runs=200_000),
     Target("transcript", check_reading, _transcripts, _RECORD_WORDS, runs=30_000, share=150),
     Target("turns", check_turns, _transcripts, _RECORD_WORDS, runs=80_000, share=200),

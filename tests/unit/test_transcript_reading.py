@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,14 @@ from memtui.memory.transcripts.openclaw_files import (
     session_id,
 )
 from memtui.memory.transcripts.records import ReadState, folder_name, parse_record, whole
-from memtui.memory.transcripts.stream import RawLine, open_transcript, raw_lines, text_of, unpacked
+from memtui.memory.transcripts.stream import (
+    RawLine,
+    open_transcript,
+    raw_lines,
+    text_of,
+    unpacked,
+    unpacking_excess,
+)
 from memtui.model import Reason
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import SPACE
@@ -397,25 +404,25 @@ def test_broken_packed_files_are_one_clear_error(tmp_path: Path, broken: bytes) 
         unpacked(broken, name="the database")
 
 
-def test_what_unpacks_to_a_gigabyte_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    def zeros() -> Iterator[bytes]:
-        compressor = zstandard.ZstdCompressor().compressobj()
-        for _ in range(1 << 8):
-            yield compressor.compress(bytes(1 << 20))
-        yield compressor.flush()
-
-    bomb = b"".join(zeros())
+def test_what_unpacks_to_much_is_read_or_refused_in_bounded_memory(tmp_path: Path) -> None:
+    bomb = b"".join(packed(bytes(1 << 20)) for _ in range(1 << 8))
     assert len(bomb) < 1 << 16
     assert unpacked(bomb, limit=1000) is None
     path = tmp_path / "bomb"
-    path.write_bytes(bomb)
     tracemalloc.start()
+    path.write_bytes(bomb[: len(bomb) // 256 * 15])
     with open_transcript(path) as stream:
         first = next(raw_lines(stream, limit=1 << 16))
+    path.write_bytes(bomb)
+    with pytest.raises(OSError, match="unpacks to more than 1,000 times its size") as caught:
+        open_transcript(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (first.length, first.data) == (1 << 28, None)
+    assert (first.length, first.data) == (15 << 20, None)
+    assert reason_of(caught.value) is Reason.TOO_LARGE
     assert peak < 40 * 2**20
+    assert not unpacking_excess(500_000, 500_000_000, 1_000_000)
+    assert unpacking_excess(500_000, 500_000_001) == "unpacks to more than 500,000,000 bytes"
 
 
 def test_only_files_are_opened(tmp_path: Path) -> None:

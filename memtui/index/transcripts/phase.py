@@ -32,7 +32,7 @@ from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, TranscriptReader, index_lines
 from memtui.memory.transcripts.openclaw_files import TranscriptRules
-from memtui.memory.transcripts.records import ReadState, TranscriptFormat
+from memtui.memory.transcripts.records import ReadState, TranscriptFacts, TranscriptFormat
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
@@ -115,12 +115,20 @@ def index_transcripts(
             while isinstance(outcome := _read(job, connection, file, start, seen_ns), ReadState):
                 start = outcome
         except OSError as error:
-            job.skipped.append(SkippedFile(file.path, reason_of(error), said(error)))
+            reason, detail = reason_of(error), said(error)
+            is_too_large = reason is Reason.TOO_LARGE
             # A database that is locked or at work: what was read of it before still holds.
-            if not file.session:
+            if is_too_large or not file.session:
                 with transaction(connection):
                     remove_files(connection, [file.path])
-                job.stats.files_removed += row is not None
+                    if is_too_large:
+                        # Its row says so, and nobody unpacks it before it is another file.
+                        facts = TranscriptFacts(reason=reason, detail=detail)
+                        file_id = write_file(connection, file, "", 0, seen_ns)
+                        write_row(connection, file_id, facts, ReadState())
+            if not is_too_large:
+                job.skipped.append(SkippedFile(file.path, reason, detail))
+                job.stats.files_removed += row is not None and not file.session
         else:
             is_other = row is not None and (row.hash != outcome or anew)
             job.stats.files_added += row is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +42,9 @@ from memtui.memory.transcripts.stream import (
     open_transcript,
     raw_lines,
     unpacked,
+    unpacking_excess,
 )
-from memtui.model import SourceFile
+from memtui.model import Reason, SourceFile
 from memtui.model.conversations import TranscriptKind
 
 TABLE: Final = "transcript_events"
@@ -100,15 +102,18 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
     """Iterate over the events of a session as lines of JSON, read a few megabytes at a time.
 
     An event of more than `limit` bytes is a line of more bytes than that. Raises `OSError` when
-    the database cannot be read on.
+    the database cannot be read on, and when it unpacks to too much.
     """
     after: object = None
+    sizes = (0, 0)
     while True:
         try:
-            read = partial(_read, session, after, limit)
-            batch, after = read_once(database, read, memory=False)
+            read = partial(_read, session, after, limit, sizes)
+            batch, after, sizes = read_once(database, read, memory=False)
         except IndexUnusable as error:
             raise OSError(error.message) from error
+        if excess := unpacking_excess(*sizes):
+            raise OSError(errno.EFBIG, excess, str(database))
         for event in batch:
             if isinstance(event, bytes):
                 # Within JSON a line end can only stand between two tokens.
@@ -123,15 +128,16 @@ def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
 
 
 def _read(
-    session: str, after: object, limit: int, opened: Opened
-) -> tuple[list[bytes | int], object]:
+    session: str, after: object, limit: int, sizes: tuple[int, int], opened: Opened
+) -> tuple[list[bytes | int], object, tuple[int, int]]:
     """Read some events behind the one numbered `after`, and the last one's number, if any.
 
-    Of an event beyond the limit its length.
+    Of an event beyond the limit its length. `sizes` are those of all packed ones so far, before
+    and after unpacking.
     """
     names = _columns(opened)
     if not names:
-        return [], None
+        return [], None, sizes
     chosen = [
         f"CASE WHEN length(CAST({name} AS BLOB)) <= ?1 THEN CAST({name} AS BLOB)"
         f" ELSE length(CAST({name} AS BLOB)) END"
@@ -155,14 +161,16 @@ def _read(
             except OSError:
                 # Counted as a malformed line: one damaged event must not end the reading of all.
                 event = b"\xef\xbf\xbd"
+            taken = len(event) if isinstance(event, bytes) else limit
+            size, sizes = size + taken, (sizes[0] + len(packed), sizes[1] + taken)
         elif plain is None:
             event = packed
         events.append(event if isinstance(event, bytes | int) else b"")
-        size += len(event) if isinstance(event, bytes) else 0
+        size += len(plain) if isinstance(plain, bytes) else 0
         if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS:
             cursor.close()
-            return events, seq
-    return events, None
+            return events, seq, sizes
+    return events, None, sizes
 
 
 @contextmanager
@@ -308,6 +316,11 @@ class TranscriptRow(Struct, frozen=True):
     facts: TranscriptFacts = msgspec.field(default_factory=TranscriptFacts)
     stat: tuple[int, int] | None = None
     """Size in bytes and mtime in ns of what was indexed; `None` where the index has only chunks."""
+
+    @property
+    def is_told(self) -> bool:
+        """True if the index knows what the file is, or that it is too large to be read."""
+        return self.facts.kind is not None or self.facts.reason is Reason.TOO_LARGE
 
     def is_current(self, file: SourceFile) -> bool:
         """Return whether the file is what was indexed, as far as that can be told."""

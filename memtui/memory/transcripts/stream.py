@@ -1,7 +1,8 @@
 """The lines of a transcript as bytes, one at a time, plain or packed by Zstandard.
 
 What is held at once is a line of at most the limit and a block of the file, however long the lines
-are and however much a packed file unpacks to.
+are and however much a packed file unpacks to. One that unpacks to more than conversations do is
+not read at all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -30,6 +33,15 @@ _PACKED_STEP: Final = 512
 _MAX_WINDOW: Final = 1 << 27
 """The largest window that `zstd` itself unpacks by default (128 MiB)."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
+
+UNPACKED_BYTES: Final = 500_000_000
+"""Conversations of months have some ten megabytes."""
+UNPACKED_LINES: Final = 1_000_000
+"""A record has some hundred bytes at least, and costs the same however short it is."""
+UNPACKED_RATIO: Final = 1_000
+"""The same screenshot in every record of a hundred megabytes packs about as well."""
+RATIO_FLOOR: Final = 16_000_000
+"""Bytes that any file may unpack to: a few seconds' work, however short the records are."""
 
 
 class RawLine(Struct, frozen=True):
@@ -91,8 +103,41 @@ def open_transcript(path: Path) -> BinaryIO:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
         if is_packed:
+            state = os.fstat(file.fileno())
+            identity = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+            if excess := _excess_of(path, identity):
+                raise OSError(errno.EFBIG, excess, str(path))
             return io.BufferedReader(PieceStream(_unpacked_pieces(file, str(path)), file), _BLOCK)
     return file
+
+
+def unpacking_excess(packed: int, size: int, lines: int = 0) -> str:
+    """Say in a phrase what is too much of so many packed bytes unpacked; empty: nothing."""
+    if size > UNPACKED_BYTES:
+        most = f"{UNPACKED_BYTES:,} bytes"
+    elif lines > UNPACKED_LINES:
+        most = f"{UNPACKED_LINES:,} lines"
+    elif size > max(RATIO_FLOOR, UNPACKED_RATIO * packed):
+        most = f"{UNPACKED_RATIO:,} times its size and {RATIO_FLOOR:,} bytes"
+    else:
+        return ""
+    return f"unpacks to more than {most}"
+
+
+@lru_cache(maxsize=1024)
+def _excess_of(path: Path, identity: tuple[int, ...]) -> str:
+    """Unpack a file without reading it, once for each `identity`; what is too much, as a phrase.
+
+    A gigabyte of lines that nobody parses costs less than a second.
+    """
+    size = lines = 0
+    # Who reads it says that it is broken.
+    with suppress(OSError), open(open_regular(path), "rb") as packed:
+        for piece in _unpacked_pieces(packed, ""):
+            size, lines = size + len(piece), lines + piece.count(b"\n")
+            if excess := unpacking_excess(packed.tell(), size, lines):
+                return excess
+    return ""
 
 
 class HashingStream:

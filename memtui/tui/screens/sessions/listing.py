@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 _SOURCE = "sessions"
 """The name that the index gives to every transcript."""
-_NEVER_COUNTED = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
+_NEVER_COUNTED = frozenset(
+    {Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED, Reason.TOO_LARGE}
+)
 RELOAD_SECONDS = 0.5
 BATCH_SECONDS = 0.25
 """Seconds between two updates while files come in one by one."""
