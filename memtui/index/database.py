@@ -11,6 +11,7 @@ import errno
 import importlib.util
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
@@ -40,6 +41,16 @@ _PROGRESS_STEPS = 20_000
 _HEADER_BYTES = 100
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BESIDE_TIMEOUT_MS = 1000
+STATEMENT_S: Final = 30.0
+"""Seconds that a statement over another program's database may run; of an index of 100,000 chunks
+the longest takes about one."""
+_BYTES_A_SECOND: Final = 16 * 2**20
+"""For so many bytes of the file it may run a second more: to check every page takes its time."""
+_DEADLINE_STEPS: Final = 500
+_VALUE_BYTES: Final = 64 * 2**20
+"""No row of an index comes near it; an expression of a table could make a gigabyte of nothing."""
+_MODULES: Final = ("fts5", "fts5vocab", "vec0", "json_each", "json_tree")
+"""Of virtual tables: those that OpenClaw's releases have, and what queries of memtui use."""
 _SYSTEM_CALLS = threading.Lock()
 
 
@@ -66,6 +77,11 @@ class Fault(StrEnum):
     UNOPENABLE = "unopenable"
     UNREADABLE = "unreadable"
     NO_SPACE = "no_space"
+    TOO_SLOW = "too_slow"
+
+
+class TooSlow(apsw.Error):
+    """A statement over another program's database that was stopped at its deadline."""
 
 
 _PARAMETERS = {
@@ -123,6 +139,7 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
 def open_beside(path: Path, access: Access) -> apsw.Connection:
     """Open another program's database without leaving a trace; sqlite-vec is loaded if it can be.
 
+    No statement reads a view or a virtual table of another kind than `_MODULES`, or runs for ever.
     Waits 1 s for a lock. Only `Access.LIVE` may be used while a program has the file open;
     `Access.LOG` and `Access.IMMUTABLE` read what is there now and notice no change.
     Raises what SQLite raises; `fault` tells what it means.
@@ -134,6 +151,10 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             # The last connection to close would fold the log into the file and remove it.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+            connection.drop_modules(_MODULES)
+            _watch(connection, STATEMENT_S + path.stat().st_size / _BYTES_A_SECOND)
             connection.set_busy_timeout(_BESIDE_TIMEOUT_MS)
             if access is Access.LOG:
                 # Before the first read: SQLite then indexes the log in memory, not in a -shm file.
@@ -145,6 +166,31 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
             vector_extension(connection)
     return connection
+
+
+def _watch(connection: apsw.Connection, seconds: float) -> None:
+    """Let no statement run longer, or read a view, in which a database can hide an endless one."""
+    began = 0.0
+
+    def begin(*_: object) -> bool:
+        nonlocal began
+        began = time.monotonic()
+        return True
+
+    def is_late() -> bool:
+        if time.monotonic() - began > seconds:
+            raise TooSlow(f"a query of it ran for more than {seconds:.0f} s")
+        return False
+
+    def authorise(*action: object) -> int:
+        # The last is the view that the action is part of; no query of memtui names a subquery.
+        if (view := action[-1]) is not None:
+            raise apsw.CorruptError(f"{view} is a view, which no release of OpenClaw makes")
+        return apsw.SQLITE_OK
+
+    connection.exec_trace = begin
+    connection.set_progress_handler(is_late, _DEADLINE_STEPS, id=_watch)
+    connection.authorizer = authorise
 
 
 def _uri(path: Path, access: Access) -> str:
@@ -193,6 +239,8 @@ def _keeping_owners() -> Iterator[None]:
 def fault(error: BaseException) -> Fault | None:
     """Tell what an exception says about the database file; `None` when it is about the query."""
     match error:
+        case TooSlow():
+            return Fault.TOO_SLOW
         case apsw.NotADBError() | apsw.CorruptError() | UnicodeDecodeError():
             return Fault.DAMAGED
         case apsw.SQLError() if _UNKNOWN_FORMAT in str(error):
@@ -297,11 +345,11 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 @contextmanager
 def interruptible(connection: apsw.Connection, cancelled: IsCancelled) -> Iterator[None]:
     """Let `cancelled` stop a long statement of this block, which then raises `Interrupted`."""
-    connection.set_progress_handler(cancelled, _PROGRESS_STEPS)
+    connection.set_progress_handler(cancelled, _PROGRESS_STEPS, id=interruptible)
     try:
         yield
     finally:
-        connection.set_progress_handler(None)
+        connection.set_progress_handler(None, id=interruptible)
 
 
 def number(connection: apsw.Connection, query: str, *values: str | int) -> int:

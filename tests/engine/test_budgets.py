@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 import zstandard
 
+from memtui.index import database
+from memtui.index.database import Access, TooSlow, open_beside
 from tests.support.command_line import Run, command_line, own_home
 from tests.support.conversations import Homes, began, said
+from tests.support.openclaw import State, edit, make_state
 
 PACKED = "s1.jsonl.reset.2026-10-01T10-00-00Z.zst"
 
@@ -65,3 +70,58 @@ def test_packed_events_of_a_session_have_the_same_budget(tmp_path: Path, run: Ru
     assert skipped["detail"] == "unpacks to more than 1,000 times its size and 16,000,000 bytes"
     status = run("status", "--json").document
     assert (status["skipped"], status["pending"]) == ([skipped], [])
+
+
+def test_an_endless_view_is_named_and_the_rest_is_told(sidecar: State, run: Run) -> None:
+    sql = "SELECT sql FROM sqlite_master WHERE name = 'chunks_fts'"
+    with closing(apsw.Connection(str(sidecar.database))) as connection:
+        ((created,),) = connection.execute(sql).fetchall()
+    endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+    columns = "n, 'a' AS text, n AS id, 'a' AS path, 'a' AS source, 'm' AS model, n AS start_line"
+    edit(
+        sidecar.database,
+        "DROP TABLE chunks_fts",
+        f"CREATE VIEW texts AS {endless} SELECT {columns}, n AS end_line FROM c",
+        f"{str(created).rstrip(')')}, content='texts', content_rowid='n')",
+        "INSERT INTO chunks_fts(rowid, text) VALUES(1, 'a')",
+    )
+    status = run("status", "--index", str(sidecar.database), "--json")
+    truth = status.document["foreign"]["truth"]
+    (line,) = [one["message"] for one in truth["findings"] if one["code"] == "damaged"]
+    assert line.startswith("chunks_fts cannot be read: texts is a view, which no release")
+    assert (status.code, truth["vector_state"]) == (0, "complete")
+    error = run("search", "a", "--index", str(sidecar.database), "--json").error
+    assert error["exit_code"] == 3
+    assert "is damaged: texts is a view" in error["message"]
+
+
+def test_statements_have_a_deadline_and_see_only_expected_tables(
+    sidecar: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "STATEMENT_S", 0.05)
+    edit(sidecar.database, "CREATE VIRTUAL TABLE boxes USING rtree(id, low, high)")
+    many = ", ".join(f"json_each('[1,2,3,4,5,6,7,8,9]') n{at}" for at in range(12))
+    with closing(open_beside(sidecar.database, Access.IMMUTABLE)) as connection:
+        for sql, error, words in (
+            (f"SELECT count(*) FROM {many}", TooSlow, "ran for more than"),
+            ("SELECT * FROM boxes", apsw.SQLError, "no such module: rtree"),
+            ("DELETE FROM chunks_fts_data", apsw.SQLError, "may not be modified"),
+        ):
+            with pytest.raises(error, match=words):
+                connection.execute(sql).fetchall()
+        assert connection.execute("SELECT count(*) FROM chunks").fetchall()
+
+
+def test_status_says_what_took_too_long_and_what_it_knows(
+    sidecar: State, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "STATEMENT_S", -60.0)
+    status = run("status", "--index", str(sidecar.database), "--json")
+    truth = status.document["foreign"]["truth"]
+    slow = [one["message"] for one in truth["findings"] if one["code"] == "part_too_slow"]
+    assert "chunks was not read to its end: a query of it ran for more than -60 s" in slow[1]
+    assert "files_without_chunks" not in {one["code"] for one in truth["findings"]}
+    newest = make_state(tmp_path / "newest", "2026.9.6").database
+    error = run("search", "a", "--index", str(newest), "--json").error
+    assert error["exit_code"] == 3
+    assert "does not answer: a query of it ran for more than" in error["message"]

@@ -112,6 +112,8 @@ def _edit(database: Path, statements: Sequence[str]) -> None:
     with closing(connect(database)) as connection:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
         connection.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF").fetchall()
+        # A statement over a view without an end would not end here either.
+        connection.set_progress_handler(lambda: True, 2_000_000)
         for statement in statements:
             try:
                 connection.execute(statement).fetchall()

@@ -345,6 +345,8 @@ class _Audit(Struct):
         findings.add("root_file_skipped", skipped)
         without_chunks = []
         suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
+        if self.opened.layout.chunks in self.tables.unread:
+            suspects = []
         for path in suspects[:_BLANK_READ]:
             # Gone or locked since it was listed: the drift report has its own line for that.
             with suppress(OSError):

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from memtui.data import read_table
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, number
 from memtui.index.foreign import rows
-from memtui.index.foreign.opening import Opened, index_format
+from memtui.index.foreign.opening import UNKNOWN_MODULE, Opened, index_format
 from memtui.index.foreign.rows import FileRow, parse_vector
 from memtui.model.status import (
     AgentGets,
@@ -107,7 +107,6 @@ MAX_NUMBERS: Final = 4_000_000
 """JSON numbers that are read when not every vector is asked for; about 1 s."""
 
 _CJK = re.compile("[\u3040-\u30ff\u3131-\u3163\u3400-\u9fff\uac00-\ud7af]")
-_UNKNOWN_MODULE: Final = "no such module"
 _BATCH: Final = 4096
 _SAMPLE: Final = 2000
 _COMPARED_AT_ONCE: Final = 500
@@ -136,9 +135,10 @@ class StoredTables:
             yield
         except DatabaseError as error:
             wrong = fault(error)
-            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
+            codes = {Fault.DAMAGED: "damaged", Fault.TOO_SLOW: "part_too_slow"}
+            if isinstance(error, Interrupted) or (wrong is not None and wrong not in codes):
                 raise
-            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
+            code = codes[wrong] if wrong is not None else "part_unreadable"
             self._findings.add(code, [name], form="part", subject=name, wrong=error)
             self.unread.add(name)
             if wrong is Fault.DAMAGED and self.integrity in {"ok", "not run"}:
@@ -208,7 +208,7 @@ class StoredTables:
             try:
                 answer = opened.select(f"PRAGMA quick_check({table})")
             except DatabaseError as error:
-                if _UNKNOWN_MODULE not in str(error):
+                if UNKNOWN_MODULE not in str(error):
                     raise
                 # Tables of extensions that are not loaded here are none of SQLite's business.
                 continue

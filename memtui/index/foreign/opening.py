@@ -153,6 +153,7 @@ def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
 KNOWN_SCHEMA = 23
 """The newest `schema_meta.schema_version` whose memory tables are known (OpenClaw 2026.9.6)."""
 _SCHEMA: Final = "schema_meta"
+UNKNOWN_MODULE: Final = "no such module"
 _SHOWN_TABLES = 4
 
 _TOKENIZE = re.compile(
@@ -216,8 +217,17 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
 
 
 def columns_in(connection: Connection, table: str) -> dict[str, str]:
-    """Return the columns of a table with their types; none when there is no such table."""
-    rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
+    """Return the columns of a table with their types; none when there is no such table.
+
+    None either of a virtual table of a kind that no release has.
+    """
+    sql = "SELECT name, type FROM pragma_table_info(?)"
+    try:
+        rows = connection.execute(sql, (table,)).fetchall()
+    except DatabaseError as error:
+        if UNKNOWN_MODULE not in str(error):
+            raise
+        return {}
     return {str(name): str(kind) for name, kind in rows}
 
 
