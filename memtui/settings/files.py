@@ -229,7 +229,7 @@ def cause_of(error: OSError | ValueError) -> str:
     return str(error)
 
 
-MAX_BYTES: Final = 512 * 2**20
+MAX_BYTES: Final = 64 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -250,7 +250,13 @@ def read_json(
                 data = file.read(limit + 1)
             if len(data) > limit:
                 raise ValueError(f"larger than {limit} bytes once unpacked")
-        return parse(json.loads(data.decode("utf-8-sig")))
+        text = data.decode("utf-8-sig")
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            # A number of too many digits, of which Python speaks to its programmers.
+            raise error if isinstance(error, json.JSONDecodeError) else RecursionError from None
+        return parse(content)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         what = "broken gzip"
     except UnicodeDecodeError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,8 +12,17 @@ import apsw
 import pytest
 import zstandard
 
+from memtui.embedding.http import Reply, RequestContext, json_in
+from memtui.embedding.services import Address
+from memtui.engine.foreign.query_vectors import load_given
+from memtui.engine.foreign.verify import load_recording
 from memtui.index import database
 from memtui.index.database import Access, TooSlow, open_beside
+from memtui.index.foreign.rows import parse_vector
+from memtui.index.transcripts.reading import registered_sessions
+from memtui.memory.transcripts.records import parse_line
+from memtui.memory.transcripts.stream import RawLine
+from memtui.settings.openclaw.read import read_config
 from tests.support.command_line import Run, command_line, own_home
 from tests.support.conversations import Homes, began, said
 from tests.support.openclaw import State, edit, make_state
@@ -125,3 +136,52 @@ def test_status_says_what_took_too_long_and_what_it_knows(
     error = run("search", "a", "--index", str(newest), "--json").error
     assert error["exit_code"] == 3
     assert "does not answer: a query of it ran for more than" in error["message"]
+
+
+def _configured(path: Path) -> object:
+    return read_config({"OPENCLAW_STATE_DIR": str(path.parent)}, path.parent).problems
+
+
+def _answered(path: Path) -> object:
+    address = Address("https://m.example", "m.example", None, is_own=False)
+    return json_in(Reply(200, {}, path.read_bytes()), RequestContext(address))
+
+
+def _recorded(path: Path) -> object:
+    return parse_line(RawLine(1, 0, 9, path.read_bytes(), complete=True))
+
+
+HOSTILE = (
+    b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"a":' + b"7" * 10**7 + b"}",
+    b'{"a": 1, "a": 2}',
+    gzip.compress(b" " * 100_000_000, 1),
+)
+BROKEN = ("broken JSON: it holds what cannot be read",) * 2
+NO_JSON = "m.example answers with what is not JSON"
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (load_recording, (*BROKEN, "field `queries`", "larger than 67108864 bytes once unpacked")),
+        (load_given, (*BROKEN, "Expected `array`, got `int`", "broken JSON: Expecting value")),
+        (_configured, ("nesting level exceeded", "larger than 2097152 bytes", "()", "not UTF-8")),
+        (registered_sessions, ("{}",) * 4),
+        (_recorded, (*("(None, 'no JSON')",) * 2, "({'a': 2}, '')", "(None, 'no JSON')")),
+        (lambda path: parse_vector(path.read_text("latin-1")), (*("not a JSON",) * 3, "not JSON")),
+        (_answered, (NO_JSON, NO_JSON, "{'a': 2}", NO_JSON)),
+    ],
+)
+def test_hostile_json_gives_one_line_at_every_entrance(
+    tmp_path: Path, read: Callable[[Path], object], expected: tuple[str, ...]
+) -> None:
+    path = tmp_path / "openclaw.json"
+    for data, words in zip(HOSTILE, expected, strict=True):
+        path.write_bytes(data)
+        try:
+            line = str(read(path))
+        except Exception as error:
+            line = str(error)
+        assert words in line
+        assert "\n" not in line
