@@ -21,8 +21,9 @@ def open_interface(*arguments: Any, **options: Any) -> int:
 def main() -> None:
     """Run the program with the arguments of the process."""
     fill_closed_streams()
-    from memtui.cli.main import run
+    from memtui.cli.main import run, thread_crashed
 
+    threading.excepthook = thread_crashed
     leave(run(sys.argv[1:], open_interface))
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from importlib import import_module
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -31,6 +33,8 @@ from memtui.memory.workspace import home_folder
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import StateFolder
 from memtui.settings.shown import masked_text
+from memtui.text.redact import redact
+from memtui.text.sanitize import safe_line
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -44,6 +48,10 @@ Examples:
 """
 TOPICS = tuple(COMMANDS["help"]["arguments"][0]["type"].split("|"))
 _TOPIC_FOLDER = Path(__file__).parents[1] / "data" / "help"
+MOST_CRASHES = 5
+"""The traces of so many crashes are kept."""
+LONGEST_MESSAGE = 200
+"""Characters of an exception's message that are told."""
 _LIBRARIES = ("apsw", "click", "numpy", "onnxruntime", "sqlite-vec", "textual", "watchdog")
 
 
@@ -296,15 +304,37 @@ def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> Non
         silence_stdout()
 
 
+def thread_crashed(details: threading.ExceptHookArgs) -> None:
+    """Report an exception that ended a thread, in the place of Python's own trace."""
+    if isinstance(details.exc_value, Exception):
+        _report(os.environ, _crash(details.exc_value), as_json=False)
+
+
 def _crash(error: Exception) -> MemtuiError:
-    """Keep the traceback of what should not have happened in the state folder."""
+    """Keep the trace of what should not have happened in the state folder, and tell where it is.
+
+    The trace has no values of variables; what its messages hold of a credential is masked.
+    """
     import traceback
+
+    def masked(lines: Sequence[str]) -> str:
+        return redact(masked_text("".join(lines)))
 
     try:
         state = StateFolder()
-        where = str(state.path / "crash.log")
-        state.write_text("crash.log", masked_text("".join(traceback.format_exception(error))))
+        name = f"crash-{datetime.now():%Y%m%d-%H%M%S-%f}.txt"
+        state.write_text(name, masked(traceback.format_exception(error)))
+        trace = str(state.path / name)
+        for older in sorted(state.path.glob("crash-*.txt"))[:-MOST_CRASHES]:
+            older.unlink(missing_ok=True)
     except (OSError, SettingsError) as failure:
-        where = f"nowhere ({getattr(failure, 'strerror', failure)})"
-    message = masked_text(f"this should not have happened: {type(error).__name__}: {error}")
-    return MemtuiError(message, hint=f"traceback in {where}", code="internal")
+        trace = f"nowhere ({getattr(failure, 'strerror', failure)})"
+    steps = [
+        f"{module}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (module := frame.f_globals.get("__name__", "")).startswith("memtui.")
+    ]
+    what = safe_line(masked(traceback.format_exception_only(error)).strip())
+    place = f" at {steps[-1]}" if steps else ""
+    message = f"this should not have happened: {what[:LONGEST_MESSAGE]}{place}"
+    return MemtuiError(message, hint=f"trace in {trace}", code="internal")

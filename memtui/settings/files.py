@@ -434,8 +434,8 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
 
     `digest` is that of the bytes that `text` was made from, empty for a file that was not there:
     its folder is made, both for the user alone; `None` for whatever is there. A link stays one, its
-    target is written; mode, owner and byte order mark stay as they are. Raises `FileChanged` for other bytes,
-    `SettingsError` for a file that cannot be written; then it is as it was.
+    target is written; mode, owner and byte order mark stay as they are. Raises `FileChanged` for
+    other bytes, `SettingsError` for a file that cannot be written; then it is as it was.
     """
     target = Path(os.path.realpath(path))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import Console, RenderableType
 from textual import events
 from textual.app import App
 from textual.binding import Binding
@@ -92,6 +94,10 @@ class MemtuiApp(App[int]):
         an engine that is open already.
         """
         super().__init__()
+        # Textual would print an exception with the values of all variables.
+        self.error_console = Console(quiet=True)
+        self.crash: BaseException | None = None
+        """The exception that ended the interface."""
         self.animation_level = "none"
         self.options = options or UiOptions()
         self.configured = self.options
@@ -202,6 +208,16 @@ class MemtuiApp(App[int]):
             browse.file_list.changed_outside()
         if sessions is not None and is_content:
             sessions.conversations.catch_up(is_behind=True)
+
+    def bell(self) -> None:
+        """Ring, and keep the exception of a handler: Textual rings while it gives up on one."""
+        self.crash = self.crash or sys.exc_info()[1]
+        super().bell()
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """Give up as Textual does on an exception that can draw itself, and keep it."""
+        self.crash = self.crash or sys.exc_info()[1]
+        super().panic(*renderables)
 
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
@@ -418,4 +434,6 @@ def run(
         code = app.run(mouse=loaded.settings.ui.mouse)
     finally:
         app.memories.close()
+    if app.crash is not None:
+        raise app.crash
     return app.return_code or code or 0

@@ -82,7 +82,7 @@ class Terminal:
     def ends(self, code: int = 0) -> None:
         """Wait until the program has ended with this exit code; fails with why it did not."""
         if (found := self.wait_for_end()) != code:
-            crash = "\n".join(log.read_text() for log in self._home.rglob("crash.log"))
+            crash = "\n".join(log.read_text() for log in self._home.rglob("crash-*.txt"))
             raise AssertionError(
                 f"exit code {found} instead of {code}; on screen:\n{self.screen()}\n{crash}"
             )
@@ -114,6 +114,7 @@ def terminal(
     size: tuple[int, int] = (80, 24),
     more: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
+    program: Sequence[str] = (sys.executable, "-m", "memtui"),
 ) -> Iterator[Terminal]:
     """Run `python -m memtui` with these arguments in a terminal of this size.
 
@@ -123,8 +124,7 @@ def terminal(
     socket = f"memtui-{uuid.uuid4().hex[:12]}"
     environment = {**private_environment(home), **(more or {})}
     assignments = [f"{name}={value}" for name, value in environment.items()]
-    program = ["env", "-i", *assignments, sys.executable, "-m", "memtui", *command]
-    line = shlex.join([*before, *program])
+    line = shlex.join([*before, "env", "-i", *assignments, *program, *command])
     exit_code = home / f"{socket}.exit"
     line = f"{line}; echo $? > {shlex.quote(str(exit_code))}; cat"
     window = Terminal(socket, exit_code, home)

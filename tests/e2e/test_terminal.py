@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,61 @@ def test_without_a_memory_it_says_where_it_looked(home: Path) -> None:
         assert "looked" in shown or "no memory" in shown.lower()
         window.type("n\n")
         window.ends(2)
+
+
+FAILING = """
+import sys, threading
+from memtui.__main__ import main
+from memtui.tui.app import MemtuiApp
+
+def fail(*_):
+    key = "sk-proj-Zq8Lw3Xv7Rt2Yp5Kd9Ns4Bm6"
+    note = "the heron sleeps on one leg"
+    raise ValueError(f"no {key}" + "\\n" + "x" * 5000)
+
+async def fail_later():
+    fail()
+
+class Drawn(Exception):
+    def __rich__(self):
+        return "sk-proj-Zq8Lw3Xv7Rt2Yp5Kd9Ns4Bm6"
+
+def draw(app):
+    raise Drawn("heron")
+
+way = sys.argv.pop(1)
+MemtuiApp.action_help = {
+    "handler": fail,
+    "drawn": draw,
+    "worker": lambda app: app.run_worker(fail_later()),
+    "timer": lambda app: app.set_timer(0.01, fail),
+    "callback": lambda app: app.call_after_refresh(fail),
+    "thread": lambda app: threading.Thread(target=fail).start() or app.exit(0),
+}[way]
+main()
+"""
+
+
+@pytest.mark.parametrize("way", ["handler", "drawn", "worker", "timer", "callback", "thread"])
+def test_a_crash_says_where_and_not_what(root: Path, home: Path, way: str) -> None:
+    program = (sys.executable, "-c", FAILING, way)
+    more = {**KEYWORD_ONLY}
+    with terminal(str(root), home=home, size=(200, 40), more=more, program=program) as window:
+        window.shows("ready")
+        window.press("F1")
+        window.ends(0 if way == "thread" else 1)
+        shown = window.screen()
+    assert not [one for one in ("sk-proj-Zq8L", "heron sleeps", "Traceback") if one in shown]
+    state = home / "state" / "memtui"
+    (trace,) = state.glob("crash-*.txt")
+    text = trace.read_text("utf-8")
+    assert "in fail" in text or way == "drawn"
+    assert not [one for one in ("Zq8Lw3Xv7Rt2Yp5Kd9Ns4Bm6", "one leg") if one in text]
+    assert (stat.S_IMODE(trace.stat().st_mode), stat.S_IMODE(state.stat().st_mode)) == (
+        0o600,
+        0o700,
+    )
+    if way != "thread":
+        what = "Drawn" if way == "drawn" else "ValueError: no "
+        assert f"memtui: this should not have happened: {what}" in shown
+        assert f"trace in {trace}" in shown

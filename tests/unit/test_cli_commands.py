@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import stat
 import threading
 import tomllib
 from collections.abc import Iterable
@@ -180,7 +181,11 @@ def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path
     place = ("--root", str(notes))
     assert memtui("index", *place).code == 0
     (home / "link").symlink_to(notes)
-    for file in (notes / "inside.md", notes / "x" / ".." / "inside.md", home / "link" / "inside.md"):
+    for file in (
+        notes / "inside.md",
+        notes / "x" / ".." / "inside.md",
+        home / "link" / "inside.md",
+    ):
         answer = memtui("explain", "memory", *place, "--output", str(file))
         assert (answer.code, "is inside the memory" in answer.err) == (2, True)
     assert memtui("explain", "memory", *place, "--output", str(home / "why.md")).code == 0
@@ -198,12 +203,17 @@ def test_a_crash_and_an_interruption_end_cleanly(
 
     ends(ZeroDivisionError(f"boom\x1b[6n Authorization: Bearer {KEY}"))
     answer = memtui("config", "path")
-    log = home / "state" / "memtui" / "crash.log"
-    assert (answer.code, str(log) in answer.err) == (1, True)
+    (log,) = (home / "state" / "memtui").iterdir()
+    assert (answer.code, f"  trace in {log}\n" in answer.err) == (1, True)
+    assert "this should not have happened: ZeroDivisionError: boom" in answer.err
+    assert " at memtui.cli.config:" in answer.err
     assert not [part for part in ("Traceback", "\x1b", KEY) if part in answer.err]
     assert "Authorization: Bearer ***" in log.read_text()
     assert KEY not in log.read_text()
-    assert memtui("config", "path", "--json").error["code"] == "internal"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    for _ in range(6):
+        assert memtui("config", "path", "--json").error["code"] == "internal"
+    assert len({*log.parent.iterdir()} - {log}) == 5
     ends(KeyboardInterrupt())
     assert memtui("config", "path").code == 130
     assert memtui("config", "path", "--json").error["code"] == "interrupted"
