@@ -38,13 +38,13 @@ from memtui.memory.discover import (
     ROOT_FILES,
     SOURCE,
     Scope,
-    absolute_extra,
+    bases_of,
     discover,
     is_memory,
     look_at,
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
-from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
+from memtui.memory.paths import absolute_path, extra_base, said, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
@@ -373,7 +373,9 @@ class OwnFiles(Files):
             file = file_at(self._index.transcripts.scope, path)
         if file is None and not is_transcript:
             text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
-            return read_source(self._index.root, path, row.hash if row is not None else None, text)
+            digest = row.hash if row is not None else None
+            bases = bases_of(self._index.scope)
+            return read_source(self._index.root, path, digest, text, bases)
         why = "transcript gone"
         if file is not None:
             limit = self._index.transcripts.scope.max_line_bytes
@@ -429,11 +431,7 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
     root, whole_folder = os.path.abspath(scope.root), not is_memory(scope.root)
     extras: list[tuple[str, str]] = []
     for extra in filter(str.strip, scope.settings.extra_paths):
-        path = absolute_extra(extra, root)
-        is_glob = has_magic(extra) and not os.path.lexists(path)
-        extras.append(
-            (stored_path(Glob.parse(path).base if is_glob else path, root), extra.strip())
-        )
+        extras.append((stored_path(extra_base(extra, root), root), extra.strip()))
     # Of paths inside each other the innermost counts.
     extras.sort(key=lambda extra: -len(extra[0]))
 
