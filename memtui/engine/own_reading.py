@@ -70,7 +70,7 @@ from memtui.retrieval.leg_detail import (
     matching_rows,
     view_rank,
 )
-from memtui.retrieval.pool import fetch_chunks
+from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
 from memtui.text.redact import redact_name
@@ -103,6 +103,9 @@ class OwnReading(Reading):
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
         return fetch_chunks(self._connection, rowids)
+
+    def in_order(self, rowids: Iterable[int]) -> list[int]:
+        return by_place(self._connection, rowids)
 
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows(
@@ -197,7 +200,14 @@ class OwnReading(Reading):
             return LegPlace(None, Reason.NOT_MATCHED, terms.asked)
         if matching_rows(self._connection, NATIVE_TABLE, match) > MOST_ROWS:
             return LegPlace(None, Reason.TOO_MANY, terms.asked)
-        rank = keyword_rank(self._connection, NATIVE_TABLE, match, terms.rowid, allowed=allowed)
+        rank = keyword_rank(
+            self._connection,
+            NATIVE_TABLE,
+            match,
+            terms.rowid,
+            allowed=allowed,
+            in_order=self.in_order,
+        )
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NOT_MATCHED, terms.asked)
 
     def _vector_place(
@@ -210,7 +220,7 @@ class OwnReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = view_rank(view, vector, rowid, allowed)
+        rank = view_rank(view, vector, rowid, allowed, self.in_order)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
