@@ -15,7 +15,6 @@ from memtui.cli.session import open_reading
 from memtui.engine.places import parse_place
 from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
-from memtui.memory.care.rules import masked
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk
 from memtui.model.browsing import CareFinding, CareReport, CareRule, ChunkRecord, Neighbour
@@ -31,6 +30,7 @@ from memtui.report.chunk_record import (
 from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section
 from memtui.settings.files import StateFolder, queries_in
+from memtui.text.redact import redact
 from memtui.text.sanitize import safe_line
 
 EXIT_FOUND = 1
@@ -147,7 +147,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
                 ranking=session.ranking,
                 progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
             )
-            answered = [replace(one, query=masked(one.query)) for one in answers]
+            answered = [replace(one, query=redact(one.query)) for one in answers]
             output.progress("")
             if not history:
                 output.note("memtui: the history holds no query of this memory")
@@ -203,6 +203,6 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
 
 def _masked_chunk(chunk: Chunk) -> tuple[Chunk, set[str]]:
     """Return a chunk without credentials, and the words that are gone."""
-    text = masked(chunk.text)
+    text = redact(chunk.text)
     lost = set(words_of(chunk.text)) - set(words_of(text))
     return replace(chunk, text=text, snippet=None), lost

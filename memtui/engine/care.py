@@ -27,12 +27,12 @@ from memtui.memory.care.rules import (
     links_in,
     long_file,
     long_lines,
-    masked,
     shown,
 )
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
+from memtui.text.redact import redact
 
 MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""
@@ -87,9 +87,9 @@ class CareRun:
         first = [
             replace(
                 finding,
-                message=masked(finding.message),
+                message=redact(finding.message),
                 numbers={
-                    key: masked(value) if isinstance(value, str) else value
+                    key: redact(value) if isinstance(value, str) else value
                     for key, value in finding.numbers.items()
                 },
             )

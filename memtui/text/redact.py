@@ -2,20 +2,24 @@
 
 A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
 another mask is asked for; a PEM block keeps its first and last line. What is recognised are
-assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
-known service: first the shapes of OpenClaw 2026.4.26, then those that it lets through. Every
-pattern takes time in proportion to the text.
+assignments, JSON fields, flags and headers that name a secret, tokens with the prefix of a known
+service, and what is random beside a word for a secret: first the shapes of OpenClaw 2026.4.26, then
+those that it lets through. The wide list leaves what OpenClaw masks and what is no credential, such
+as `KEY=F10`. Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.text.ecmascript import SPACE, utf16_length
@@ -39,36 +43,81 @@ class Rule(Struct, frozen=True):
     needs: tuple[str, ...]
     """Lower case; a text with none of these cannot match, and is not searched."""
     flags: re.RegexFlag = _FLAGS
+    must: Literal["", "value", "random", "token"] = ""
+    """The kind of text that a secret of this shape is."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """The expression, compiled where a text needs it: all of them take 30 ms of a start."""
         return _compiled(self.expression, self.flags)
 
+    def is_secret(self, text: str) -> bool:
+        """Return whether what the expression found can be a secret."""
+        if not self.must:
+            return True
+        if _PLACEHOLDER.pattern.search(text):
+            return False
+        # What ends a sentence or a piece of code behind it is no part of it.
+        return self.must == "value" or is_random(
+            text.rstrip("`'\").,;:*"), _LEAST_LENGTH[self.must]
+        )
+
 
 _compiled = cache(re.compile)
 _TABLE: Final = read_table("credentials.toml")
+_LISTS: Final[dict[str, list[str]]] = _TABLE["lists"]
+_DIGIT, _CAPITAL, _SMALL = re.compile("[0-9]"), re.compile("[A-Z]"), re.compile("[a-z]")
+_PLACEHOLDER: Final = Rule("|".join(_LISTS["placeholder"]), ())
+_IDENTIFIER: Final = Rule("|".join(_LISTS["identifier"]), (), re.ASCII)
 _UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
+_LEAST_LENGTH: Final = {"random": 6, "token": 20}
+_LEAST_LETTERS: Final = 12
+_LEAST_BITS: Final = 2.8
+"""Bits a character of a random text, at least; words repeat their letters."""
+
+
+def is_random(text: str, least: int) -> bool:
+    """Return whether a text of so many characters or more is random: no words in a row."""
+    kinds = sum(kind.search(text) is not None for kind in (_DIGIT, _CAPITAL, _SMALL))
+    # A word may have capitals within, such as PostgreSQL; a long one is the name of a class.
+    is_short = _LEAST_LETTERS <= len(text) < _LEAST_LENGTH["token"]
+    if len(text) < least or kinds < 2 or not (is_short or _DIGIT.search(text)):
+        return False
+    # Shannon entropy of the characters; a short text has less than a long one at best.
+    shares = [count / len(text) for count in Counter(text).values()]
+    bits = -sum(share * math.log2(share) for share in shares)
+    least_bits = min(_LEAST_BITS, math.log2(len(text)) - 0.8)
+    return bits >= least_bits and not _IDENTIFIER.pattern.match(text)
 
 
 def _rules(name: str) -> tuple[Rule, ...]:
-    rules = []
+    rules: list[Rule] = []
     for row in _TABLE[name]:
         expression = row["pattern"].replace("<names>", _TABLE["names"])
         expression = expression.replace("<json names>", _TABLE["json names"])
+        needs = tuple(one for part in row["needs"] for one in _LISTS.get(part[1:-1], [part]))
+        if rules and rules[-1].needs == needs:
+            needs = rules[-1].needs
+        for list_name, parts in _LISTS.items():
+            expression = expression.replace(f"<{list_name}>", "|".join(parts))
         expression = expression.replace("<unmasked>", _UNMASKED).replace("<s>", "[<space>]")
         flags = re.ASCII if row.get("case") else _FLAGS
-        rules.append(Rule(expression.replace("<space>", SPACE), tuple(row["needs"]), flags))
+        expression = expression.replace("<space>", SPACE)
+        rules.append(Rule(expression, needs, flags, row.get("must", "")))
     return tuple(rules)
+
+
+def _random(rules: Sequence[Rule]) -> list[Rule]:
+    return [replace(rule, must="random") for rule in rules]
 
 
 OPENCLAW_2026_4: Final = _rules("openclaw named")
 """Rules by the name of a secret, as release 2026.4.26 orders them; PEM blocks and tokens follow."""
 OPENCLAW_2026_4_TOKENS: Final = _rules("openclaw tokens")
 """Tokens that are told by their own shape."""
-NAMED: Final = (*_rules("json first"), *OPENCLAW_2026_4, *_rules("named"))
+NAMED: Final = (*_rules("first"), *_random(OPENCLAW_2026_4), *_rules("named"))
 """Rules by the name of a secret: OpenClaw's shapes, and those that it lets through."""
-TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, *_rules("tokens"))
+TOKENS: Final = (*_random(OPENCLAW_2026_4_TOKENS), *_rules("tokens"))
 """Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
 
 _SECRET_NAME = re.compile(
@@ -138,13 +187,21 @@ def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) 
     def of_match(match: re.Match[str]) -> str:
         whole = match[0]
         group = next((n for n in range(match.re.groups, 0, -1) if match[n]), 0)
+        if not rule.is_secret(match[group]):
+            return whole
         start, end = match.span(group)
         first = match.start()
         return whole[: start - first] + masked(match[group]) + whole[end - first :]
 
     lowered = text.lower()
+    needs: tuple[str, ...] = ()
+    is_met = False
     for rule in rules:
-        if any(part in lowered for part in rule.needs):
+        # Neighbours share what they need, as the same object: it is looked for once.
+        if rule.needs is not needs:
+            needs = rule.needs
+            is_met = any(map(lowered.__contains__, needs))
+        if is_met:
             replaced = rule.pattern.sub(of_match, text)
             if replaced != text:
                 text, lowered = replaced, replaced.lower()
@@ -154,6 +211,17 @@ def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) 
 def redact_name(name: str) -> str:
     """Mask the credentials in a name whose parts are joined by two underscores, as tools have."""
     return "__".join(map(redact, name.split("__"))) if "__" in name else redact(name)
+
+
+def redact_path(path: str) -> str:
+    """Mask the credentials in a path, part by part; the ending of a file stays."""
+    return "/".join(map(_redact_part, path.split("/")))
+
+
+@lru_cache(maxsize=8192)
+def _redact_part(part: str) -> str:
+    name, dot, ending = part.rpartition(".")
+    return f"{redact_name(name)}{dot}{ending}" if name else redact_name(part)
 
 
 def is_secret_name(name: str) -> bool:
@@ -184,9 +252,20 @@ def redact_value(value: object, depth: int = _DEEPEST) -> object:
             is_empty = item is None or item == "" or isinstance(item, bool)
             secret = mask(item) if isinstance(item, str) else MASK
             masked[masked_key] = item if is_empty else secret
+        elif isinstance(key, str) and isinstance(item, str):
+            masked[masked_key] = _redact_beside(f"{masked_key}: ", item)
         else:
             masked[masked_key] = redact_value(item, depth - 1)
     return masked
+
+
+def _redact_beside(name: str, text: str) -> str:
+    """Mask the credentials in a text, and the text itself if that stands behind its name."""
+    masked = redact(text)
+    if masked != text or "\n" in text:
+        return masked
+    beside = redact(name + text)
+    return beside.removeprefix(name) if beside.startswith(name) else MASK
 
 
 _WIDTH: Final = 800
@@ -195,7 +274,7 @@ _LABEL = re.compile(r"(?:User|Assistant): ")
 _FILL: Final = "\uffff"
 """Stands for a character of a credential, so that everything keeps its place."""
 _FILLING = re.compile(f"{_FILL}+")
-_NAMED_BEYOND: Final = (*_rules("rest"), *_rules("json first"), *_rules("named"))
+_NAMED_BEYOND: Final = (*_rules("rest"), *_rules("first"), *_rules("named"))
 _TOKENS_BEYOND: Final = _rules("tokens")
 _WORD_WITH_DIGIT = re.compile(rf"(?=[^{SPACE}]*\d)[^{SPACE}]{{4,}}")
 

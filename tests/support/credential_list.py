@@ -1,4 +1,4 @@
-"""The second list of credentials: texts with made-up secrets, and lines that look similar."""
+"""The lists of credentials: texts with made-up secrets, and lines that look similar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-LIST = Path(__file__).parents[1] / "data" / "credentials_second.toml"
+from memtui.text.redact import SHORTEST_HINTED
+
+_DATA = Path(__file__).parents[1] / "data"
+KNOWN = _DATA / "credentials_known.toml"
+SECOND = _DATA / "credentials_second.toml"
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
     "letters": string.ascii_letters,
@@ -30,12 +34,18 @@ _SHAPE = re.compile(rf"<(uuid|{'|'.join(_ALPHABETS)}) (\d+)>")
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """One text of a service's documentation, and the secret in it."""
+    """One text, and the secret in it."""
 
     service: str
-    place: str
     text: str
     secret: str
+
+    def leaks_into(self, masked: str) -> bool:
+        """Return whether a masked text shows more of the secret than its first six and last four."""
+        if len(self.secret) < SHORTEST_HINTED:
+            return self.secret in masked
+        hidden = self.secret[6:-4]
+        return any(hidden[at : at + 8] in masked for at in range(max(1, len(hidden) - 7)))
 
 
 def _fill(shape: str, seed: str) -> str:
@@ -50,17 +60,18 @@ def _fill(shape: str, seed: str) -> str:
     return _SHAPE.sub(made, shape)
 
 
-def documented_credentials() -> list[Credential]:
-    """Return the credentials of the list, each in its text."""
+def credentials_of(file: Path) -> list[Credential]:
+    """Return the credentials of a list, each in its text."""
     credentials = []
-    for row in tomllib.loads(LIST.read_text(encoding="utf-8"))["credential"]:
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["credential"]:
         secret = _fill(row["secret"], row["text"])
         text = row["text"].replace("§", secret)
-        credentials.append(Credential(row["service"], row["place"], text, secret))
+        credentials.append(Credential(row["service"], text, secret))
     return credentials
 
 
-def lookalikes() -> list[str]:
-    """Return the lines of the list that hold no secret."""
-    rows = tomllib.loads(LIST.read_text(encoding="utf-8"))["lookalike"]
-    return [_fill(row["text"], row["text"]) for row in rows]
+def lookalikes_of(file: Path) -> list[str]:
+    """Return the lines of a list that hold no secret."""
+    rows = tomllib.loads(file.read_text(encoding="utf-8"))["lookalike"]
+    texts = [row if isinstance(row, str) else row["text"] for row in rows]
+    return [_fill(text, text) for text in texts]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+import pydoc_data.topics
 import random
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +17,7 @@ from msgspec.structs import replace
 
 from memtui.memory.chunking import Packer
 from memtui.memory.transcripts.generated import normalise, wrap
+from memtui.memory.workspace import demo_root
 from memtui.text.redact import (
     MASK,
     NAMED,
@@ -26,8 +31,17 @@ from memtui.text.redact import (
     redact_spoken,
     redact_value,
 )
+from tests.support.credential_list import (
+    KNOWN,
+    SECOND,
+    Credential,
+    credentials_of,
+    lookalikes_of,
+)
 from tests.support.dice import examples
-from tests.support.known import load
+from tests.support.known import DATA, load
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 SECRET = "abcdef1234567890abcdef"
 UPPER = "ABCDEFGHIJ234567"
@@ -56,10 +70,58 @@ def test_prose_stays(text: str) -> None:
     assert redact(text) == text
 
 
+@pytest.mark.parametrize("one", credentials_of(KNOWN), ids=lambda one: one.service)
+def test_the_known_forms_of_credentials_are_masked(one: Credential) -> None:
+    assert not one.leaks_into(redact(one.text))
+    # As a conversation has it, in an index with the text of a release.
+    assert not one.leaks_into(redact_spoken(f"User: {openclaw_redact(normalise(one.text))}"))
+    assert not one.leaks_into(str(redact_value({"command": one.text})))
+
+
+@pytest.mark.parametrize("text", lookalikes_of(KNOWN))
+def test_what_looks_like_a_credential_stays(text: str) -> None:
+    assert redact(text) == text
+    assert redact_value({"command": text}) == {"command": text}
+
+
+def test_the_readme_tells_what_share_of_a_second_list_is_masked() -> None:
+    listed, alike = credentials_of(SECOND), lookalikes_of(SECOND)
+    masked = sum(not one.leaks_into(redact(one.text)) for one in listed)
+    wrong = sum(redact(text) != text for text in alike)
+    assert masked >= 0.95 * len(listed)
+    assert f"{masked} of {len(listed)}" in README
+    assert f"{wrong} of {len(alike)}" in README
+
+
+def technical_lines() -> list[str]:
+    """The first 10,000 lines of the prose that every Python has."""
+    names = (
+        "argparse ast asyncio email.message http.client http.cookiejar imaplib logging os secrets"
+    )
+    names += " smtplib ssl string urllib.request zipfile"
+    texts = list(pydoc_data.topics.topics.values())
+    for module in map(importlib.import_module, names.split()):
+        texts += [module.__doc__ or ""]
+        texts += [inspect.getdoc(one) or "" for _, one in inspect.getmembers(module, callable)]
+    return [line for text in texts for line in text.splitlines() if line.strip()][:10_000]
+
+
+@pytest.mark.parametrize("of", ["demo", "sample", "technical prose"])
+def test_ordinary_text_is_hardly_ever_masked(of: str) -> None:
+    folder = {"demo": demo_root(), "sample": DATA / "openclaw" / "workspace"}.get(of)
+    notes = sorted(folder.rglob("*.md")) if folder is not None else []
+    lines = [line for note in notes for line in note.read_text("utf-8").splitlines()]
+    lines = lines or technical_lines()
+    wrong = [line for line in lines if redact(line) != line]
+    assert len(wrong) <= 0.02 * len(lines), wrong
+    assert of != "technical prose" or len(lines) == 10_000
+
+
 def test_every_rule_is_reached() -> None:
     """What a rule needs is in every text that it matches, or the rule would never be tried."""
     texts = [case["input"] for case in load("sessions")["redaction_2026_4_26"]]
     texts += [*TEXTS["of_openclaw"], *MORE, f'"token": "{SECRET}"', f"1234567:{SECRET}"]
+    texts += [one.text for file in (KNOWN, SECOND) for one in credentials_of(file)]
     for rule in (*NAMED, *TOKENS, *OPENCLAW_2026_4, *OPENCLAW_2026_4_TOKENS):
         matched = [text for text in texts if rule.pattern.search(text)]
         assert matched, rule.pattern.pattern
@@ -69,7 +131,7 @@ def test_every_rule_is_reached() -> None:
 
 def test_a_secret_that_repeats_its_name_is_masked_where_it_stands() -> None:
     assert redact("password=password") == "password=***"
-    assert redact("TOKEN=TOKEN") == "TOKEN=***"
+    assert redact("SECRET=SECRET") == "SECRET=***"
 
 
 def test_private_keys() -> None:
@@ -129,6 +191,8 @@ def test_values_are_masked_by_the_names_of_their_keys() -> None:
         "env": [{"name": "GH_TOKEN", "value": "v"}, {"name": "HOME", "value": "/me"}],
         f"hf_{SECRET}": "key",
         "token_count": 7,
+        "Passwort": "geheim99",
+        "key": "F10",
     }
     assert redact_value(value) == {
         "query": "with glpat-…cdef",
@@ -140,6 +204,8 @@ def test_values_are_masked_by_the_names_of_their_keys() -> None:
         "env": [{"name": "GH_TOKEN", "value": MASK}, {"name": "HOME", "value": "/me"}],
         "hf_abc…cdef": "key",
         "token_count": 7,
+        "Passwort": MASK,
+        "key": "F10",
     }
 
 

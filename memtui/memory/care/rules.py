@@ -8,7 +8,6 @@ and words in some languages, are in `data/care.toml`.
 
 from __future__ import annotations
 
-import math
 import posixpath
 import re
 from collections import Counter
@@ -27,7 +26,7 @@ from memtui.memory.documents import front_matter, split_lines
 from memtui.memory.paths import fold_path
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding, CarePlace, CareRule
-from memtui.text.redact import MASK, mask, redact
+from memtui.text.redact import MASK, is_random, mask, redact
 
 _DATA: Final[dict[str, Any]] = read_table("care.toml")
 _MONTHS: Final[dict[str, int]] = {
@@ -158,38 +157,17 @@ def without_code(text: str) -> str:
 _SHOWN: Final = 400
 """Characters of a place that are shown."""
 _SHORTEST: Final = 8
-_LEAST_BITS: Final = 2.8
-"""Bits a character of a random token, at least; words repeat their letters."""
-_LEAST_TOKEN_BITS: Final = 3.2
 _AHEAD: Final = 4
 
 
 def is_secret(token: str) -> bool:
     """Return whether a token that is named or shaped as a secret can be one."""
-    if len(token) < _SHORTEST or _SECRETS["public"].search(token):
-        return False
-    if not (re.search("[A-Za-z]", token) and re.search("[0-9]", token)):
-        return False
-    # Shannon entropy of the characters.
-    shares = [count / len(token) for count in Counter(token).values()]
-    least = _LEAST_TOKEN_BITS if _SECRETS["known"].fullmatch(token) else _LEAST_BITS
-    return -sum(share * math.log2(share) for share in shares) >= least
-
-
-def masked(text: str) -> str:
-    """Mask everything in a text that is shaped like a credential."""
-
-    def mask_value(match: re.Match[str]) -> str:
-        value = match["value"]
-        return match[0].removesuffix(value) + (mask(value) if is_secret(value) else value)
-
-    text = _SECRETS["known"].sub(lambda match: mask(match[0]), redact(text))
-    return _SECRETS["named"].sub(mask_value, text)
+    return is_random(token, _SHORTEST) and _SECRETS["public"].search(token) is None
 
 
 def shown(text: str, limit: int = _SHOWN) -> str:
     """Return the beginning of a text, masked before it is cut: half a token has no shape."""
-    return masked(text[: _AHEAD * limit])[:limit]
+    return redact(text[: _AHEAD * limit])[:limit]
 
 
 def _finding(
@@ -245,9 +223,6 @@ def secrets_of(line: str) -> list[str]:
         return MASK
 
     redact(line, masked=collect)
-    # Those that begin as tokens of a known service, and those that are called a secret.
-    tokens += [match[0] for match in _SECRETS["known"].finditer(line)]
-    tokens += [match["value"] for match in _SECRETS["named"].finditer(line)]
     tokens = list(dict.fromkeys(filter(is_secret, tokens)))
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
