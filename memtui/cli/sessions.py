@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -22,9 +22,9 @@ from memtui.model.conversations import ConversationListing, MemoryCall, Transcri
 from memtui.report import words
 from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
 from memtui.report.json_text import plain
-from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
+from memtui.text.redact import redact_path
 
 _MOST_NAMED = 5
 _VERDICTS = {
@@ -59,7 +59,7 @@ def sessions(
     def is_of(listing: ConversationListing) -> bool:
         """Tell whether a conversation belongs to the source, or lies at the place."""
         if program != listing.kind:
-            return is_inside(listing.place, str(place))
+            return Path(listing.place).is_relative_to(place)
         names = (listing.agent, *PurePath(listing.path).parts[1:2])
         return not part or any(fnmatchcase(name, part) for name in names)
 
@@ -83,7 +83,7 @@ def sessions(
         number = words.count(len(listings), "conversation")
         notes = [f"{len(shown)} of {number}; --limit 0: all"]
     return invocation.respond(
-        {"conversations": shown, "found": len(listings)},
+        {"conversations": list(map(_as_shown, shown)), "found": len(listings)},
         spaced(listing_lines(listing, output.width) for listing in shown),
         warnings=session.loaded.warnings,
         notes=notes,
@@ -108,13 +108,17 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
                 output.document({"turn": turn}, indent=None)
         elif invocation.json:
             malformed = [{"line": line, "why": why} for line, why in conversation.malformed]
-            document = {"conversation": conversation.listing, "malformed": malformed}
+            document = {"conversation": _as_shown(conversation.listing), "malformed": malformed}
             output.document({**document, "turns": map(plain, turns)})
         else:
             output.lines([*listing_lines(conversation.listing, output.width), ""])
             for turn in turns:
                 output.lines(turn_lines(turn, full=full, width=output.width))
     return EXIT_OK
+
+
+def _as_shown(listing: ConversationListing) -> ConversationListing:
+    return replace(listing, place=redact_path(listing.place))
 
 
 def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationListing:

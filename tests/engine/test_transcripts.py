@@ -576,6 +576,24 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         assert AWS not in "".join(engine.index.files.source(chunk.path).lines)
 
 
+def test_a_credential_in_the_name_of_a_file_is_masked_in_its_path(
+    tmp_path: Path, homes: Homes
+) -> None:
+    # Two that begin and end alike are still two conversations.
+    keys = ("ghp_Zk81QpX0vT7mWb42LdYc8dHnQ2rS1uVx4yZ7", "ghp_Zk5QpX0vT7mWb42LdYc8dHnQ2rS1uV34yZ7")
+    for key in keys:
+        homes.codex(f"rollout-{key}.jsonl", [codex_began(), codex("user", f"harbor {key[6:9]}")])
+    with indexed(tmp_path, homes) as engine:
+        stored = held(tmp_path)
+        listed = engine.conversations.listings()
+        assert {one.path.rpartition("/")[2] for one in listed} == set(stored)
+        assert len(stored) == len(keys)
+        told = f"{shown(engine.search.ask('harbor'))} {stored} {[one.path for one in listed]}"
+        assert not [key for key in keys if key in told]
+        for one in listed:
+            assert engine.conversations.read(one.path).turns
+
+
 def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
     tmp_path: Path, homes: Homes
 ) -> None:

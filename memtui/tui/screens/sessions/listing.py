@@ -21,6 +21,7 @@ from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
 from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import parse_query, word_pieces
+from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, tell
@@ -356,7 +357,7 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
         fmt.size_words(listing.size),
     ]
     session = f"  session {listing.session}" if listing.session else ""
-    place = fmt.home_relative(listing.place) + session
+    place = fmt.home_relative(redact_path(listing.place)) + session
     program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
     others = fmt.count(matches.others, "candidate") + " that the list of results leaves out"
     facts = [
