@@ -90,6 +90,28 @@ class WriterLocked(MemtuiError):
     code = "locked"
 
 
+class OutOfMemory(MemtuiError):
+    """The system gave no memory, or no thread, for what was to be done."""
+
+    code = "no_memory"
+
+    def __init__(self) -> None:
+        hint = "close other programs, or raise the limit of this one (ulimit -v)"
+        super().__init__("there is not enough memory", hint=hint)
+
+
+_SHORT_OF_MEMORY = (
+    *("can't start new thread", "failed to map segment", "cannot allocate memory", "bad_alloc"),
+    "out of memory",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error means that there is not enough memory, whichever library raised it."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in said for words in _SHORT_OF_MEMORY)
+
+
 class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""
 

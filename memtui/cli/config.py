@@ -256,7 +256,7 @@ def trust(
     # It is somebody else's text and the very thing to judge: nothing is cut or masked.
     keys = [
         {"key": key, "value": plain(layer[key].value), "place": layer[key].place}
-        for key in protected_keys(values_in(layer))
+        for key in protected_keys(values_in(layer), root)
     ]
     state, shown = StateFolder(), list[str]()
     if keys and not (dry_run or revoke or yes or is_trusted(file, state)):

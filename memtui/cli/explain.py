@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from memtui.cli.common_options import Invocation, command
@@ -12,7 +10,6 @@ from memtui.cli.search import answer, file_states
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import parse_place
 from memtui.errors import QueryError, SettingsError
-from memtui.memory.paths import parts_below
 from memtui.model import Ranked, Reason
 from memtui.model.inquiry import Inquiry
 from memtui.report.explanation import Explained, report_of
@@ -20,6 +17,7 @@ from memtui.report.export import Format, explanation_document, exported, format_
 from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
 from memtui.report.words import count
+from memtui.settings.containment import is_inside
 
 
 @command("explain")
@@ -50,8 +48,8 @@ def explain(
     if format_name is not None or invocation.json:
         format_ = Format(format_name or Format.JSON)
     with open_reading(invocation, warm=True) as session:
-        root = os.path.realpath(session.engine.root)
-        if path is not None and parts_below(os.path.realpath(path), root) is not None:
+        root = session.engine.root
+        if path is not None and is_inside(str(path), str(root)):
             raise SettingsError(
                 f"--output {file} is inside the memory {root}: memtui never writes there",
                 hint="name a file outside of it",

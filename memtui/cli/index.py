@@ -13,8 +13,15 @@ from msgspec.structs import replace
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed, TextsWithheld
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
-from memtui.cli.session import Session, agent_target, open_agent, open_session, refuse_agent
-from memtui.errors import MemtuiError, SettingsError
+from memtui.cli.session import (
+    Session,
+    agent_target,
+    open_agent,
+    open_session,
+    refuse_agent,
+    run_sync,
+)
+from memtui.errors import SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
 from memtui.report.json_text import plain
@@ -53,22 +60,14 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         TextsWithheld,
         lambda event: output.note(f"memtui: not sent: {withheld_words(event.chunks)}"),
     )
-    ends: list[SyncFailed | SyncFinished] = []
-    bus.subscribe((SyncFailed, SyncFinished), ends.append)
     with open_session(invocation, write=True, watch=watch, bus=bus) as session:
         output.warn(session.loaded.warnings)
         engine = session.engine.index
         engine.require_writer()
         _announce(output, session)
-        engine.sync(rebuild=force, wait=True)
+        finished = run_sync(session, bus, rebuild=force)
         output.progress("")
-        # What ended last decides: a damaged index is a failure first and then built again.
-        if not ends:
-            raise MemtuiError("nothing was indexed")
-        if isinstance(last := ends[-1], SyncFailed):
-            raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
         # A short sync always follows a rebuild.
-        finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
         stats = next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
         engine.refresh_status()
         _report(invocation, engine.status(), stats)

@@ -28,7 +28,13 @@ from memtui.cli.common_options import (
     command,
 )
 from memtui.cli.output import Output, OutputFailed, at_terminal, delivering, silence_stdout
-from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
+from memtui.errors import (
+    MemtuiError,
+    OutOfMemory,
+    SettingsError,
+    WorkspaceNotFound,
+    is_out_of_memory,
+)
 from memtui.memory.workspace import home_folder
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import StateFolder
@@ -276,7 +282,7 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     except MemtuiError as failure:
         error = failure
     except Exception as failure:
-        error = _crash(failure)
+        error = OutOfMemory() if is_out_of_memory(failure) else _crash(failure)
     _report(env, error, as_json=wants_json(arguments))
     return error.exit_code
 

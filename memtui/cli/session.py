@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from memtui.bus import Bus
+from memtui.bus import Bus, SyncFailed, SyncFinished
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
-from memtui.errors import IndexMissing, SettingsError
+from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found, demo_clock
-from memtui.model import IndexState, IndexStatus, Ranking
+from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
@@ -110,10 +110,24 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
         is_stranded = has_no_vectors and status.writer == "none"
         if status.state is IndexState.NO_INDEX or is_stranded:
             invocation.output().note("memtui: indexing the demo, this once")
-            with open_session(invocation, write=True) as writing:
+            bus = Bus()
+            with open_session(invocation, write=True, bus=bus) as writing:
                 writing.engine.index.require_writer()
-                writing.engine.index.sync(wait=True)
+                run_sync(writing, bus)
     return open_session(invocation, warm=warm)
+
+
+def run_sync(session: Session, bus: Bus, *, rebuild: bool = False) -> list[SyncStats]:
+    """Sync or rebuild, and return what each run did; raises `MemtuiError` when the last failed."""
+    ends: list[SyncFailed | SyncFinished] = []
+    bus.subscribe((SyncFailed, SyncFinished), ends.append)
+    session.engine.index.sync(rebuild=rebuild, wait=True)
+    if not ends:
+        raise MemtuiError("nothing was indexed")
+    # What ended last decides: a damaged index is a failure first and then built again.
+    if isinstance(last := ends[-1], SyncFailed):
+        raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
+    return [event.stats for event in ends if isinstance(event, SyncFinished)]
 
 
 def stale_warning(status: IndexStatus) -> str:

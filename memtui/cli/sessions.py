@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from memtui.model.conversations import ConversationListing, MemoryCall, Transcri
 from memtui.report import words
 from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
 from memtui.report.json_text import plain
+from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
@@ -59,7 +60,7 @@ def sessions(
     def is_of(listing: ConversationListing) -> bool:
         """Tell whether a conversation belongs to the source, or lies at the place."""
         if program != listing.kind:
-            return Path(listing.place).is_relative_to(place)
+            return is_inside(listing.place, str(place))
         names = (listing.agent, *PurePath(listing.path).parts[1:2])
         return not part or any(fnmatchcase(name, part) for name in names)
 

@@ -41,6 +41,7 @@ from memtui.embedding.registry import Registration
 from memtui.embedding.services import Templates, templates_of
 from memtui.errors import ProviderError, SettingsError, undone_on_error
 from memtui.model import Failure
+from memtui.settings.containment import expand_path
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
@@ -66,7 +67,7 @@ def find_model(choice: EmbeddingSettings) -> tuple[Path | None, str]:
     """
 
     def expanded(name: str) -> Path:
-        return Path(os.path.expanduser(name.strip().replace("\0", "")))
+        return Path(expand_path(name.replace("\0", "")))
 
     if choice.model_path and expanded(choice.model_path).is_absolute():
         return expanded(choice.model_path), "embedding.model_path"

@@ -31,6 +31,7 @@ from memtui.data import read_table
 from memtui.embedding.services import Address, Request
 from memtui.errors import IsCancelled, ProviderError, stop_if, undone_on_error
 from memtui.model import Failure
+from memtui.settings.containment import expand_path
 from memtui.settings.files import read_bytes
 from memtui.text.sanitize import safe_line
 
@@ -368,7 +369,7 @@ def trust(ca_file: str) -> ssl.SSLContext:
 
     context = httpx.create_ssl_context()
     try:
-        path = Path(ca_file).expanduser()
+        path = Path(expand_path(ca_file))
         # OpenSSL reads the file: reading a pipe or a device might never end, and is refused here.
         # The certificates of all authorities are a fraction of this.
         read_bytes(path, 16 * 2**20)

@@ -32,7 +32,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Registration
-from memtui.errors import ProviderError, SettingsError
+from memtui.errors import ProviderError, SettingsError, is_out_of_memory
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
@@ -118,14 +118,14 @@ class PackagedModel(Struct, frozen=True):
                 raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
         try:
             embed = _LOADERS[self.name](paths, choice.threads, identity.dimensions or 0)
-        except ImportError as error:
+        except Exception as error:  # libraries raise what they like
+            if not isinstance(error, ImportError) or is_out_of_memory(error):
+                message = f"the {self.name} model cannot be loaded: {one_line(error)}"
+                raise ProviderError(message) from error
             package = self.packages[-1][1] if error.name is None else error.name.partition(".")[0]
             message = f"the package {package} cannot be loaded: {one_line(error)}"
             failure = Failure.NOT_INSTALLED
             raise ProviderError(message, hint=self.install, failure=failure) from error
-        except Exception as error:  # libraries raise what they like
-            message = f"the {self.name} model cannot be loaded: {one_line(error)}"
-            raise ProviderError(message) from error
         return LocalProvider(
             identity,
             lambda text, role: embed(text),

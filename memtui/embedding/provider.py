@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memtui.errors import Cancelled, IsCancelled, ProviderError, stop_if, undone_on_error
+from memtui.errors import (
+    Cancelled,
+    IsCancelled,
+    OutOfMemory,
+    ProviderError,
+    is_out_of_memory,
+    stop_if,
+    undone_on_error,
+)
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -237,6 +245,8 @@ class LocalProvider(Provider):
 
 def one_line(error: Exception) -> str:
     """Return what an error of a library says, on one line that is safe to show."""
+    if is_out_of_memory(error):
+        return OutOfMemory().message
     return safe_line(" ".join(str(error).split()))[:300] or type(error).__name__
 
 

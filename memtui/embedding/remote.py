@@ -100,7 +100,7 @@ class Plan:
         is_sent = bool(key.value or (key.origin and is_named))
         if is_sent and self.address.is_in_clear and not self.choice.allow_insecure:
             raise ProviderError(
-                f"the key of {key.origin} is not sent to {self.address.shown}: http encrypts none",
+                f"the key of {key.origin} is not sent to {self.address.shown} unencrypted",
                 hint="name an https address in embedding.base_url, or set embedding.allow_insecure",
                 failure=Failure.BAD_SETTING,
             )

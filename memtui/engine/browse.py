@@ -36,6 +36,7 @@ from memtui.model.browsing import (
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
+from memtui.retrieval.pool import best_first
 
 MOST_POSTINGS: Final = 100_000
 """So many places of terms are read at most; the terms left out are the most frequent ones."""
@@ -159,7 +160,7 @@ class Browse:
                 if not (score or is_short or overlaps(chunk, other)):
                     score = jaccard(shingles, shingles_of(words))
                 duplicates += [Neighbour(other, score)] if score >= NEAR else []
-            duplicates.sort(key=lambda one: (-one.score, one.chunk.path))
+            duplicates.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
             return Neighbours(by_vector, state, by_words, tuple(duplicates[:limit]))
 
         return self._index.read(nearest) or Neighbours((), Reason.NO_INDEX, (), ())
@@ -214,7 +215,7 @@ class Browse:
 def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
     """Return the live chunks with the largest cosine to that of one row; why none is compared.
 
-    In double precision. Equal cosines by row number.
+    In double precision.
     """
     import numpy as np
 
@@ -231,11 +232,10 @@ def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbou
     squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64) * (query @ query)
     cosines = np.divide(products, np.sqrt(squares), out=np.zeros_like(products), where=squares > 0)
     others = np.flatnonzero(vectors.live & (rowids != rowid) & np.isfinite(cosines))
-    order = others[np.lexsort((rowids[others], -cosines[others]))][:limit]
-    nearest = {int(rowids[at]): float(np.clip(cosines[at], 0.0, 1.0)) for at in order}
-    chunks = reading.chunks(nearest)
-    present = (Neighbour(chunks[row], cosine) for row, cosine in nearest.items() if row in chunks)
-    return tuple(present), Reason.OK
+    scores = dict(zip(rowids[others].tolist(), cosines[others].tolist(), strict=True))
+    chunks = reading.chunks(nearest := best_first(scores, limit, reading.in_order))
+    cosine = {row: min(1.0, max(0.0, scores[row])) for row in nearest}
+    return tuple(Neighbour(chunks[row], cosine[row]) for row in nearest if row in chunks), Reason.OK
 
 
 def _by_words(
@@ -265,8 +265,8 @@ def _by_words(
         for row in table.rows_with(term) if left >= 0 else ():
             shared[row] += weight([term])
     shared.pop(rowid, None)
-    rows = sorted(shared, key=lambda row: (-shared[row], row))[:MOST_COMPARED]
-    compared = [one for _, one in sorted(reading.chunks(rows).items())]
+    chunks = reading.chunks(rows := best_first(shared, MOST_COMPARED, reading.in_order))
+    compared = [chunks[row] for row in rows if row in chunks]
     nearest = []
     for other in compared:
         terms = frozenset(table.tokens(other.text))

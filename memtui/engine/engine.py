@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from memtui.bus import Bus
 from memtui.engine.ports import Index
 from memtui.engine.search import EngineThread, Search
 from memtui.errors import SettingsError
+from memtui.settings.containment import expand_path
 from memtui.settings.files import data_dir as default_data_dir
 from memtui.settings.schema import Settings
 
@@ -37,10 +37,9 @@ def data_dir_of(settings: Settings) -> Path:
     configured = settings.index.data_dir
     if not configured:
         return default_data_dir()
-    with suppress(RuntimeError):
-        folder = Path(configured).expanduser()
-        if folder.is_absolute():
-            return folder
+    folder = Path(expand_path(configured))
+    if folder.is_absolute():
+        return folder
     # Anything else would depend on the current folder, which may be the memory itself.
     raise SettingsError(
         f"index.data_dir is {configured!r}",

@@ -27,7 +27,7 @@ from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
-from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, MemtuiError, stop_if
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, stop_if
 from memtui.index.database import (
     Connection,
     DatabaseError,
@@ -242,7 +242,8 @@ class OwnIndex(Index):
 
     def _warm(self) -> None:
         """Load the model that made the index, then the vectors, for the first search."""
-        with suppress(MemtuiError, DatabaseError):
+        # What goes wrong here does so again, and is told, where somebody waits for it.
+        with suppress(Exception):
             maker = self.read_rows(lambda connection: self.legs.identity)
             identity = self.providers.identity
             is_wanted = identity is not None and maker in (None, identity)

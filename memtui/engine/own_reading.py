@@ -38,13 +38,13 @@ from memtui.memory.discover import (
     ROOT_FILES,
     SOURCE,
     Scope,
-    absolute_extra,
+    bases_of,
     discover,
     is_memory,
     look_at,
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
-from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
+from memtui.memory.paths import absolute_path, extra_base, said, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
@@ -70,7 +70,7 @@ from memtui.retrieval.leg_detail import (
     matching_rows,
     view_rank,
 )
-from memtui.retrieval.pool import fetch_chunks
+from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
 from memtui.text.redact import redact_name
@@ -103,6 +103,9 @@ class OwnReading(Reading):
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
         return fetch_chunks(self._connection, rowids)
+
+    def in_order(self, rowids: Iterable[int]) -> list[int]:
+        return by_place(self._connection, rowids)
 
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows(
@@ -197,7 +200,14 @@ class OwnReading(Reading):
             return LegPlace(None, Reason.NOT_MATCHED, terms.asked)
         if matching_rows(self._connection, NATIVE_TABLE, match) > MOST_ROWS:
             return LegPlace(None, Reason.TOO_MANY, terms.asked)
-        rank = keyword_rank(self._connection, NATIVE_TABLE, match, terms.rowid, allowed=allowed)
+        rank = keyword_rank(
+            self._connection,
+            NATIVE_TABLE,
+            match,
+            terms.rowid,
+            allowed=allowed,
+            in_order=self.in_order,
+        )
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NOT_MATCHED, terms.asked)
 
     def _vector_place(
@@ -210,7 +220,7 @@ class OwnReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = view_rank(view, vector, rowid, allowed)
+        rank = view_rank(view, vector, rowid, allowed, self.in_order)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
@@ -373,7 +383,9 @@ class OwnFiles(Files):
             file = file_at(self._index.transcripts.scope, path)
         if file is None and not is_transcript:
             text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
-            return read_source(self._index.root, path, row.hash if row is not None else None, text)
+            digest = row.hash if row is not None else None
+            bases = bases_of(self._index.scope)
+            return read_source(self._index.root, path, digest, text, bases)
         why = "transcript gone"
         if file is not None:
             limit = self._index.transcripts.scope.max_line_bytes
@@ -429,11 +441,7 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
     root, whole_folder = os.path.abspath(scope.root), not is_memory(scope.root)
     extras: list[tuple[str, str]] = []
     for extra in filter(str.strip, scope.settings.extra_paths):
-        path = absolute_extra(extra, root)
-        is_glob = has_magic(extra) and not os.path.lexists(path)
-        extras.append(
-            (stored_path(Glob.parse(path).base if is_glob else path, root), extra.strip())
-        )
+        extras.append((stored_path(extra_base(extra, root), root), extra.strip()))
     # Of paths inside each other the innermost counts.
     extras.sort(key=lambda extra: -len(extra[0]))
 

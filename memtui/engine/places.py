@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,6 +13,7 @@ from memtui.memory.documents import read_document, split_lines
 from memtui.memory.paths import absolute_path, fold_path, stored_path, written
 from memtui.model import SourceFile
 from memtui.model.inquiry import Place
+from memtui.settings.containment import parts_below
 
 CITED = re.compile(
     r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL | re.IGNORECASE
@@ -95,18 +96,23 @@ def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:
-    """Read the note at `path` below `root`.
+def read_source(
+    root: Path,
+    path: str,
+    indexed_hash: str | None,
+    indexed_text: str,
+    bases: Sequence[str] = (),
+) -> SourceText:
+    """Read the note at `path` below `root`; no link is followed below it or another of `bases`.
 
     `indexed_hash` is the hash in the index, `None` when it is not indexed; when the file is gone
     or cannot be read, `indexed_text` is shown instead and `detail` says why.
     """
-    absolute = Path(absolute_path(path, str(root)))
+    absolute = absolute_path(path, os.path.abspath(root))
+    bases = (os.path.abspath(root), *bases)
+    base = next((one for one in bases if parts_below(absolute, one)), "")
     try:
-        stat = absolute.stat()
-        document = read_document(
-            SourceFile(path, absolute, "memory", stat.st_size, stat.st_mtime_ns, stat.st_ino)
-        )
+        document = read_document(SourceFile(path, Path(absolute), "memory", 0, 0, 0, base=base))
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError)
         why = "file gone" if is_gone else error.strerror or type(error).__name__

@@ -222,6 +222,10 @@ class Reading(ABC):
         chunk = self.chunks([rowid]).get(rowid) if rowid is not None else None
         return (rowid, chunk) if rowid is not None and chunk is not None else None
 
+    def in_order(self, rowids: Iterable[int]) -> list[int]:
+        """Sort rows of equal scores, as the legs do."""
+        return sorted(rowids)
+
     @abstractmethod
     def rows_of(self, path: str) -> Sequence[int]:
         """Return the rows of a file's chunks, in the order of their lines."""

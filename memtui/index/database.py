@@ -42,10 +42,10 @@ _HEADER_BYTES = 100
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BESIDE_TIMEOUT_MS = 1000
 STATEMENT_S: Final = 30.0
-"""Seconds that a statement over another program's database may run; of an index of 100,000 chunks
-the longest takes about one."""
-_BYTES_A_SECOND: Final = 16 * 2**20
-"""For so many bytes of the file it may run a second more: to check every page takes its time."""
+"""Seconds that a statement over another program's database may run."""
+_BYTES_A_SECOND: Final = 4 * 2**20
+"""For so many bytes of the file it may run a second more. The longest statement checks every page,
+which took up to 30 s where 100,000 chunks had 1.2 GB and the machine was busy."""
 _DEADLINE_STEPS: Final = 500
 _VALUE_BYTES: Final = 64 * 2**20
 """No row of an index comes near it; an expression of a table could make a gigabyte of nothing."""

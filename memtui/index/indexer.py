@@ -20,7 +20,7 @@ from memtui.bus import (
     SyncStarted,
     TextsWithheld,
 )
-from memtui.embedding.provider import ProviderIdentity
+from memtui.embedding.provider import ProviderIdentity, one_line
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, read_meta
 from memtui.index.generations import LiveIndex, WriterLock
@@ -372,5 +372,5 @@ class Indexer:
 
 
 def _describe(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name, text = type(error).__name__, one_line(error)
+    return text if text == name else f"{name}: {text}"

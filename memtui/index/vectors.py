@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -98,19 +98,23 @@ def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refu
 
 
 def credential_chunks(
-    connection: Connection, lines: dict[str, int | None], without: Collection[str] | None = None
+    connection: Connection,
+    lines: dict[str, int | None],
+    without: Collection[str] | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, SkippedFile]]:
     """Yield text hash and place of the chunks of notes that hold a credential.
 
     Of those that have no vector, or of all whose hash is not in `without`. Texts of conversations
     were masked before. `lines` keeps the first line with a credential, from 0, of every text that
-    was looked at, so that none is looked at twice.
+    was looked at, so that none is looked at twice. `check` is called now and then, and may raise.
     """
     query = (
         "SELECT c.text, f.path, c.start_line, c.end_line FROM chunks c "
         "JOIN files f ON f.id = c.file_id WHERE c.id = ? AND f.source <> ?"
     )
     for page in _pages(connection, every=without is not None):
+        check()
         for row, text_hash in page.items():
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
                 continue
@@ -129,9 +133,8 @@ def _withhold(
     """Look for credentials in what a service would be sent, and tell the job what is not sent."""
     chunks: list[SkippedFile] = []
     if provider.withholds:
-        for _, chunk in credential_chunks(connection, job.credentials, without):
-            job.check()
-            chunks.append(chunk)
+        found = credential_chunks(connection, job.credentials, without, job.check)
+        chunks += (chunk for _, chunk in found)
     job.withhold(tuple(chunks))
 
 

@@ -27,10 +27,11 @@ from memtui.index.transcripts.discovery import (
     discover_transcripts,
     listed_sessions,
 )
-from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown, may_contain
+from memtui.memory.discover import Scope, bases_of, discover, is_markdown, may_contain
 from memtui.memory.documents import open_regular
-from memtui.memory.paths import Glob, has_magic, parts_below, stored_path
+from memtui.memory.paths import stored_path
 from memtui.model import SourceFile, WatcherState
+from memtui.settings.containment import parts_below
 from memtui.settings.files import file_state
 from memtui.settings.schema import TranscriptSettings
 
@@ -58,12 +59,9 @@ class WatchedFolder(Struct, frozen=True):
 
 def watched_folders(scope: Scope) -> tuple[WatchedFolder, ...]:
     """Name the folders that exist now and cover the scope, none of them inside another."""
-    root = os.path.abspath(scope.root)
+    root, *extras = bases_of(scope)
     covering = [(root, True)]
-    for extra in filter(str.strip, scope.settings.extra_paths):
-        path = absolute_extra(extra, root)
-        if has_magic(extra) and not os.path.lexists(path):
-            path = Glob.parse(path).base
+    for path in extras:
         covering.append((path, True) if os.path.isdir(path) else (os.path.dirname(path), False))
     by_place: dict[str, WatchedFolder] = {}
     for path, recursive in covering:
@@ -427,7 +425,7 @@ class TranscriptFollower:
                 sessions = listed_sessions(file.absolute)
                 events = {one.session: one.events for one in sessions}
                 return events.get(file.session, 0) - row.lines >= messages
-            with open(open_regular(file.absolute), "rb") as stream:
+            with open(open_regular(file.absolute, file.base), "rb") as stream:
                 # Less than the delta in bytes.
                 stream.seek(row.size)
                 return stream.read(file.size - row.size).count(b"\n") >= messages

@@ -22,17 +22,18 @@ from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
     absolute_path,
+    extra_base,
     first_link,
     has_magic,
     kind,
     link_target,
     name_filter,
-    parts_below,
     said,
     stored_path,
     written,
 )
 from memtui.model import Reason, SkippedFile, SourceFile
+from memtui.settings.containment import absolute_setting, parts_below
 from memtui.settings.schema import MemorySettings
 
 ROOT_FILES = ("MEMORY.md", "USER.md")
@@ -95,11 +96,6 @@ def is_markdown(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def absolute_extra(extra: str, root: str) -> str:
-    """Expand `~` in an extra path and make it absolute, from the workspace's root."""
-    return os.path.normpath(os.path.join(root, os.path.expanduser(extra.strip())))
-
-
 _INT64_MAX = 2**63 - 1
 
 
@@ -114,7 +110,8 @@ class FileSearch(ABC):
         self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self.unread: list[str] = []
         """Beginnings of stored paths below which nothing could be listed."""
-        self.root = os.path.abspath(root)
+        self.root = self.base = os.path.abspath(root)
+        """`base` is the folder below which no link is followed."""
         self._cancelled = cancelled
 
     @abstractmethod
@@ -135,7 +132,7 @@ class FileSearch(ABC):
 
     def look_at_extra(self, extra: str) -> None:
         """Look at a path of the settings: a file, a folder or a glob."""
-        path, glob = absolute_extra(extra, self.root), None
+        path, glob = absolute_setting(extra, self.root), None
         try:
             is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
         except (OSError, ValueError) as error:
@@ -145,9 +142,12 @@ class FileSearch(ABC):
                 # If it was a folder, it may be one that is not mounted.
                 self.unread.append(f"{stored_path(path, self.root)}/")
                 return
-            glob = Glob.parse(path)
+            glob = Glob.parse(path, self.root)
             path, is_folder = glob.base, True
         name = stored_path(path, self.root)
+        # What is outside of the root has a base of its own.
+        is_below = parts_below(path, self.root) is not None
+        self.base = self.root if is_below else path if is_folder else os.path.dirname(path)
         prefix = "" if name == "." else f"{name.removesuffix('/')}/"
         if (link := first_link(path, self.root)) is not None:
             self.skip(name, Reason.SYMLINK, link_target(link))
@@ -288,11 +288,11 @@ class _NoteSearch(FileSearch):
             first = self.files[real].path
             self.skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
-            self.files[real] = source_file(stored, path, state, SOURCE)
+            self.files[real] = source_file(stored, path, state, SOURCE, self.base)
 
 
 def source_file(
-    stored: str, path: str, state: os.stat_result, source: str, kind: str = ""
+    stored: str, path: str, state: os.stat_result, source: str, base: str, kind: str = ""
 ) -> SourceFile:
     """Return a file as it was found on disk; `stored` is its path in the index."""
     return SourceFile(
@@ -305,6 +305,7 @@ def source_file(
         # File systems that make numbers up (pooled, networked) use all 64 bits and more.
         inode=state.st_ino & _INT64_MAX,
         kind=kind,
+        base=base,
     )
 
 
@@ -316,15 +317,19 @@ def _marks_memory(entry: os.DirEntry[str]) -> bool:
     return is_folder or entry.name == ROOT_FILES[0]
 
 
+def bases_of(scope: Scope) -> list[str]:
+    """Return the root and what each extra path names; of a glob the folder it starts in."""
+    root, extras = os.path.abspath(scope.root), scope.settings.extra_paths
+    return [root, *(extra_base(extra, root) for extra in extras if extra.strip())]
+
+
 def may_contain(place: str, scope: Scope) -> bool:
     """Tell whether a path that an event names may be a file to be indexed, or lead to some.
 
-    Nothing is looked at; what is told too much costs a sync that finds nothing.
+    No file is opened; what is told too much costs a sync that finds nothing.
     """
-    place, root = os.path.abspath(place), os.path.abspath(scope.root)
-    ignored = name_filter(scope.settings.ignore)
-    extras = [absolute_extra(extra, root) for extra in scope.settings.extra_paths if extra.strip()]
-    for base in (root, *(Glob.parse(path).base for path in extras)):
+    place, ignored = os.path.abspath(place), name_filter(scope.settings.ignore)
+    for base in bases_of(scope):
         # The operating system may name it in events by its real path.
         for spelled in (base, os.path.realpath(base)):
             parts = parts_below(place, spelled)

@@ -8,16 +8,18 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 
 from msgspec import Struct
 
+from memtui.errors import undone_on_error
 from memtui.model import Document, Reason, SourceFile
+from memtui.settings.containment import is_inside, parts_below
 from memtui.text.ecmascript import well_formed
 from memtui.text.sanitize import counted
 
@@ -27,6 +29,9 @@ _PIECE_BYTES = 2**16
 
 _FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_NOCTTY", "O_BINARY")
 _OPEN = reduce(or_, (getattr(os, name, 0) for name in _FLAGS), os.O_RDONLY)
+# A folder that may be searched need not be readable.
+_FOLDER_FLAGS = ("O_CLOEXEC", "O_DIRECTORY", "O_PATH")
+_OPEN_FOLDER = reduce(or_, (getattr(os, name, 0) for name in _FOLDER_FLAGS), os.O_RDONLY)
 _REPLACEMENT = "\ufffd"
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -45,7 +50,7 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
     raw = bytearray()
-    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
+    with open(open_regular(file.absolute, file.base), "rb", buffering=0) as stream:
         while piece := stream.read(min(_PIECE_BYTES, max_bytes + 1 - len(raw))):
             raw += piece
     if len(raw) > max_bytes:
@@ -80,16 +85,52 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
     )
 
 
-def open_regular(path: Path) -> int:
-    """Open a file for reading, and give its descriptor: never follows a link, never blocks.
+def open_regular(path: Path, base: str = "") -> int:
+    """Open a file for reading, and give its descriptor: never blocks, never follows a link.
 
-    Raises `OSError`, `NotRegularFile` for a pipe, a socket, a device or a folder.
+    No component of the path below `base`, the folder that holds the file by default, may be a link:
+    a folder may be swapped for one after it was listed. A file that was replaced meanwhile, as
+    editors save, is opened as it is now. Raises `OSError`, `NotRegularFile` for a pipe, a socket, a
+    device or a folder.
     """
-    descriptor = os.open(path, _OPEN)
+    parts = parts_below(str(path), base) if base else None
+    if not parts:
+        base, parts = str(path.parent), (path.name,)
+    is_walk = os.open in os.supports_dir_fd
+    descriptor = _open_below(base, parts, path) if is_walk else _open_compared(path, base)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
     raise NotRegularFile(errno.EINVAL, "not a regular file", str(path))
+
+
+def _open_compared(path: Path, base: str) -> int:
+    """Open a file where there is no walk: it must be what lies there then, and inside of `base`."""
+    descriptor = os.open(path, _OPEN)
+    with undone_on_error(partial(os.close, descriptor)):
+        is_there = os.path.samestat(os.fstat(descriptor), os.lstat(path))
+        if not (is_there and is_inside(str(path), base)):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return descriptor
+
+
+def _open_below(base: str, parts: Sequence[str], path: Path) -> int:
+    """Open a file from folder to folder, each by its name in the one before."""
+    folder = os.open(base, _OPEN_FOLDER)
+    try:
+        for name in parts[:-1]:
+            inner = os.open(name, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return os.open(name := parts[-1], _OPEN, dir_fd=folder)
+    except OSError as error:
+        number = error.errno or 0
+        if number == errno.ENOTDIR:
+            is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+            number = errno.ELOOP if is_link else number
+        raise OSError(number, os.strerror(number), str(path)) from None
+    finally:
+        os.close(folder)
 
 
 def reason_of(error: OSError) -> Reason:

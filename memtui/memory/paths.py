@@ -12,6 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from memtui.settings.containment import absolute_setting, parts_below
+
 _UNWRITABLE = re.compile("[\ud800-\udfff\ufffd]")
 _WRITTEN = re.compile("\ufffd(\ufffd|[0-9a-f]{4})")
 _MARK = "\ufffd"
@@ -49,14 +51,6 @@ def absolute_path(stored: str, root: str) -> str:
     return os.path.normpath(os.path.join(root, unwritten(stored)))
 
 
-def parts_below(path: str, folder: str) -> tuple[str, ...] | None:
-    """Give the components of an absolute path below a folder; `None` when it is not below it."""
-    if path == folder:
-        return ()
-    prefix = folder if folder.endswith(os.sep) else folder + os.sep
-    return tuple(path[len(prefix) :].split(os.sep)) if path.startswith(prefix) else None
-
-
 _MAGIC = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 
@@ -82,11 +76,13 @@ class Glob(Struct, frozen=True):
     parts: tuple[str, ...]
 
     @classmethod
-    def parse(cls, pattern: str) -> Glob:
-        """Split an absolute pattern where its first glob character is."""
-        parts = Path(os.path.normpath(pattern)).parts
+    def parse(cls, pattern: str, root: str = "") -> Glob:
+        """Split an absolute pattern where its first glob character below the root is."""
+        anchor, *names = Path(os.path.normpath(pattern)).parts
+        below = parts_below(pattern, root) if root else None
+        start, parts = (anchor, tuple(names)) if below is None else (root, below)
         fixed = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
-        return cls(os.path.join(*parts[:fixed]), parts[fixed:])
+        return cls(os.path.join(start, *parts[:fixed]), parts[fixed:])
 
     @property
     def start(self) -> frozenset[int]:
@@ -114,6 +110,13 @@ class Glob(Struct, frozen=True):
             if index in at and self.parts[index] == _ANY_DEPTH:
                 at.add(index + 1)
         return frozenset(at)
+
+
+def extra_base(extra: str, root: str) -> str:
+    """Return the file or folder that a path of the settings names; of a glob where it starts."""
+    path = absolute_setting(extra, root)
+    is_glob = has_magic(extra) and not os.path.lexists(path)
+    return Glob.parse(path, root).base if is_glob else path
 
 
 def first_link(path: str, root: str) -> str | None:

@@ -27,6 +27,8 @@ class SourceFile(Struct, frozen=True):
     """Of a transcript: the `TranscriptKind` that its place suggests; empty: told by its content."""
     session: str = ""
     """The session whose events `absolute`, a database, holds; empty for a file of its own."""
+    base: str = ""
+    """The folder below which no link is followed to open it; empty: the one that holds it."""
 
 
 class SkippedFile(Struct, frozen=True):

@@ -66,8 +66,13 @@ class SearchMode(StrEnum):
 
 
 class TieRule(StrEnum):
-    """The order of equal scores: the order so far, that of the legs, or the place."""
+    """The order of equal scores: by path and line, or what other programs do.
 
+    Those keep the order so far (memini), that of the legs (OpenClaw up to 2026.7), or sort by path
+    and line as `localeCompare` does (2026.9).
+    """
+
+    PLACE = "place"
     STABLE = "stable"
     LEG_ORDER = "leg_order"
     LOCATION = "location"
@@ -132,7 +137,7 @@ class Ranking(Struct, frozen=True):
     relaxed_min_score: float | None = None
     """The minimum of keyword hits when nothing reaches the other; `None`: the lower of the minimum
     and the keyword weight."""
-    tie_rule: TieRule = TieRule.STABLE
+    tie_rule: TieRule = TieRule.PLACE
     media_keeps_vector: bool = False
     """A vector-only hit on a file that is not text keeps its whole vector score (2026.9)."""
 

@@ -216,9 +216,9 @@ class StageState(Struct, frozen=True):
         if self.ranking.tie_rule is TieRule.LEG_ORDER:
             # A release sorts once, after decay: ties that decay makes keep the order of the merge.
             return sorted(self.order, key=lambda index: (-scores[index], index))
-        if self.ranking.tie_rule is TieRule.LOCATION:
-            return sorted(self.order, key=lambda index: (-scores[index], self.location(index)))
-        return sorted(self.order, key=scores.__getitem__, reverse=True)
+        if self.ranking.tie_rule is TieRule.STABLE:
+            return sorted(self.order, key=scores.__getitem__, reverse=True)
+        return sorted(self.order, key=lambda index: (-scores[index], self.location(index)))
 
     def text_score(self, index: int) -> float:
         """Return the text score of a candidate before any boost; 0 without one."""
@@ -235,8 +235,11 @@ class StageState(Struct, frozen=True):
         return hit.boosted or 0.0
 
     def location(self, index: int) -> tuple[object, ...]:
-        """Return what tells equal scores apart under `TieRule.LOCATION`; the smaller is first."""
+        """Return what tells equal scores apart by their place; the smaller is first."""
         row = self.rows[index]
+        if self.ranking.tie_rule is TieRule.PLACE:
+            chunk = row.chunk
+            return chunk.path, chunk.start_line, chunk.end_line, chunk.id
         chunk, path = row.chunk, collation_key(row.chunk.path)
         if self.ranking.search_mode is SearchMode.KEYWORD_ONLY:
             hit = row.keyword_hit

@@ -18,7 +18,7 @@ from memtui.retrieval.connection import (
     tokens,
     word_with_stem,
 )
-from memtui.retrieval.pool import LegAnswer, RowHit, answer
+from memtui.retrieval.pool import PLACE, LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
 
@@ -39,6 +39,8 @@ MAX_KEPT = 64
 
 _END_OF_RANGE = "\U0010ffff"
 _EXPANSIONS = 32
+_MORE = 16
+"""Of one word in four some rows equal the last that is asked for; seldom more than these."""
 _HOLDS = "memtui_holds"
 # With a second key SQLite sorts, and asks which phrases a row holds for the best rows alone.
 _RANKED = (
@@ -46,7 +48,12 @@ _RANKED = (
     "WHERE chunks_fts MATCH ?{} ORDER BY rank, rowid LIMIT ?"
 )
 # The sign keeps SQLite from asking FTS5 row by row: the postings are read once, from end to end.
-_AMONG = " AND +rowid IN (SELECT value FROM json_each(?))"
+_AMONG = " AND +chunks_fts.rowid IN (SELECT value FROM json_each(?))"
+_EQUAL = (
+    f"SELECT chunks_fts.rowid, rank, {_HOLDS}(chunks_fts) FROM chunks_fts "
+    "CROSS JOIN chunks c ON c.id = chunks_fts.rowid CROSS JOIN files f ON f.id = c.file_id "
+    f"WHERE chunks_fts MATCH ?{{}} AND bm25(chunks_fts) = ? ORDER BY {PLACE} LIMIT ?"
+)
 _HOLDING = (
     "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? "
     "AND rowid IN (SELECT value FROM json_each(?))"
@@ -109,13 +116,15 @@ class KeywordLeg:
         self._connection = connection
         self._budget = BUDGET if budget is None else budget
         self._frequencies: dict[str, tuple[int, int]] = {}
-        """In how many chunks a token occurs, and how often; until chunks are added."""
-        self._newest: int | None = None
+        """In how many chunks a token occurs, and how often; until something is written."""
+        self._counted_at: tuple[int, int] | None = None
+        """The numbers of changes, by this connection and by others, up to which they count."""
         register_fts5(connection, _HOLDS, _held_phrases)
 
     def search(self, query: Query, limit: int, allowed: RowIds | None) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
 
+        Beside them there may be more that equal the last; the order of equal ones means nothing.
         `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
         leg that cannot answer says why in its state. Raises what SQLite raises.
         """
@@ -125,7 +134,7 @@ class KeywordLeg:
         if not query.terms.terms and not query.phrases:
             detail = "no letter or digit in the query"
             return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
-        sql = _RANKED.format("" if allowed is None else _AMONG)
+        limit, condition = max(limit, 0), "" if allowed is None else _AMONG
         among = () if allowed is None else (json.dumps(allowed.tolist()),)
         with snapshot(self._connection):
             plan, rows = None, []
@@ -134,11 +143,18 @@ class KeywordLeg:
                 if plan is not None and wider.kept == plan.kept:
                     break
                 plan = wider
-                values = (plan.match, *among, max(limit, 0))
-                rows = list(self._connection.execute(sql, values))
+                values = (plan.match, *among, limit and limit + _MORE)
+                rows = list(self._connection.execute(_RANKED.format(condition), values))
                 if len(rows) >= limit or not plan.pruned:
                     break
             assert plan is not None
+            if len(rows) > limit:
+                last = rows[limit - 1][1]
+                if rows[-1][1] == last and len(rows) == limit + _MORE:
+                    rows = [row for row in rows if row[1] < last]
+                    values = (plan.match, *among, last, limit - len(rows))
+                    rows += self._connection.execute(_EQUAL.format(condition), values)
+                rows = [row for row in rows if row[1] <= last]
             # The terms that each row holds.
             rowids = [rowid for rowid, _, _ in rows]
             holding = {term: set(rowids) for term in plan.phrases}
@@ -146,11 +162,11 @@ class KeywordLeg:
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
         by_match = {term.operands[0].match: term for term in plan.kept}
-        last = 0
+        end = 0
         for operand in plan.operands:
-            first, last = last, last + max(1, len(operand.phrases))
+            start, end = end, end + max(1, len(operand.phrases))
             if operand.match in by_match:
-                holders = {rowid for rowid, _, flags in rows if "1" in flags[first:last]}
+                holders = {rowid for rowid, _, flags in rows if "1" in flags[start:end]}
                 holding[by_match[operand.match]] = holders
         in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
         hits = tuple(
@@ -173,10 +189,10 @@ class KeywordLeg:
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query, rarest first, within `times` the budget of postings."""
-        newest = self._connection.execute("SELECT max(id) FROM chunks").get
-        if newest != self._newest:
+        others = self._connection.execute("PRAGMA data_version").get
+        if (now := (self._connection.total_changes(), others)) != self._counted_at:
             self._frequencies.clear()
-            self._newest = newest
+            self._counted_at = now
         budget = times * self._budget
         phrases = []
         for phrase in query.phrases:

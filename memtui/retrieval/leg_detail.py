@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -278,9 +278,11 @@ def keyword_rank(
     allowed: RowIds | None = None,
     conditions: str = "",
     values: Sequence[Value] = (),
+    in_order: Callable[[Iterable[int]], list[int]] = sorted,
 ) -> LegRank | None:
     """Count the rows that the keyword leg puts before one: better `bm25()`, or equal and before it.
 
+    `in_order` sorts the equal ones.
     `None` when the row is not among them. `allowed` and `conditions` (SQL that begins with ` AND `,
     its `values`) say which rows take part; a query with quoted phrases needs its allowed rows.
     Without `match` (only substrings, in `conditions`) rows are in their own order. Every matching
@@ -302,8 +304,10 @@ def keyword_rank(
         if not own:
             return None
         raw = own[0][0]
-        before = f"{table} WHERE {where} AND (ifnull({score}, 0), rowid) < (?, ?)"
-        position = _count(connection, before, (*bindings, raw or 0.0, rowid))
+        sql = f"SELECT rowid FROM {table} WHERE {where} AND ifnull({score}, 0) = ?"
+        equal = in_order([row for (row,) in connection.execute(sql, (*bindings, raw or 0.0))])
+        before = f"{table} WHERE {where} AND ifnull({score}, 0) < ?"
+        position = _count(connection, before, (*bindings, raw or 0.0)) + equal.index(rowid)
         return LegRank(position, _count(connection, f"{table} WHERE {where}", bindings), raw)
 
 
@@ -317,8 +321,9 @@ def view_rank(
     query: Floats,
     rowid: int,
     allowed: RowIds | None = None,
+    in_order: Callable[[Iterable[int]], list[int]] = sorted,
 ) -> LegRank | None:
-    """Count the rows of a view that are nearer to a query than one, in the order of `nearest`.
+    """Count the rows of a view that are nearer to a query than one; `in_order` sorts equal ones.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
     in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
@@ -330,9 +335,9 @@ def view_rank(
         apart = (view.matrix @ query)[places] - own
         near = places[np.abs(apart) <= SLACK]
         exact = exact_cosines(view, query, near)
-        ahead = (exact > own) | ((exact == own) & (view.rowids[near] < rowid))
-        position = np.count_nonzero(apart > SLACK) + np.count_nonzero(ahead)
-        return LegRank(int(position), len(places), float(own))
+        equal = in_order(view.rowids[near][exact == own].tolist())
+        position = np.count_nonzero(apart > SLACK) + np.count_nonzero(exact > own)
+        return LegRank(int(position) + equal.index(rowid), len(places), float(own))
     return None
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
+from heapq import nlargest
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -53,7 +56,10 @@ class RowHit(NamedTuple):
 
 
 class LegAnswer(NamedTuple):
-    """The hits of a leg, best first, and how it answered."""
+    """The hits of a leg and how it answered.
+
+    Best first, equal ones in no order; more than were asked for where some equal the last.
+    """
 
     hits: tuple[RowHit, ...]
     state: LegState
@@ -94,11 +100,18 @@ def with_mask(chunk: Chunk) -> Chunk:
     return chunk if text == chunk.text else replace(chunk, text=text, snippet=snippet_text(chunk))
 
 
+PLACE: Final = "f.path, c.start_line, c.end_line, c.chunk_id"
+"""The order of equal scores, as columns of `files f` and `chunks c`; no row number is in it, since
+those tell how the index came about."""
 _CHUNKS = """
 SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.hash, c.model,
        f.day, f.day_from, f.mtime_ns, f.importance
 FROM chunks c JOIN files f ON f.id = c.file_id
 WHERE c.id IN (SELECT value FROM json_each(?))
+"""
+_BY_PLACE = f"""
+SELECT j.value FROM json_each(?) j LEFT JOIN chunks c ON c.id = j.value
+LEFT JOIN files f ON f.id = c.file_id ORDER BY {PLACE}
 """
 _UNMASKED = "SELECT count(*) FROM meta WHERE key = ? AND value = ?"
 
@@ -122,6 +135,25 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     return chunks
 
 
+def by_place(connection: Connection, rowids: Iterable[int]) -> list[int]:
+    """Sort row numbers by the path and the lines of their chunks; those that are gone are first."""
+    return [row for (row,) in connection.execute(_BY_PLACE, (json.dumps(list(rowids)),))]
+
+
+def best_first(
+    scores: Mapping[int, float], limit: int, in_order: Callable[[Iterable[int]], Sequence[int]]
+) -> list[int]:
+    """Return the `limit` rows of the highest scores, best first, equal ones as `in_order` sorts."""
+    rows = list(scores)
+    if len(rows) > limit > 0:
+        least = nlargest(limit, scores.values())[-1]
+        rows = [row for row in rows if scores[row] >= least]
+    counts = Counter(scores[row] for row in rows)
+    tied = [row for row in rows if counts[scores[row]] > 1]
+    places = {row: place for place, row in enumerate(in_order(tied) if tied else ())}
+    return sorted(rows, key=lambda row: (-scores[row], places.get(row, 0)))[:limit]
+
+
 def build_pool(
     connection: Connection,
     query: str,
@@ -131,23 +163,29 @@ def build_pool(
     generation: int = 0,
     elapsed_ms: float = 0.0,
 ) -> CandidatePool:
-    """Fetch the chunks of both legs' hits and make one pool of them.
+    """Fetch the chunks of the first `limit` hits of both legs and make one pool of them.
 
     `answers` holds an answer for each leg. A chunk that was removed since its leg found it is
     left out, and the positions of the hits behind it close up.
     """
-    rowids = {hit.rowid for answer in answers.values() for hit in answer.hits}
+    best: dict[Leg, list[RowHit]] = {}
+    for leg in Leg:
+        rows = {hit.rowid: hit for hit in answers[leg].hits}
+        sign = 1.0 if leg is Leg.VECTOR else -1.0
+        scores = {rowid: sign * hit.raw for rowid, hit in rows.items()}
+        best[leg] = [rows[one] for one in best_first(scores, limit, partial(by_place, connection))]
+    rowids = dict.fromkeys(hit.rowid for hits in best.values() for hit in hits)
     chunks = fetch_chunks(connection, rowids) if rowids else {}
     hits = {}
     for leg in Leg:
-        present = [hit for hit in answers[leg].hits if hit.rowid in chunks]
+        present = [hit for hit in best[leg] if hit.rowid in chunks]
         hits[leg] = tuple(
             LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
             for position, hit in enumerate(present)
         )
     return CandidatePool(
         query=query,
-        chunks={chunk.id: chunk for chunk in chunks.values()},
+        chunks={chunks[row].id: chunks[row] for row in rowids if row in chunks},
         hits=hits,
         states={leg: answers[leg].state for leg in Leg},
         limit=limit,

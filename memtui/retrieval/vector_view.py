@@ -66,13 +66,14 @@ class VectorView:
         """Number of rows, live or not."""
         self.size = int(np.count_nonzero(live))
         """Number of rows that may be found."""
+        codes = self._codes if self.size * self.dims > self._exact_limit else None
         self.matrix: Floats = self._matrix[:count]
         """All rows, shape (count, dims), float32, C-contiguous."""
         self.rowids: RowIds = self._rowids[:count]
         """The chunk row number of each row, shape (count,), in no particular order; 0 when gone."""
-        self.codes: Codes | None = None if self._codes is None else self._codes[:, :count]
+        self.codes: Codes | None = None if codes is None else codes[:, :count]
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
-        self.backend = EXACT_BACKEND if self._codes is None else CODED_BACKEND
+        self.backend = EXACT_BACKEND if codes is None else CODED_BACKEND
         """The way rows are compared, in words."""
 
     def reserve(self, rows: int) -> None:
@@ -170,11 +171,12 @@ def nearest(
 ) -> list[tuple[int, float]]:
     """Find the `limit` live rows with the largest cosine, as (chunk row number, cosine).
 
+    Beside them there are all that equal the last; the order of equal ones means nothing.
     `query` has the shape (dims,) and length 1. Rows that are not in `allowed` are left out before
-    anything is chosen. Best first, equal cosines by row number; the cosine of a row is the same
-    float whichever rows surround it. `rescored` overrides how many rows of a coded view are
-    compared exactly: as many as find at least 99 % of the true nearest rows, also when vectors lie
-    in tight clusters.
+    anything is chosen. Best first; which rows are found, and the float that is the cosine of each,
+    is the same wherever they stand and whatever was there before. `rescored` overrides how many
+    rows of a coded view are compared exactly: as many as find at least 99 % of the true nearest
+    rows, also when vectors lie in tight clusters.
     """
     matrix, rowids = view.matrix, view.rowids
     eligible = view.live if allowed is None else view.live & np.isin(rowids, allowed)
@@ -188,7 +190,7 @@ def nearest(
             scores = np.where(eligible, scores, np.float32(-np.inf))
         rows = _leading(scores, limit)
     else:
-        enough = max(MIN_RESCORED, view.count // RESCORED_SHARE, RESCORED_PER_HIT * limit)
+        enough = max(MIN_RESCORED, view.size // RESCORED_SHARE, RESCORED_PER_HIT * limit)
         if available > (rescored or enough):
             distances = _hamming(view.codes, sign_codes(query[None, :])[0])
             distances[~eligible] = np.iinfo(np.uint16).max
@@ -200,6 +202,8 @@ def nearest(
             )
             while threshold < view.dims and np.count_nonzero(distances <= threshold) < least:
                 threshold += 1
+            while threshold and np.count_nonzero(distances < threshold) >= least:
+                threshold -= 1
             near = np.flatnonzero(distances <= threshold)
         else:
             near = np.flatnonzero(eligible)
@@ -209,7 +213,8 @@ def nearest(
             scores[part] = matrix[near[part]] @ query
         rows = near[_leading(scores, limit)]
     cosines, ids = exact_cosines(view, query, rows), rowids[rows]
-    order = np.lexsort((ids, -cosines))[:limit]
+    order = np.lexsort((ids, -cosines))
+    order = order[cosines[order] >= cosines[order[limit - 1]]]
     return [(int(ids[place]), float(cosines[place])) for place in order]
 
 

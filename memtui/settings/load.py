@@ -317,9 +317,9 @@ class SettingsFiles(Struct, frozen=True):
         }
         problems += [problem for _, wrong in read.values() for problem in wrong]
         layers = {source: layer for source, (layer, _) in read.items()}
-        if project is not None and not is_trusted(project, self.state or StateFolder()):
+        if self.root and project and not is_trusted(project, self.state or StateFolder()):
             trusted = dict(layers[Source.PROJECT])
-            for key in protected_keys(values_in(trusted)):
+            for key in protected_keys(values_in(trusted), self.root):
                 place, hint = trusted.pop(key).place, "memtui trust"
                 message = "ignored: a project file may not set it until you trust the file"
                 problems.append(Problem("protected", place, key, message, hint))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import EnumMeta
 from functools import cache, reduce
 from operator import attrgetter
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
 from msgspec import Meta, Struct, convert, field
@@ -20,6 +20,7 @@ from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
+from memtui.settings.containment import stays_inside
 from memtui.settings.shown import KEY_VARIABLE, shown_value
 from memtui.settings.toml import key_parts, toml_key, toml_value
 
@@ -473,25 +474,20 @@ def nearest_profile(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else f"one of {', '.join(names)}"
 
 
-_NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "any": lambda value: True,
-    "set": bool,
-    "remote": lambda provider: provider not in _TABLE["local_providers"],
-    "outside": lambda paths: any(
-        path.startswith(("~", "$", "/", "\\"))
-        or PureWindowsPath(path).drive
-        or ".." in PurePosixPath(path.replace("\\", "/")).parts
-        for path in paths
-    ),
+_NEEDS_TRUST: Final[Mapping[str, Callable[[Any, Path], bool]]] = {
+    "any": lambda value, root: True,
+    "set": lambda value, root: bool(value),
+    "remote": lambda provider, root: provider not in _TABLE["local_providers"],
+    "outside": lambda paths, root: not all(stays_inside(path, str(root)) for path in paths),
 }
 
 
-def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys whose values need trust, in the order of their table."""
+def protected_keys(values: Mapping[str, Any], root: Path) -> tuple[str, ...]:
+    """Return the keys whose values a file of the root may set only with trust, in their order."""
     return tuple(
         key
         for key, which in _TABLE["protected"].items()
-        if key in values and _NEEDS_TRUST[which](values[key])
+        if key in values and _NEEDS_TRUST[which](values[key], root)
     )
 
 

@@ -14,15 +14,22 @@ from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.engine.browse import days_of
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
-from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
+from memtui.ranking.profiles import PROFILES
 from memtui.tui.app import MemtuiApp
 from tests.support.embedding import registered_hashed
 from tests.support.indexing import EventQueue
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
-from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
+from tests.support.small_memory import (
+    NOTES,
+    SmallMemory,
+    make_small_agent,
+    make_small_memory,
+    write_notes,
+)
 from tests.tui.harness import dark, screen_text, settle, until
 
 OWN, LISTED = "own", "listed"
@@ -80,6 +87,32 @@ def test_a_list_is_the_ranked_pool_and_ranks_again_the_same(memory: Memory) -> N
     again = memory.engine.search.rerank(ranked.pool, memory.engine.ranking)
     assert again.hits == ranked.hits
     assert not memory.engine.search.ask("   ").hits
+
+
+@pytest.mark.parametrize("kind", [OWN, LISTED])
+def test_equal_scores_are_in_the_order_of_places(tmp_path: Path, kind: str) -> None:
+    """Whatever was written first; agents' indexes keep the order of their release."""
+    paths = [f"memory/{number:02}.md" for number in range(80)]
+    texts = dict.fromkeys(paths, "Router config\n")
+    with registered_hashed():
+        memory = SmallMemory(tmp_path / "notes", tmp_path / "data")
+        with memory.open() if kind == OWN else open_memory_index(tmp_path, texts) as engine:
+            for part in (paths[45:], paths) if kind == OWN else ():
+                write_notes(memory.root, dict.fromkeys(part, "Router config\n"))
+                engine.index.sync(wait=True)
+            ranked = engine.search.ask("router config", ranking=Ranking(k=3))
+            for leg in Leg:
+                found = [ranked.pool.chunks[hit.chunk_id].path for hit in ranked.pool.hits[leg]]
+                assert found == paths[:50]
+            for ranking in (ranked.ranking, replace(PROFILES["memini"], dedup=False, k=3)):
+                again = engine.search.rerank(ranked.pool, ranking)
+                assert [hit.chunk.path for hit in again.hits] == paths[:3]
+                assert [drop.chunk.path for drop in again.drops] == paths[3:50]
+            last = ranked.drops[-1].chunk.id
+            places = engine.explain.inquire(ranked, last).leg_places.values()
+            assert [place.rank.position for place in places if place.rank] == [49, 49]
+            near = engine.browse.neighbours(last, 2)
+            assert [one.chunk.path for one in near.by_vector] == paths[:2]
 
 
 def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory) -> None:

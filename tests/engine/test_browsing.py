@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import zstandard
 from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchReady
@@ -17,7 +18,7 @@ from memtui.engine import Engine
 from memtui.engine.ports import Partial, SearchRequest
 from memtui.model import CandidatePool, FileState, Reason
 from memtui.model.browsing import CareRule
-from memtui.settings.schema import EmbeddingSettings, MemorySettings
+from memtui.settings.schema import EmbeddingSettings, MemorySettings, TranscriptSettings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory
 
@@ -163,3 +164,16 @@ def test_a_typed_search_goes_before_the_history(memory: SmallMemory) -> None:
                 assert answered.wait(20)
 
         engine.browse.recalled([f"day {n} router" for n in range(60)], progressed=progressed)
+
+
+def test_a_packed_file_that_is_too_large_stands_with_what_is_left_out(tmp_path: Path) -> None:
+    chosen = replace(SETTINGS, transcripts=TranscriptSettings(paths=("s1.jsonl.zst",)))
+    memory = dataclasses.replace(make_small_memory(tmp_path, indexed=False), settings=chosen)
+    bomb = zstandard.compress(bytes(2**25))
+    (memory.root / "s1.jsonl.zst").write_bytes(bomb)
+    with memory.open() as engine:
+        engine.index.sync(wait=True)
+        (file,) = [one for one in engine.browse.files() if one.path == "s1.jsonl.zst"]
+        assert (file.state, file.reason) == (FileState.SKIPPED, Reason.TOO_LARGE)
+        assert file.detail == "unpacks to more than 1,000 times its size and 16,000,000 bytes"
+        assert "s1.jsonl.zst" in {one.path for one in engine.index.status().skipped}

@@ -130,7 +130,7 @@ def test_status_says_what_took_too_long_and_what_it_knows(
     status = run("status", "--index", str(sidecar.database), "--json")
     truth = status.document["foreign"]["truth"]
     slow = [one["message"] for one in truth["findings"] if one["code"] == "part_too_slow"]
-    assert "chunks was not read to its end: a query of it ran for more than -60 s" in slow[1]
+    assert "chunks was not read to its end: a query of it ran for more than" in slow[1]
     assert "files_without_chunks" not in {one["code"] for one in truth["findings"]}
     newest = make_state(tmp_path / "newest", "2026.9.6").database
     error = run("search", "a", "--index", str(newest), "--json").error

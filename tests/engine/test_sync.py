@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -386,6 +387,64 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     workspace.recipe = Recipe(None, chunk_tokens=100, chunk_overlap=10)
     assert workspace.sync().stats.rebuild
     assert number(live.connection(), "SELECT count(*) FROM chunks") > before
+
+
+def moments(workspace: Workspace, kind: str, happens: Callable[[], object]) -> Iterator[int]:
+    """Let something happen at each moment of a run at which it may be cancelled, one a run."""
+    run = workspace.rebuild if kind == "rebuild" else workspace.sync
+    for moment in count():
+        calls = count()
+
+        def at_its_moment(calls: Iterator[int] = calls, moment: int = moment) -> bool:
+            return next(calls) == moment and bool(happens())
+
+        workspace.write("notes/a.md", f"heron {moment}\n")
+        workspace.write("notes/deep/b.md", f"heron {moment}\n")
+        run(at_its_moment)
+        if next(calls) <= moment:
+            # There are moments before, among and after the files' being read.
+            assert moment > 10
+            return
+        yield moment
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+@pytest.mark.parametrize("folder", ["notes", "notes/deep"])
+def test_a_folder_that_is_swapped_for_a_link_is_not_followed(
+    workspace: Workspace, live: LiveIndex, kind: str, folder: str
+) -> None:
+    outside, away = workspace.root.parent / "outside", workspace.root.parent / "away"
+    (outside / "deep").mkdir(parents=True)
+    for name in ("a.md", "b.md", "deep/b.md"):
+        (outside / name).write_text("zebra\n")
+    place = workspace.root / folder
+
+    def swap() -> None:
+        place.rename(away)
+        place.symlink_to(outside)
+
+    for _ in moments(workspace, kind, swap):
+        assert matches(live, "zebra") == 0
+        place.unlink()
+        away.rename(place)
+        workspace.sync()
+        assert matches(live, "heron") == 2
+
+
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+def test_a_note_that_an_editor_replaces_between_finding_and_reading_is_not_lost(
+    workspace: Workspace, live: LiveIndex, kind: str
+) -> None:
+    saved = workspace.root / "notes/deep/b.md"
+
+    def save() -> None:
+        os.replace(workspace.write("b.tmp", "heron ibis\n"), saved)
+
+    for _ in moments(workspace, kind, save):
+        assert matches(live, "heron") == 2
+        workspace.sync()
+        assert (matches(live, "heron"), matches(live, "ibis")) == (2, 1)
 
 
 LIMIT = 100

@@ -31,8 +31,11 @@ def test_a_service_is_not_sent_a_credential_and_words_find_the_chunk(scene: Scen
     named: list[tuple[tuple[SkippedFile, ...], int]] = []
     bus = Bus()
     bus.subscribe(TextsWithheld, lambda event: named.append((event.chunks, len(scene.first.texts))))
+    shown = []
     with scene.open(bus) as engine:
+        scene.first.before = lambda: shown.append(engine.index.status().withheld)
         engine.index.sync(wait=True)
+        assert set(shown) == {(PLACE,)}
         status = engine.index.status()
         assert (status.withheld, status.state) == ((PLACE,), IndexState.READY)
         assert (status.chunks, status.vectors) == (len(NOTES) + 1, len(NOTES))

@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from memtui.engine import Engine
+from memtui.model import Decay, Fusion, Leg, Mmr, Ranking
+from memtui.ranking.profiles import PROFILES
+from memtui.settings.schema import ChunkingSettings
+from tests.support.dice import examples
+from tests.support.embedding import registered_hashed
 from tests.support.indexing import Workspace
+from tests.support.small_memory import SETTINGS, SmallMemory
 
 NOTES = ("MEMORY.md", "memory/a.md", "memory/2026-02-10.md", "memory/x/b.md")
 # Folders stand here once, notes thrice.
@@ -100,3 +109,78 @@ def test_a_sync_equals_a_fresh_index(steps: list[Step]) -> None:
             assert stats.chunks_written == 0
         finally:
             workspace.close()
+
+
+PLACES = ("MEMORY.md", "b.md", *(f"memory/{name}.md" for name in ("a", "2026-02-10", "x/b", "Z")))
+LINE = "alpha water the garden at dawn and close the gate\n"
+TEXTS = ("alpha garden\n", "bravo garden\n", LINE, LINE * 200, "bravo " + LINE * 150)
+EDITS = st.tuples(
+    st.sampled_from(("write", "write", "copy", "copy", "swap", "move", "remove", "undo", "sync")),
+    st.sampled_from(PLACES),
+    st.sampled_from(PLACES),
+    st.sampled_from(TEXTS),
+)
+QUERIES = ("garden", "alpha gate", "bravo", '"the garden" alpha', "gate path:memory/", "gard")
+FEW = Ranking(k=2, candidate_multiplier=1, min_candidates=1)
+RANKINGS = (
+    *PROFILES.values(),
+    FEW,
+    replace(FEW, k=4, fusion=Fusion.RRF, dedup=True),
+    Ranking(k=3, mmr=Mmr(enabled=True), decay=Decay(enabled=True)),
+)
+
+
+def edit(engine: Engine, action: str, path: str, other: str, text: str) -> None:
+    """Change a note, as people do; what is impossible is left out."""
+    one, two = engine.root / path, engine.root / other
+    before = one.read_text() if one.exists() else None
+    two.parent.mkdir(parents=True, exist_ok=True)
+    if action == "sync":
+        engine.index.sync(wait=True)
+    elif action == "write" or before is None:
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_text(text)
+    elif action == "swap" and two.exists():
+        one.write_text(two.read_text())
+        two.write_text(before)
+    elif action in ("copy", "swap"):
+        two.write_text(before)
+    elif action == "undo":
+        one.write_text(text)
+        engine.index.sync(wait=True)
+        one.write_text(before)
+    elif action == "move":
+        one.replace(two)
+    else:
+        one.unlink()
+
+
+def lists(engine: Engine) -> Iterator[object]:
+    """Everything that has an order: what legs find, ranked in every way, its rank, neighbours."""
+    for query in QUERIES:
+        ranked = engine.search.ask(query, ranking=FEW, typing=query == "gard")
+        yield query, ranked.pool.hits
+        for ranking in RANKINGS:
+            again = engine.search.rerank(ranked.pool, ranking)
+            hits = [(hit.chunk.id, hit.score, hit.effective) for hit in again.hits]
+            yield ranking, hits, [(drop.chunk.id, drop.stage, drop.score) for drop in again.drops]
+        for chunk_id in [hit.chunk_id for leg in Leg for hit in ranked.pool.hits[leg][-1:]]:
+            yield engine.explain.inquire(ranked, chunk_id).leg_places
+            yield engine.browse.neighbours(chunk_id, 3)
+
+
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(EDITS, min_size=8, max_size=20))
+def test_a_list_does_not_tell_how_the_index_came_about(edits: list[tuple[str, ...]]) -> None:
+    small = replace(SETTINGS, chunking=ChunkingSettings(tokens=64, overlap=0))
+    with tempfile.TemporaryDirectory() as folder, registered_hashed():
+        memory = SmallMemory(Path(folder) / "notes", Path(folder) / "data", small)
+        memory.root.mkdir()
+        with memory.open() as grown:
+            for one in edits:
+                edit(grown, *one)
+            grown.index.sync(wait=True)
+            found = list(lists(grown))
+        with SmallMemory(memory.root, Path(folder) / "fresh", small).open() as fresh:
+            fresh.index.sync(wait=True)
+            assert found == list(lists(fresh))

@@ -442,10 +442,10 @@ def _before_reading(
     """Let something happen to a note after it was found and before it is opened."""
     wanted, opened, left = stage.root / name, documents.open_regular, [happens] * times
 
-    def opening(path: Path) -> int:
+    def opening(path: Path, base: str = "") -> int:
         if path == wanted and left:
             left.pop()(wanted)
-        return opened(path)
+        return opened(path, base)
 
     with patch.object(documents, "open_regular", opening):
         yield

@@ -71,9 +71,13 @@ Observer = Callable[[Change, Perform], None]
 """Sees every change before it happens, and makes it or a part of it happen."""
 
 
-def observe(folder: str, around: Observer) -> None:
-    """Let every later change below `folder` go through `around`, for the rest of the process."""
-    _Files.installed = _Files(folder, around)
+def observe(folder: str, around: Observer, *, sqlite: bool = True) -> None:
+    """Let every later change below `folder` go through `around`, for the rest of the process.
+
+    Without `sqlite` only those of Python.
+    """
+    if sqlite:
+        _Files.installed = _Files(folder, around)
     usual_open, usual_fsync = os.open, os.fsync
     paths: dict[int, str] = {}
 

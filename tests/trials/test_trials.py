@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import subprocess
@@ -16,12 +17,14 @@ from memtui.embedding.http import duration
 from memtui.memory.care.rules import is_secret, secrets_of
 from memtui.settings.files import sync_folder
 from tests.e2e.terminal import terminal
+from tests.support.interrupted import run_forked
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES
 from tests.trials.file_changes import Change, Disk, Kind
-from tests.trials.frame import PROGRAM, TRIALS, load, markdown, trial_of
+from tests.trials.frame import PROGRAM, TRIALS, Options, load, markdown, trial_of
 from tests.trials.fuzz import Target, targets, try_target
 from tests.trials.growth import expressions
+from tests.trials.planted import call_failing, memory, writes
 from tests.trials.privacy import (
     QUERY,
     all_of,
@@ -97,6 +100,21 @@ def test_a_killed_process_loses_nothing(tmp_path: Path, name: str) -> None:
 def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path, name: str) -> None:
     stage, rng = PowerLoss(SCENES[name], tmp_path / name), random.Random(7)
     assert [stage.once(rng)[0] for _ in range(5)] == [[]] * 5
+
+
+def test_a_write_that_fails_and_too_little_memory_lose_nothing(tmp_path: Path) -> None:
+    failing = list(writes(Options(tmp_path / "writes"), every=200))
+    short = list(memory(Options(tmp_path / "memory", runs=1), ("index", "search")))
+    assert [line for one in (*failing, *short) for line in one.wrong] == []
+    assert len(failing) > 7
+    assert [one.facts["with an error"] for one in short] == [1, 1]
+
+
+def test_a_demo_that_cannot_be_indexed_says_why(tmp_path: Path) -> None:
+    stage, arguments = stage_at(tmp_path / "stage"), ("search", "router", "--demo")
+    (ended, failed), _ = run_forked(call_failing, stage, arguments, 20, errno.ENOSPC)
+    assert failed
+    assert json.loads(ended.stdout)["error"]["code"] == "indexing_failed"
 
 
 def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> None:

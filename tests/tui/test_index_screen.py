@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
-from memtui.model import IndexState, SyncStats
+from memtui.model import IndexState, Reason, SkippedFile, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
 from memtui.tui.screens import index as index_screen
@@ -78,7 +78,9 @@ def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, wor
 
 
 def test_what_is_wrong_is_among_the_facts() -> None:
-    facts = dict(index_facts(status(IndexState.DEGRADED), NOW))
+    withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
+    facts = dict(index_facts(replace(status(IndexState.DEGRADED), withheld=withheld), NOW))
+    assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain
     assert "events, last event 3 s ago" in facts["watcher"].plain

@@ -130,24 +130,18 @@ def test_trust_shows_what_it_is_for_whole_and_needs_an_answer(memtui: Run, notes
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 1)])
 def test_what_is_trusted_is_what_was_shown(
-    memtui: Run,
-    notes: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    answer: bool,
-    code: int,
+    memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
 ) -> None:
-    file, shown = _untrusted(notes), []
+    file = _untrusted(notes)
     seen = file.read_bytes()
 
     def changed_meanwhile(question: str, default: bool, err: bool) -> bool:
-        shown.append(capsys.readouterr().out)
         file.write_text("editor = 'evil'\n")
         return answer
 
     monkeypatch.setattr("click.confirm", changed_meanwhile)
-    assert memtui("trust", str(notes)).code == code
-    assert SHOWN in shown[0]
+    asked = memtui("trust", str(notes))
+    assert (asked.code, SHOWN in asked.out) == (code, True)
     validate = ("config", "validate", "--root", str(notes))
     assert "editor: ignored" in memtui(*validate).out
     file.write_bytes(seen)

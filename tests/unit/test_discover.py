@@ -26,8 +26,9 @@ from memtui.memory.discover import (
     may_contain,
 )
 from memtui.memory.documents import read_document
-from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
+from memtui.memory.paths import Glob, absolute_path, stored_path, unwritten, written
 from memtui.model import Reason, SourceFile
+from memtui.settings.containment import parts_below
 from memtui.settings.schema import MemorySettings
 from tests.support.known import load
 

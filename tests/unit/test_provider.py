@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from memtui.embedding.provider import clean_vectors
+from memtui.embedding.provider import clean_vectors, one_line
 from memtui.embedding.registry import registered, registration_of, resolve
 from memtui.embedding.services import (
     FREE,
@@ -245,3 +245,10 @@ def test_a_name_that_is_none_and_a_broken_file_are_refused(file: Path) -> None:
     file.write_text("[embedding")
     with pytest.raises(SettingsError):
         plan_provider(files_of(file), "minilm", is_other=True)
+
+
+def test_a_library_that_found_no_memory_is_said_so_in_a_few_words() -> None:
+    advice = "\n\nIMPORTANT: PLEASE READ THIS FOR ADVICE\n\nOriginal error was: "
+    error = ImportError(f"{advice}libopenblas.so: failed to map segment from shared object\n")
+    assert one_line(error) == "there is not enough memory"
+    assert one_line(ValueError("a\nb")) == "a b"

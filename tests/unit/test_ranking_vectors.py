@@ -26,6 +26,7 @@ from memtui.model import (
     Rerank,
     ScoreMapping,
     Stage,
+    TieRule,
 )
 from memtui.ranking import mmr, stages
 from memtui.ranking.pipeline import rank
@@ -359,7 +360,7 @@ def memini_pool(lists: list[Any]) -> CandidatePool:
 PASSAGE = "matched chunk survives from either leg (newer memini)"
 
 
-RRF = Ranking(fusion=Fusion.RRF, vector_weight=1.0, keyword_weight=1.0)
+RRF = Ranking(fusion=Fusion.RRF, vector_weight=1.0, keyword_weight=1.0, tie_rule=TieRule.STABLE)
 
 
 @pytest.mark.parametrize("case", [case for case in cases("memini_fuse") if case.id != PASSAGE])
@@ -412,6 +413,7 @@ def test_memini_relative_score(case: dict[str, Any]) -> None:
         vector_weight=weights[0],
         keyword_weight=weights[1],
         k=case["k"] or 100,
+        tie_rule=TieRule.STABLE,
     )
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
     assert_scores(ranked, case["expected"], 1e-15)

@@ -237,7 +237,7 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
         assert REGISTRATIONS["openai"].check(choice).endswith("embeddings.invalid, unencrypted")
         by_command = replace(choice, key_command="print-it")
         for one in (named, by_command):
-            with pytest.raises(ProviderError, match="http encrypts none") as caught:
+            with pytest.raises(ProviderError, match="invalid unencrypted") as caught:
                 created(one)
             assert caught.value.failure is Failure.BAD_SETTING
             assert "embedding.allow_insecure" in caught.value.hint

@@ -202,7 +202,7 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
 
 @pytest.mark.parametrize(("values", "expected"), known_answers("places and providers"))
 def test_which_values_need_trust(values: dict[str, Any], expected: list[str]) -> None:
-    assert protected_keys(values) == tuple(expected)
+    assert protected_keys(values, Path()) == tuple(expected)
 
 
 def test_of_every_key_it_is_decided_whether_a_file_of_a_folder_may_set_it(here: Configured) -> None:

@@ -445,7 +445,8 @@ class AgentFiles(Files):
             if listed.media:
                 continue
             mtime_ns = int(listed.mtime_ms * 1e6)
-            file = SourceFile(path, Path(listed.absolute), MEMORY, listed.size, mtime_ns, 0)
+            place = Path(listed.absolute)
+            file = SourceFile(path, place, MEMORY, listed.size, mtime_ns, 0, base=listed.base)
             with suppress(OSError):
                 yield read_document(file)
 
@@ -492,7 +493,8 @@ class AgentFiles(Files):
             if truth.state is FileState.STALE:
                 # It may be gone by now.
                 with suppress(OSError):
-                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0)
+                    base = listing.files[path].base
+                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0, base=base)
                     lines = tuple(split_lines(read_document(file).text))
             return _standing(truth, lines)
         # The program's rules say nothing about it: what is there, or what it lies below.

@@ -87,6 +87,8 @@ class DiskFile(Struct, frozen=True):
     size: int
     mtime_ms: float
     media: bool = False
+    base: str = ""
+    """The folder below which no link is followed to open it; empty: the one that holds it."""
 
 
 class LeftOut(NamedTuple):
@@ -247,7 +249,8 @@ class _NoteSearch:
             self._seen.add(real)
             self.listing.left_out.pop(stored, None)
             self.listing.files[stored] = DiskFile(
-                stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media
+                *(stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media),
+                base=root.base or self._workspace,
             )
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
@@ -374,7 +377,7 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         return FileState.CURRENT, Reason.OK, "same size as indexed; media are not hashed here"
     try:
         # Never follows a link or waits for a pipe. The program reads bad bytes as U+FFFD.
-        with open(open_regular(Path(file.absolute)), "rb") as stream:
+        with open(open_regular(Path(file.absolute), file.base), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
     except (FileNotFoundError, NotADirectoryError) as error:
         reason = f"vanished while it was looked at ({said(error)})"

@@ -19,7 +19,7 @@ from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.reading import EventSession, sessions_in
-from memtui.memory.discover import Discovery, FileSearch, absolute_extra, source_file
+from memtui.memory.discover import Discovery, FileSearch, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import link_target, said, unwritten, written
 from memtui.memory.transcripts.openclaw_files import (
@@ -34,6 +34,7 @@ from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
+from memtui.settings.containment import absolute_setting
 from memtui.settings.openclaw.read import expanded, state_dir_of
 from memtui.settings.schema import Settings
 from memtui.text.redact import redact_path
@@ -198,7 +199,7 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
             yield TranscriptPlace(program.value, program, os.fspath(home), opted)
     root = os.path.abspath(scope.root)
     for path in scope.paths:
-        yield TranscriptPlace(written(path), None, absolute_extra(path, root), True)
+        yield TranscriptPlace(written(path), None, absolute_setting(path, root), True)
 
 
 def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
@@ -335,11 +336,13 @@ class _Search(FileSearch):
                     for entry in self._listed(os.path.join(folder, PROJECTS), f"{program}/")
                     if everything or scope.source_of(program, written(entry.name))
                 ]
+                self.base = os.path.join(folder, PROJECTS)
                 self.walk(projects, f"{program}/")
             case TranscriptKind.CODEX:
                 archived = f"{program}/{ARCHIVED}/"
                 for name, prefix in ((SESSIONS, f"{program}/"), (ARCHIVED, archived)):
-                    self.walk(self._listed(os.path.join(folder, name), prefix), prefix)
+                    self.base = os.path.join(folder, name)
+                    self.walk(self._listed(self.base, prefix), prefix)
             case None:
                 self.look_at_extra(unwritten(place.name))
 
@@ -350,6 +353,7 @@ class _Search(FileSearch):
     def _look_into_agent(self) -> None:
         place, rules, in_rows = self._place, self._scope.rules, False
         prefix = _prefix(self._scope, place.agent)
+        self.base = os.path.dirname(os.path.dirname(place.folder))
         for folder in (os.path.dirname(place.folder), place.folder):
             if os.path.islink(folder):
                 self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(folder))
@@ -385,11 +389,11 @@ class _Search(FileSearch):
         return _PASSED_OVER.get(file_kind(name))
 
     def take(self, path: str, stored: str, state: os.stat_result) -> None:
-        masked = redact_path(stored)
+        kind, masked = self._place.kind or "", redact_path(stored)
         while masked in self.files:
             # Of two credentials that begin and end alike.
             masked = f"{masked}'"
-        self.files[masked] = source_file(masked, path, state, SOURCE, self._place.kind or "")
+        self.files[masked] = source_file(masked, path, state, SOURCE, self.base, kind)
 
     def skip(self, path: str, reason: Reason, detail: str) -> None:
         super().skip(redact_path(path), reason, detail)

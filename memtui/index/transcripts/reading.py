@@ -190,7 +190,7 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
         pieces = _event_pieces(file.absolute, file.session, limit)
         stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:
-        stream = open_transcript(file.absolute)
+        stream = open_transcript(file.absolute, file.base)
     with stream:
         yield stream
 

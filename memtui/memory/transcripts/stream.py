@@ -92,13 +92,13 @@ def text_of(raw: RawLine) -> str:
     return text.removeprefix(_BYTE_ORDER_MARK) if raw.offset == 0 else text
 
 
-def open_transcript(path: Path) -> BinaryIO:
+def open_transcript(path: Path, base: str = "") -> BinaryIO:
     """Open a transcript for reading, unpacking it if it begins as a Zstandard file does.
 
-    Never follows a link and never blocks on a pipe. Raises `OSError`; so does reading from what is
-    returned, with one line that says so, when a packed file is broken or cut.
+    Never follows a link below `base` and never blocks on a pipe. Raises `OSError`; so does reading
+    from what is returned, with one line that says so, when a packed file is broken or cut.
     """
-    file = os.fdopen(open_regular(path), "rb", _BLOCK)
+    file = os.fdopen(open_regular(path, base), "rb", _BLOCK)
     with undone_on_error(file.close):
         is_packed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)

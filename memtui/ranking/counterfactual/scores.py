@@ -197,7 +197,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         for chunk in chunks
     ]
     hits = [row.keyword_hit for row in rows]
-    by_location = ranking.tie_rule is TieRule.LOCATION
+    by_location = ranking.tie_rule in {TieRule.PLACE, TieRule.LOCATION}
     locations = [state.location(index) if by_location else () for index in numbers]
     ordinals = {key: number for number, key in enumerate(sorted(set(locations)))}
     ranges = _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
@@ -290,7 +290,7 @@ class State(Struct, frozen=True):
         match self.ranking.tie_rule:
             case TieRule.LEG_ORDER:
                 order = np.sort(order)
-            case TieRule.LOCATION:
+            case TieRule.PLACE | TieRule.LOCATION:
                 return order[np.lexsort((self.columns.place[order], -values[order]))]
         return order[np.argsort(-values[order], kind="stable")]
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.settings.containment import is_inside
 from memtui.settings.files import cause_of, read_bytes
 from memtui.settings.openclaw.schema import (
     DEFAULT_AGENT,
@@ -154,7 +155,7 @@ def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     one another and files that cannot be read are problems; the keys beside the include still hold.
     Raises `Unreadable` for the file itself.
     """
-    root, files, problems = os.path.realpath(path.parent), count(1), list[str]()
+    files, problems = count(1), list[str]()
 
     def resolved(value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
         """Return a value with its includes done, in itself and, if `deep`, in all below it.
@@ -188,10 +189,7 @@ def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     def content_of(name: str, chain: tuple[Path, ...]) -> Any:
         file = Path(os.path.normpath(chain[-1].parent / name))
         number = next(files)
-        is_inside = False
-        with suppress(ValueError, OSError):
-            is_inside = os.path.commonpath([root, os.path.realpath(file)]) == root
-        if not is_inside:
+        if not is_inside(str(file), str(path.parent)):
             problem = "leads out of the folder of the configuration"
         elif file in chain:
             problem = "includes itself"
