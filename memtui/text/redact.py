@@ -1,11 +1,10 @@
 """Credentials in text, masked as OpenClaw masks them before it indexes a conversation, and more.
 
 A token of 18 characters or more keeps its first six and last four, a shorter one nothing, unless
-another mask is asked for; a PEM block keeps its first and last line. What is recognised are
-assignments, JSON fields, flags and headers that name a secret, tokens with the prefix of a known
-service, and what is random beside a word for a secret: first the shapes of OpenClaw 2026.4.26, then
-those that it lets through. The wide list leaves what OpenClaw masks and what is no credential, such
-as `KEY=F10`. Every pattern takes time in proportion to the text.
+another mask is asked for; a PEM block keeps its first and last line. Recognised are what is called
+a secret in assignments, JSON, flags, headers and commands, tokens with the prefix of a service, and
+what is random beside a word for a secret. The wide list leaves what OpenClaw 2026.4.26 masks and is
+no credential, such as `KEY=F10`. Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
@@ -58,51 +57,48 @@ class Rule(Struct, frozen=True):
         if _PLACEHOLDER.pattern.search(text):
             return False
         # What ends a sentence or a piece of code behind it is no part of it.
-        return self.must == "value" or is_random(
-            text.rstrip("`'\").,;:*"), _LEAST_LENGTH[self.must]
-        )
+        bare = text.rstrip("`'\").,;:*")
+        return self.must == "value" or is_random(bare, _LEAST_LENGTH[self.must])
 
 
 _compiled = cache(re.compile)
 _TABLE: Final = read_table("credentials.toml")
 _LISTS: Final[dict[str, list[str]]] = _TABLE["lists"]
+_WORDS: Final = {name: "|".join(parts) for name, parts in _LISTS.items()} | {
+    **{name: str(_TABLE[name]) for name in ("names", "json names")},
+    **{"s": "[<space>]", "space": SPACE},
+}
 _DIGIT, _CAPITAL, _SMALL = re.compile("[0-9]"), re.compile("[A-Z]"), re.compile("[a-z]")
-_PLACEHOLDER: Final = Rule("|".join(_LISTS["placeholder"]), ())
-_IDENTIFIER: Final = Rule("|".join(_LISTS["identifier"]), (), re.ASCII)
+_PLACEHOLDER: Final = Rule(_WORDS["placeholder"], ())
+_IDENTIFIER: Final = Rule(_WORDS["identifier"], (), re.ASCII)
 _UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
 _LEAST_LENGTH: Final = {"random": 6, "token": 20}
-_LEAST_LETTERS: Final = 12
-_LEAST_BITS: Final = 2.8
-"""Bits a character of a random text, at least; words repeat their letters."""
 
 
 def is_random(text: str, least: int) -> bool:
     """Return whether a text of so many characters or more is random: no words in a row."""
     kinds = sum(kind.search(text) is not None for kind in (_DIGIT, _CAPITAL, _SMALL))
     # A word may have capitals within, such as PostgreSQL; a long one is the name of a class.
-    is_short = _LEAST_LETTERS <= len(text) < _LEAST_LENGTH["token"]
+    is_short = 12 <= len(text) < _LEAST_LENGTH["token"]
     if len(text) < least or kinds < 2 or not (is_short or _DIGIT.search(text)):
         return False
-    # Shannon entropy of the characters; a short text has less than a long one at best.
+    # Shannon entropy: words repeat their letters, and a short text has less at best.
     shares = [count / len(text) for count in Counter(text).values()]
     bits = -sum(share * math.log2(share) for share in shares)
-    least_bits = min(_LEAST_BITS, math.log2(len(text)) - 0.8)
-    return bits >= least_bits and not _IDENTIFIER.pattern.match(text)
+    is_word = bits < min(2.8, math.log2(len(text)) - 0.8)
+    return not (is_word or _IDENTIFIER.pattern.match(text))
 
 
 def _rules(name: str) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for row in _TABLE[name]:
-        expression = row["pattern"].replace("<names>", _TABLE["names"])
-        expression = expression.replace("<json names>", _TABLE["json names"])
+        expression = row["pattern"]
+        for word, meaning in _WORDS.items():
+            expression = expression.replace(f"<{word}>", meaning)
         needs = tuple(one for part in row["needs"] for one in _LISTS.get(part[1:-1], [part]))
         if rules and rules[-1].needs == needs:
             needs = rules[-1].needs
-        for list_name, parts in _LISTS.items():
-            expression = expression.replace(f"<{list_name}>", "|".join(parts))
-        expression = expression.replace("<unmasked>", _UNMASKED).replace("<s>", "[<space>]")
         flags = re.ASCII if row.get("case") else _FLAGS
-        expression = expression.replace("<space>", SPACE)
         rules.append(Rule(expression, needs, flags, row.get("must", "")))
     return tuple(rules)
 
@@ -125,6 +121,7 @@ _SECRET_NAME = re.compile(
     r"|passphrase|authorization|credentials?|cookie|bearer)$"
 )
 """Of a name in lower case, without what separates its words."""
+_STRONG_NAME = Rule(f"(?:{_WORDS['strong']})$", ())
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _DEEPEST: Final = 100
 
@@ -226,7 +223,8 @@ def _redact_part(part: str) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a key names a credential: `apiKey`, `DB_PASSWORD`, `x-auth-token`."""
-    return _SECRET_NAME.search(_SEPARATORS.sub("", name).lower()) is not None
+    plain = _SEPARATORS.sub("", name).lower()
+    return (_SECRET_NAME.search(plain) or _STRONG_NAME.pattern.search(name)) is not None
 
 
 def redact_value(value: object, depth: int = _DEEPEST) -> object:
@@ -252,20 +250,9 @@ def redact_value(value: object, depth: int = _DEEPEST) -> object:
             is_empty = item is None or item == "" or isinstance(item, bool)
             secret = mask(item) if isinstance(item, str) else MASK
             masked[masked_key] = item if is_empty else secret
-        elif isinstance(key, str) and isinstance(item, str):
-            masked[masked_key] = _redact_beside(f"{masked_key}: ", item)
         else:
             masked[masked_key] = redact_value(item, depth - 1)
     return masked
-
-
-def _redact_beside(name: str, text: str) -> str:
-    """Mask the credentials in a text, and the text itself if that stands behind its name."""
-    masked = redact(text)
-    if masked != text or "\n" in text:
-        return masked
-    beside = redact(name + text)
-    return beside.removeprefix(name) if beside.startswith(name) else MASK
 
 
 _WIDTH: Final = 800

@@ -43,7 +43,6 @@ from memtui.memory.documents import day_of_path, front_matter, split_lines
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding, CareRule
 from memtui.retrieval.query import NO_FILTERS, parse_query
-from memtui.text.redact import redact
 from tests.support.embedding import registered_hashed
 from tests.support.known import load
 from tests.support.small_memory import make_small_memory
@@ -253,13 +252,6 @@ def test_what_was_begun_from_one_template_is_no_duplicate() -> None:
     assert [pair[:2] for pair in near_duplicates(without_forms(copies))] == [(0, 2)]
     with pytest.raises(Cancelled):
         without_forms(copies, lambda: True)
-
-
-def test_what_is_called_a_secret_is_masked_wherever_it_is_shown() -> None:
-    for case in CREDENTIALS:
-        assert "Vq73LzR0nT5wKb18XcYd" not in redact(f"before {case} after")
-        assert "FEMIkK7MDENGbPxRfiCYz2QqTs" not in redact(case)
-    assert redact("Passwort: siehe Tresor, token: 4096") == "Passwort: siehe Tresor, token: 4096"
 
 
 def test_a_family_of_equal_texts_is_connected_and_not_all_pairs() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import builtins
 import inspect
 import json
+import os
 import pydoc_data.topics
 import random
+import ssl
 import time
 from pathlib import Path
 
@@ -65,11 +67,6 @@ def test_shapes_of_credentials(text: str) -> None:
         assert masked.endswith(" now")
 
 
-@pytest.mark.parametrize("text", TEXTS["prose"])
-def test_prose_stays(text: str) -> None:
-    assert redact(text) == text
-
-
 @pytest.mark.parametrize("one", credentials_of(KNOWN), ids=lambda one: one.service)
 def test_the_known_forms_of_credentials_are_masked(one: Credential) -> None:
     assert not one.leaks_into(redact(one.text))
@@ -78,10 +75,9 @@ def test_the_known_forms_of_credentials_are_masked(one: Credential) -> None:
     assert not one.leaks_into(str(redact_value({"command": one.text})))
 
 
-@pytest.mark.parametrize("text", lookalikes_of(KNOWN))
+@pytest.mark.parametrize("text", [*TEXTS["prose"], *lookalikes_of(KNOWN)])
 def test_what_looks_like_a_credential_stays(text: str) -> None:
     assert redact(text) == text
-    assert redact_value({"command": text}) == {"command": text}
 
 
 def test_the_readme_tells_what_share_of_a_second_list_is_masked() -> None:
@@ -95,21 +91,15 @@ def test_the_readme_tells_what_share_of_a_second_list_is_masked() -> None:
 
 def technical_lines() -> list[str]:
     """The first 10,000 lines of the prose that every Python has."""
-    names = (
-        "argparse ast asyncio email.message http.client http.cookiejar imaplib logging os secrets"
-    )
-    names += " smtplib ssl string urllib.request zipfile"
-    texts = list(pydoc_data.topics.topics.values())
-    for module in map(importlib.import_module, names.split()):
-        texts += [module.__doc__ or ""]
-        texts += [inspect.getdoc(one) or "" for _, one in inspect.getmembers(module, callable)]
+    documented = [*vars(os).values(), *vars(builtins).values(), *vars(ssl).values()]
+    texts = [*pydoc_data.topics.topics.values(), *(inspect.getdoc(one) or "" for one in documented)]
     return [line for text in texts for line in text.splitlines() if line.strip()][:10_000]
 
 
 @pytest.mark.parametrize("of", ["demo", "sample", "technical prose"])
 def test_ordinary_text_is_hardly_ever_masked(of: str) -> None:
     folder = {"demo": demo_root(), "sample": DATA / "openclaw" / "workspace"}.get(of)
-    notes = sorted(folder.rglob("*.md")) if folder is not None else []
+    notes = folder.rglob("*.md") if folder is not None else ()
     lines = [line for note in notes for line in note.read_text("utf-8").splitlines()]
     lines = lines or technical_lines()
     wrong = [line for line in lines if redact(line) != line]

@@ -279,8 +279,7 @@ def locate(
                 stored.add(file.path)
                 files.append(file)
             elif earlier is None:
-                where = redact_path(written(str(file.absolute)))
-                detail = f"{file.path} is another"
+                where, detail = redact_path(written(str(file.absolute))), f"{file.path} is another"
                 skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, detail))
             elif earlier != file.path:
                 detail = f"already found as {earlier}"
@@ -390,8 +389,7 @@ class _Search(FileSearch):
 
     def take(self, path: str, stored: str, state: os.stat_result) -> None:
         kind, masked = self._place.kind or "", redact_path(stored)
-        while masked in self.files:
-            # Of two credentials that begin and end alike.
+        while masked in self.files:  # Two credentials may begin and end alike.
             masked = f"{masked}'"
         self.files[masked] = source_file(masked, path, state, SOURCE, self.base, kind)
 

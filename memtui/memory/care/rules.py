@@ -156,13 +156,12 @@ def without_code(text: str) -> str:
 
 _SHOWN: Final = 400
 """Characters of a place that are shown."""
-_SHORTEST: Final = 8
 _AHEAD: Final = 4
 
 
 def is_secret(token: str) -> bool:
     """Return whether a token that is named or shaped as a secret can be one."""
-    return is_random(token, _SHORTEST) and _SECRETS["public"].search(token) is None
+    return is_random(token, 8) and _SECRETS["public"].search(token) is None
 
 
 def shown(text: str, limit: int = _SHOWN) -> str:
@@ -204,8 +203,6 @@ def credentials(document: Document) -> Iterator[CareFinding]:
             text, what = line.strip(), "a private key"
         elif tokens := secrets_of(line[:_LONGEST_CHECKED_LINE]):
             text, what = line, f"a credential ({', '.join(dict.fromkeys(map(mask, tokens)))})"
-            for token in tokens:
-                text = text.replace(token, mask(token))
         else:
             continue
         advice = f"looks like {what}: keep it in a password manager, and change it"
