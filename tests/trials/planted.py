@@ -17,7 +17,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_int64, c_size_t, c_ssize_t, c_void_p, cast
 from itertools import count
 from multiprocessing import get_context
@@ -38,30 +39,10 @@ from tests.trials.privacy import Stage, all_of, stage_at
 
 get_context("forkserver").set_forkserver_preload([__name__])
 
-_EXPORT = "why.json"
 _DOCUMENTED = frozenset(range(6))
 _SECONDS = 60
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
-_WRITES: Mapping[str, tuple[str, ...]] = {
-    "index": ("index",),
-    "rebuild": ("index", "--force"),
-    "settings": ("profiles", "save", "mine", "--mmr"),
-    "settings, new": ("config", "init", "--force"),
-    "conversations": ("sessions", "enable", "openclaw:main"),
-    "trust": ("trust", "--yes", "--root", "HOME/other"),
-    "export": ("explain", "heron", "--output", f"HOME/{_EXPORT}"),
-}
-_NEED_MEMORY: Mapping[str, tuple[str, ...]] = {
-    "index": ("index",),
-    "rebuild": ("index", "--force"),
-    "search": ("search", "heron"),
-    "explain": ("explain", "heron", "--passages"),
-    "export": ("explain", "heron", "--output", f"HOME/{_EXPORT}"),
-    "conversation": ("sessions", "s1"),
-    "agent's search": ("search", "router", "--index", "HOME/agent.sqlite"),
-    "agent's status": ("status", "--index", "HOME/agent.sqlite"),
-    "care": ("care",),
-}
+_COMMANDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _STEPS, _STEP = 64, 10 * 2**20
 _SHORT_OF_MEMORY = """
 import resource, sys
@@ -141,24 +122,22 @@ class PlantedFailure:
 Ended = subprocess.CompletedProcess[str]
 
 
-def _words(stage: Stage, arguments: Sequence[str]) -> list[str]:
-    words = [word.replace("HOME", str(stage.home)) for word in (*arguments, "--json")]
+def _words(stage: Stage, command: str) -> list[str]:
+    words = [word.replace("HOME", str(stage.home)) for word in (*command.split(), "--json")]
     has_place = {"--demo", "--index", "--root"} & {*words}
     return words if has_place else [*words, "--root", str(stage.memory)]
 
 
-def _call(stage: Stage, arguments: Sequence[str]) -> Ended:
+def _call(stage: Stage, command: str) -> Ended:
     with registered_hashed():
-        return call(_words(stage, arguments), environment=stage.environment, folder=stage.place)
+        return call(_words(stage, command), environment=stage.environment, folder=stage.place)
 
 
-def call_failing(
-    stage: Stage, arguments: Sequence[str], number: int, code: int
-) -> tuple[Ended, str]:
+def call_failing(stage: Stage, command: str, number: int, code: int) -> tuple[Ended, str]:
     """Call the program in this process, whose n-th change of a file fails; which one that was."""
     signal.alarm(_SECONDS)
     planted = PlantedFailure(stage.home, number, code)
-    return _call(stage, arguments), planted.failed
+    return _call(stage, command), planted.failed
 
 
 class Ground:
@@ -179,14 +158,14 @@ class Ground:
             "agents/main/sessions/s1.jsonl", [began(), said("user", "Hi")]
         )
         build("2026.4.26", home / "agent.sqlite")
-        for command in (("index",), ("profiles", "save", "other", "--decay")):
+        for command in ("index", "profiles save other --decay"):
             assert _call(stage, command).returncode == 0
         self.before = self._answers()
         (stage.memory / "memory/heron.md").write_text("# Heron\n\nTwo herons came.\n", "utf-8")
         (stage.memory / "memory/more.md").write_text("# More\n\nAnother heron.\n", "utf-8")
         shutil.copytree(home, self._start)
         self.notes, self.kept = all_of(stage.memory), self._files()
-        assert _call(stage, ("index",)).returncode == 0
+        assert _call(stage, "index").returncode == 0
         self.after = self._answers()
 
     def put_back(self) -> None:
@@ -194,15 +173,15 @@ class Ground:
         shutil.rmtree(self.stage.home)
         shutil.copytree(self._start, self.stage.home)
 
-    def unharmed(self, arguments: Sequence[str]) -> dict[str, bytes]:
+    def unharmed(self, command: str) -> dict[str, bytes]:
         """The files of settings and state that the command leaves."""
         self.put_back()
-        ended = _call(self.stage, arguments)
+        ended = _call(self.stage, command)
         assert '"error"' not in ended.stdout, ended
         return self._files()
 
     def _answers(self) -> list[tuple[str, str]]:
-        hits = json.loads(_call(self.stage, ("search", "heron")).stdout)["hits"]
+        hits = json.loads(_call(self.stage, "search heron").stdout)["hits"]
         return [(hit["citation"], hit["snippet"]) for hit in hits if hit["source"] == "memory"]
 
     def _files(self) -> dict[str, bytes]:
@@ -229,7 +208,7 @@ class Ground:
             wrong.append("the notes are not as they were")
         for name, data in files.items() - self.kept.items():
             # What is exported says that a leg failed, too, and is whole.
-            if unharmed.get(name) != data and not (name == _EXPORT and data.endswith(b"}\n")):
+            if unharmed.get(name) != data and not (name == "why.json" and data.endswith(b"}\n")):
                 wrong.append(f"{name} is neither as before nor as it was to be")
         wrong += [f"{name} is gone" for name in self.kept.keys() - files.keys()]
         for path in (self.stage.home / "data").rglob("*.db"):
@@ -237,20 +216,23 @@ class Ground:
         answers, before, after = {*self._answers()}, {*self.before}, {*self.after}
         if not before & after <= answers <= before | after:
             wrong.append("the next search answers something else")
-        if _call(self.stage, ("index",)).returncode or self._answers() != self.after:
+        if _call(self.stage, "index").returncode or self._answers() != self.after:
             wrong.append("after one sync a search answers otherwise than on a fresh index")
         return [f"{line}: {ended}"[:500] for line in wrong]
 
 
-def writes(options: Options, *, every: int = 1) -> Iterator[Case]:
-    """Let each write of each command fail once with each error; or every n-th of these only."""
+def writes(
+    options: Options, names: Iterable[str] = _COMMANDS["writes"], *, every: int = 1
+) -> Iterator[Case]:
+    """Let each write of commands fail once with each error; or every n-th of these only."""
     ground = Ground(options.place / "ground", "hashed")
-    for name, arguments in _WRITES.items():
-        unharmed = ground.unharmed(arguments)
+    for name in names:
+        command = _COMMANDS["writes"][name]
+        unharmed = ground.unharmed(command)
         for turn in count(0, every):
             number, code = turn // len(_ERRORS), _ERRORS[turn % len(_ERRORS)]
             ground.put_back()
-            answer, signalled = run_forked(call_failing, ground.stage, arguments, number, code)
+            answer, signalled = run_forked(call_failing, ground.stage, command, number, code)
             ended, failed = answer or (Ended([], signalled, "", ""), "nothing")
             if not failed:
                 break
@@ -260,16 +242,17 @@ def writes(options: Options, *, every: int = 1) -> Iterator[Case]:
             yield Case("planted, a write fails", [f"{where}: {line}" for line in wrong], facts)
 
 
-def memory(options: Options, names: Iterable[str] = _NEED_MEMORY) -> Iterator[Case]:
+def memory(options: Options, names: Iterable[str] = _COMMANDS["memory"]) -> Iterator[Case]:
     """Run commands with so many limits of their memory, from almost none to plenty."""
     ground = Ground(options.place / "ground", "minilm")
     steps = options.runs or _STEPS
     for name in names:
-        unharmed = ground.unharmed(_NEED_MEMORY[name])
+        command = _COMMANDS["memory"][name]
+        unharmed = ground.unharmed(command)
         for step in range(steps):
             ground.put_back()
             most = (1 + step * _STEPS // steps) * _STEP
-            ended = _call_short_of_memory(ground.stage, _NEED_MEMORY[name], most)
+            ended = _call_short_of_memory(ground.stage, command, most)
             wrong = ground.wrong_after(ended, unharmed)
             facts = {
                 "with an error": int(ended is not None and ended.returncode != 0),
@@ -279,11 +262,11 @@ def memory(options: Options, names: Iterable[str] = _NEED_MEMORY) -> Iterator[Ca
             yield Case("planted, too little memory", [f"{where}: {line}" for line in wrong], facts)
 
 
-def _call_short_of_memory(stage: Stage, arguments: Sequence[str], most: int) -> Ended | None:
+def _call_short_of_memory(stage: Stage, command: str, most: int) -> Ended | None:
     """Run the program; `None` when a library or the interpreter ended it for want of memory."""
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", _SHORT_OF_MEMORY, str(most), *_words(stage, arguments)],
+            [sys.executable, "-c", _SHORT_OF_MEMORY, str(most), *_words(stage, command)],
             env=stage.environment,
             cwd=stage.place,
             capture_output=True,
