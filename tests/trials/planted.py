@@ -39,7 +39,6 @@ from tests.trials.privacy import Stage, all_of, stage_at
 
 get_context("forkserver").set_forkserver_preload([__name__])
 
-_DOCUMENTED = frozenset(range(6))
 _SECONDS = 60
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 _COMMANDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -148,12 +147,10 @@ class Ground:
         home, self._start = stage.home, place / "start"
         for folder in ("config/memtui", "other"):
             (home / folder).mkdir()
-        for path, text in {
-            home / "config/memtui/config.toml": f"[embedding]\nprovider = '{provider}'\n",
-            home / "other/MEMORY.md": "# Other\n",
-            home / "other/.memtui.toml": "[embedding]\nkey_env = 'NAME'\n",
-        }.items():
-            path.write_text(text, "utf-8")
+        settings = f"[embedding]\nprovider = '{provider}'\n"
+        (home / "config/memtui/config.toml").write_text(settings, "utf-8")
+        (home / "other/MEMORY.md").write_text("# Other\n", "utf-8")
+        (home / "other/.memtui.toml").write_text("[embedding]\nkey_env = 'NAME'\n", "utf-8")
         Homes(home / ".openclaw").write(
             "agents/main/sessions/s1.jsonl", [began(), said("user", "Hi")]
         )
@@ -197,13 +194,11 @@ class Ground:
         """What is wrong with what a command said, if it could, and with what it left."""
         wrong, files = [], self._files()
         if ended is not None:
-            error = json.loads(ended.stdout or "{}").get("error", {})
-            if "Traceback" in ended.stderr or error.get("code") == "internal":
-                wrong.append("what happened is not said in words")
-            if ended.returncode != error.get("exit_code", 0) or "\n" in error.get("message", ""):
-                wrong.append(f"there is not one line for {ended.returncode}")
-            if ended.returncode not in _DOCUMENTED:
-                wrong.append("the exit code is not documented")
+            error = re.search(
+                r'"error": {\s+"code": "(?!internal)\w+".*: ([0-5])\s', ended.stdout, re.S
+            )
+            if "Traceback" in ended.stderr or ended.returncode != int(error[1] if error else 0):
+                wrong.append("what happened is not said in words, with a documented code")
         if all_of(self.stage.memory) != self.notes:
             wrong.append("the notes are not as they were")
         for name, data in files.items() - self.kept.items():
@@ -254,10 +249,8 @@ def memory(options: Options, names: Iterable[str] = _COMMANDS["memory"]) -> Iter
             most = (1 + step * _STEPS // steps) * _STEP
             ended = _call_short_of_memory(ground.stage, command, most)
             wrong = ground.wrong_after(ended, unharmed)
-            facts = {
-                "with an error": int(ended is not None and ended.returncode != 0),
-                "ended by a library": int(ended is None),
-            }
+            facts = {"with an error": int(ended is None or ended.returncode != 0)}
+            facts["ended by a library"] = int(ended is None)
             where = f"{name}, {most:,} bytes"
             yield Case("planted, too little memory", [f"{where}: {line}" for line in wrong], facts)
 

@@ -319,23 +319,6 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await until(run.pilot, lambda: set(notes.queries) == {"router", "nas"})
 
 
-async def test_a_state_folder_that_cannot_be_made_is_told_and_the_search_goes_on(
-    run_on: Any, tmp_path: Path
-) -> None:
-    state = tmp_path / "state"
-    state.write_text("a file in its place", "utf-8")
-    async with run_on(state_dir=state) as run:
-        await run.search("router")
-        await run.press("enter")
-        failures = {"could not look at the state folder", "could not save the history"}
-        await until(
-            run.pilot, lambda: failures <= {toast.partition(":")[0] for toast in run.toasts}
-        )
-        await run.search("nas")
-        assert run.app.search_screen.state.answered_text == "nas"
-    assert state.read_text("utf-8") == "a file in its place"
-
-
 async def test_places_and_texts_are_copied(run_on: Any) -> None:
     async with run_on() as run:
         await run.search()
