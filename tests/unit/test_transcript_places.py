@@ -21,6 +21,7 @@ from memtui.index.transcripts.discovery import (
     transcript_scope_of,
     with_transcripts,
 )
+from memtui.index.transcripts.reading import open_lines
 from memtui.index.watcher import TranscriptFollower
 from memtui.memory.discover import Scope, discover
 from memtui.memory.transcripts.openclaw_files import RULES
@@ -94,6 +95,34 @@ def test_a_note_wins_over_a_transcript_of_its_name(tmp_path: Path) -> None:
     notes = discover(Scope(tmp_path))
     found = with_transcripts(notes, homes.scope(tmp_path, paths=("MEMORY.md",)))
     assert [(file.path, file.source) for file in found.files] == [("MEMORY.md", "memory")]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *("openclaw/agents/main", "openclaw/agents/main/sessions", "openclaw/agents/rows/agent"),
+        *("claude/projects/-garden", "codex/sessions/2026/10"),
+    ],
+)
+def test_no_link_is_followed_below_the_folder_of_a_program(tmp_path: Path, folder: str) -> None:
+    made = Homes(tmp_path / "homes")
+    made.openclaw("a.jsonl", said("user", "hello"))
+    made.events(said("user", "hello"), agent="rows")
+    made.claude("c.jsonl", b"{}\n")
+    made.codex("rollout-x.jsonl", b"{}\n")
+    scope, place = made.scope(tmp_path, "openclaw", "claude-code", "codex"), made.folder / folder
+    files = [
+        file for file in discover_transcripts(scope).files if file.absolute.is_relative_to(place)
+    ]
+    assert files
+    # Swapped after it was listed, then there from the start.
+    place.rename(tmp_path / "away")
+    place.symlink_to(tmp_path / "away")
+    for file in files:
+        with pytest.raises(OSError, match="symbolic links"), open_lines(file):
+            pass
+    found = discover_transcripts(scope)
+    assert not {file.path for file in files} & {file.path for file in found.files}
 
 
 def test_a_search_can_be_stopped(homes: Homes, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.reading import EventSession, sessions_in
 from memtui.memory.discover import Discovery, FileSearch, source_file
 from memtui.memory.documents import reason_of
-from memtui.memory.paths import link_target, said, unwritten, written
+from memtui.memory.paths import first_link, link_target, said, unwritten, written
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     RULES,
@@ -353,17 +353,16 @@ class _Search(FileSearch):
         place, rules, in_rows = self._place, self._scope.rules, False
         prefix = _prefix(self._scope, place.agent)
         self.base = os.path.dirname(os.path.dirname(place.folder))
-        for folder in (os.path.dirname(place.folder), place.folder):
-            if os.path.islink(folder):
-                self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(folder))
-                return
+        if (link := first_link(place.folder, self.base)) is not None:
+            self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(link))
+            return
         if place.database and rules.stores_agent:
             stored = prefix + EVENTS_DATABASE.name
             try:
-                if os.path.islink(place.database):
-                    self.skip(stored, Reason.SYMLINK, link_target(place.database))
+                if (link := first_link(place.database, self.base)) is not None:
+                    self.skip(stored, Reason.SYMLINK, link_target(link))
                 else:
-                    files = event_files(Path(place.database), prefix)
+                    files = event_files(Path(place.database), prefix, self.base)
                     self.files.update({file.path: file for file in files})
                     in_rows = bool(files)
             except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
@@ -397,7 +396,7 @@ class _Search(FileSearch):
         super().skip(redact_path(path), reason, detail)
 
 
-def event_files(database: Path, prefix: str) -> tuple[SourceFile, ...]:
+def event_files(database: Path, prefix: str, base: str = "") -> tuple[SourceFile, ...]:
     """Return the sessions of a database as files; raises what `listed_sessions` raises."""
     sessions, inode = listed_sessions(database), database.stat().st_ino & _INT64_MAX
     return tuple(
@@ -410,6 +409,7 @@ def event_files(database: Path, prefix: str) -> tuple[SourceFile, ...]:
             inode=inode,
             kind=TranscriptKind.OPENCLAW,
             session=one.session,
+            base=base,
         )
         for one in sessions
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -187,6 +188,9 @@ def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Ite
 def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[BinaryIO]:
     """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
     if file.session:
+        if file.base:
+            # SQLite opens it by its path: no link may lead there now.
+            os.close(open_regular(file.absolute, file.base))
         pieces = _event_pieces(file.absolute, file.session, limit)
         stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:

@@ -105,7 +105,7 @@ def open_transcript(path: Path, base: str = "") -> BinaryIO:
         if is_packed:
             state = os.fstat(file.fileno())
             identity = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
-            if excess := _excess_of(path, identity):
+            if excess := _excess_of(path, base, identity):
                 raise OSError(errno.EFBIG, excess, str(path))
             return io.BufferedReader(PieceStream(_unpacked_pieces(file, str(path)), file), _BLOCK)
     return file
@@ -125,14 +125,14 @@ def unpacking_excess(packed: int, size: int, lines: int = 0) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _excess_of(path: Path, identity: tuple[int, ...]) -> str:
+def _excess_of(path: Path, base: str, identity: tuple[int, ...]) -> str:
     """Unpack a file without reading it, once for each `identity`; what is too much, as a phrase.
 
     A gigabyte of lines that nobody parses costs less than a second.
     """
     size = lines = 0
     # Who reads it says that it is broken.
-    with suppress(OSError), open(open_regular(path), "rb") as packed:
+    with suppress(OSError), open(open_regular(path, base), "rb") as packed:
         for piece in _unpacked_pieces(packed, ""):
             size, lines = size + len(piece), lines + piece.count(b"\n")
             if excess := unpacking_excess(packed.tell(), size, lines):
