@@ -383,9 +383,8 @@ class OwnFiles(Files):
             file = file_at(self._index.transcripts.scope, path)
         if file is None and not is_transcript:
             text = self._index.read(lambda reading: reading.indexed_text(path)) or ""
-            digest = row.hash if row is not None else None
-            bases = bases_of(self._index.scope)
-            return read_source(self._index.root, path, digest, text, bases)
+            bases, digest = bases_of(self._index.scope), row.hash if row is not None else None
+            return read_source(bases, path, digest, text)
         why = "transcript gone"
         if file is not None:
             limit = self._index.transcripts.scope.max_line_bytes

@@ -97,19 +97,14 @@ def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
 
 
 def read_source(
-    root: Path,
-    path: str,
-    indexed_hash: str | None,
-    indexed_text: str,
-    bases: Sequence[str] = (),
+    bases: Sequence[str], path: str, indexed_hash: str | None, indexed_text: str
 ) -> SourceText:
-    """Read the note at `path` below `root`; no link is followed below it or another of `bases`.
+    """Read the note at `path` from the root, the first of `bases`: no link is followed below any.
 
     `indexed_hash` is the hash in the index, `None` when it is not indexed; when the file is gone
     or cannot be read, `indexed_text` is shown instead and `detail` says why.
     """
-    absolute = absolute_path(path, os.path.abspath(root))
-    bases = (os.path.abspath(root), *bases)
+    absolute = absolute_path(path, bases[0])
     base = next((one for one in bases if parts_below(absolute, one)), "")
     try:
         document = read_document(SourceFile(path, Path(absolute), "memory", 0, 0, 0, base=base))

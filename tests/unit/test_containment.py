@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from memtui.embedding.gguf import find_model
+from memtui.engine.engine import data_dir_of
 from memtui.engine.places import read_source, spellings
-from memtui.index.transcripts.discovery import (
-    TranscriptHomes,
-    discover_transcripts,
-    transcript_scope_of,
-)
+from memtui.index.transcripts.discovery import TranscriptScope, discover_transcripts
 from memtui.index.transcripts.reading import open_lines
 from memtui.index.watcher import watched_folders
 from memtui.memory.discover import Scope, bases_of, discover, look_at, may_contain
@@ -25,7 +23,7 @@ from memtui.settings.containment import is_inside
 from memtui.settings.files import StateFolder
 from memtui.settings.load import load_settings
 from memtui.settings.openclaw.read import Unreadable, read_sections
-from memtui.settings.schema import MemorySettings, Settings, TranscriptSettings, protected_keys
+from memtui.settings.schema import MemorySettings, Settings, protected_keys
 from memtui.settings.toml import toml_value
 from tests.support.known import load, text_of
 
@@ -33,41 +31,33 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX names an
 
 SECRET = "the secret of somebody else"
 CORPUS = [
-    pytest.param(text, kind, id=f"{about}-{number}")
+    pytest.param(text, kind == "outside", id=f"{about}-{number}")
     for about, kind, texts in load("paths")["paths"]
     for number, text in enumerate(texts)
 ]
-every_path = pytest.mark.parametrize(("text", "kind"), CORPUS)
+every_path = pytest.mark.parametrize(("text", "is_outside"), CORPUS)
 
 
 class World:
     """A memory, a private folder beside it, and links from each to each."""
 
     def __init__(self, folder: Path) -> None:
-        self.home, self.alias = folder / "home", folder / "alias"
-        # As a pattern it would match the folder beside it.
-        self.root, self.name = folder / "ro[o]t", "ro[o]t"
-        (self.root / "notes").mkdir(parents=True)
-        for name in ("private", "private/deep", "../root", "../ro[o]tbeside"):
-            (self.home / name).mkdir(parents=True)
-            for file in ("secret.md", "secret.jsonl", "secret.json"):
-                (self.home / name / file).write_text(json.dumps({"agents": SECRET}))
-        for file in ("MEMORY.md", "notes/a.md", "notes/s.jsonl"):
-            (self.root / file).write_text("{}\n")
+        # As a pattern the root's name would match the folder `root` beside it.
+        self.folder, self.name = folder, "ro[o]t"
+        self.root, self.home, self.alias = folder / self.name, folder / "home", folder / "alias"
+        files = {
+            f"{self.name}/{file}": "{}\n" for file in ("MEMORY.md", "notes/a.md", "notes/s.jsonl")
+        }
+        for name in ("home/private", "home/private/deep", "root", f"{self.name}beside"):
+            files |= {f"{name}/secret.{end}": f'{{"a": "{SECRET}"}}' for end in ("md", "jsonl")}
+        for file, text in files.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text)
         links = {"out": "../home/private", "notes/out": "../../home/private", "twice": "out"}
         links |= {"file.md": "../home/private/secret.md", "dangling": "../home/gone", "up": ".."}
-        for link, target in {
-            **links,
-            "loop": "loop",
-            "back": "notes",
-            "../alias": self.name,
-        }.items():
+        links |= {"loop": "loop", "back": "notes", "../alias": self.name}
+        for link, target in links.items():
             (self.root / link).symlink_to(target)
-
-    def holds(self, scope: Scope) -> bool:
-        """Tell whether a scope stays within this world: the machine's own files are left alone."""
-        folder, names = str(self.root.parent), scope.settings.extra_paths
-        return "\0" in "".join(names) or all(is_inside(base, folder) for base in bases_of(scope))
 
     def path(self, text: str) -> str:
         """Fill a path of the corpus in."""
@@ -79,76 +69,69 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
     return World(tmp_path)
 
 
-def check_unlinked(files: tuple[SourceFile, ...], root: Path, kind: str) -> None:
-    """Check that files are reached through no link, and without trust below the root alone."""
-    for file in files:
-        assert file.absolute.resolve() == Path(file.base).resolve() / file.absolute.relative_to(
-            file.base
-        )
-        assert kind == "outside" or is_inside(str(file.absolute), str(root))
-
-
 @every_path
-def test_a_strangers_file_names_nothing_outside(world: World, text: str, kind: str) -> None:
-    path, needs_trust = world.path(text), []
+def test_a_strangers_file_names_nothing_outside(world: World, text: str, is_outside: bool) -> None:
+    path = world.path(text)
     for key in ("memory.extra_paths", "transcripts.paths"):
-        if kind == "outside":
-            needs_trust.append(key)
         for value in ([path], ["notes", path]):
-            assert protected_keys({key: value}, world.root) == tuple(needs_trust[-1:])
+            assert protected_keys({key: value}, world.root) == ((key,) if is_outside else ())
     if path.isprintable() and path.isascii():
         table = f"[memory]\nextra_paths = {toml_value([path])}\n"
         (world.root / ".memtui.toml").write_text(table)
         loaded = load_settings(env={}, root=world.root, state=StateFolder(world.home / "state"))
-        assert [one.code for one in loaded.problems] == ["protected"] * len(needs_trust[:1])
-        assert loaded.settings.memory.extra_paths == (() if needs_trust else (path,))
+        assert [one.code for one in loaded.problems] == ["protected"] * is_outside
+        assert loaded.settings.memory.extra_paths == (() if is_outside else (path,))
 
 
 @every_path
-def test_notes_are_found_through_no_link_and_watched(world: World, text: str, kind: str) -> None:
-    scope = Scope(world.root, MemorySettings(extra_paths=(world.path(text),)))
-    files = discover(scope).files if world.holds(scope) else ()
-    check_unlinked(files, world.root, kind)
+def test_files_are_found_through_no_link_and_watched(
+    world: World, text: str, is_outside: bool
+) -> None:
+    path = world.path(text)
+    scope = Scope(world.root, MemorySettings(extra_paths=(path,)))
     folders = [folder.real for folder in watched_folders(scope)]
-    for file in files:
-        assert may_contain(str(file.absolute), scope)
-        assert any(is_inside(str(file.absolute), folder) for folder in folders)
-        text_there = read_document(file).text
-        assert kind == "outside" or SECRET not in text_there
-        source = read_source(world.root, file.path, None, "", bases_of(scope))
-        assert (source.state, source.lines) == ("current", text_there.split("\n"))
-
-
-@every_path
-def test_conversations_are_found_through_no_link(world: World, text: str, kind: str) -> None:
-    settings = Settings(transcripts=TranscriptSettings(paths=(world.path(text),)))
-    scope = transcript_scope_of(settings, world.root, homes=TranscriptHomes())
-    notes = Scope(world.root, MemorySettings(extra_paths=scope.paths))
-    files = discover_transcripts(scope).files if world.holds(notes) else ()
-    check_unlinked(files, world.root, kind)
-    for file in files:
+    # This machine's own files are left alone.
+    is_here = "\0" in path or all(is_inside(base, str(world.folder)) for base in bases_of(scope))
+    transcripts = TranscriptScope(world.root, paths=(path,))
+    notes = discover(scope).files if is_here else ()
+    conversations = discover_transcripts(transcripts).files if is_here else ()
+    for file in (*notes, *conversations):
+        base, place = Path(file.base), str(file.absolute)
+        assert file.absolute.resolve() == base.resolve() / file.absolute.relative_to(base)
+        assert is_outside or is_inside(place, str(world.root))
+        assert any(is_inside(place, folder) for folder in folders)
+        assert may_contain(place, scope)
+    for file in notes:
+        source = read_source(bases_of(scope), file.path, None, "")
+        assert (source.state, source.lines) == ("current", read_document(file).text.split("\n"))
+    for file in conversations:
         with open_lines(file) as lines:
-            assert kind == "outside" or all(
-                SECRET.encode() not in (one.data or b"") for one in lines
-            )
+            assert next(lines).number == 1
 
 
 @every_path
 def test_a_place_that_somebody_asks_for_is_of_the_memory(
-    world: World, text: str, kind: str
+    world: World, text: str, is_outside: bool
 ) -> None:
     for path in spellings(world.path(text), world.root):
-        looked_at = look_at(Scope(world.root), path)
-        if isinstance(looked_at, SourceFile):
-            assert SECRET not in read_document(looked_at).text
+        file = look_at(Scope(world.root), path)
+        assert not isinstance(file, SourceFile) or SECRET not in read_document(file).text
     include = world.root / "openclaw.json"
     include.write_text(json.dumps({"agents": {"$include": world.path(text)}}))
     with suppress(Unreadable):
-        assert SECRET not in str(read_sections(include, ["agents"])[0])
+        assert not is_outside or SECRET not in str(read_sections(include, ["agents"])[0])
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u00a0", "\u2003"])
+def test_every_path_of_the_settings_has_one_form(world: World, blank: str) -> None:
+    settings = Settings.parse(
+        {"index": {"data_dir": f"{blank}~/x "}, "embedding": {"model_path": f"{blank}~/x "}}
+    )
+    assert data_dir_of(settings) == world.home / "x"
+    assert find_model(settings.embedding)[0] == world.home / "x"
 
 
 @pytest.mark.parametrize("walks", [True, False], ids=["walk", "comparison"])

@@ -467,7 +467,7 @@ class AgentFiles(Files):
         if workspace is None or "\0" in path:
             what = NO_WORKSPACE if workspace is None else _NO_FILE_NAME
             return SourceText(path, split_lines(text), "gone", f"{what}; indexed text")
-        source = read_source(workspace, path, digest, text)
+        source = read_source([os.path.abspath(workspace)], path, digest, text)
         if source.state != "changed":
             return source
         detail = "changed since it was indexed; this is the indexed text"
