@@ -51,6 +51,11 @@ _VALUE_BYTES: Final = 64 * 2**20
 """No row of an index comes near it; an expression of a table could make a gigabyte of nothing."""
 _MODULES: Final = ("fts5", "fts5vocab", "vec0", "json_each", "json_tree")
 """Of virtual tables: those that OpenClaw's releases have, and what queries of memtui use."""
+_COMPUTED: Final = (
+    "SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x"
+    " WHERE m.type = 'table' AND m.rootpage > 0 AND x.hidden = 2"
+)
+"""Selects the tables with a column that is computed whenever it is read."""
 _SYSTEM_CALLS = threading.Lock()
 
 
@@ -154,7 +159,6 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
             connection.drop_modules(_MODULES)
-            _watch(connection, STATEMENT_S + path.stat().st_size / _BYTES_A_SECOND)
             connection.set_busy_timeout(_BESIDE_TIMEOUT_MS)
             if access is Access.LOG:
                 # Before the first read: SQLite then indexes the log in memory, not in a -shm file.
@@ -163,13 +167,18 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             # The owner may shorten the file any time, and reading a mapped page that is gone kills.
             connection.execute("PRAGMA mmap_size = 0").fetchall()
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            # A file that can be written has its conditions checked with its pages.
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            _watch(connection, STATEMENT_S + path.stat().st_size / _BYTES_A_SECOND)
             vector_extension(connection)
     return connection
 
 
 def _watch(connection: apsw.Connection, seconds: float) -> None:
-    """Let no statement run longer, or read a view, in which a database can hide an endless one."""
+    """Let no statement run longer, or read what a database computes: views and generated columns.
+
+    One call of a function in it can take hours, in which SQLite asks nobody whether to go on.
+    """
     began = 0.0
 
     def begin(*_: object) -> bool:
@@ -182,14 +191,19 @@ def _watch(connection: apsw.Connection, seconds: float) -> None:
             raise TooSlow(f"a query of it ran for more than {seconds:.0f} s")
         return False
 
-    def authorise(*action: object) -> int:
+    def authorise(_: int, name: str | None, *rest: str | None) -> int:
         # The last is the view that the action is part of; no query of memtui names a subquery.
-        if (view := action[-1]) is not None:
+        if (view := rest[-1]) is not None:
             raise apsw.CorruptError(f"{view} is a view, which no release of OpenClaw makes")
+        for table in computed:
+            if name in {table, "quick_check"}:
+                what = f"{table} has a generated column"
+                raise apsw.CorruptError(f"{what}, which no release of OpenClaw makes")
         return apsw.SQLITE_OK
 
     connection.exec_trace = begin
     connection.set_progress_handler(is_late, _DEADLINE_STEPS, id=_watch)
+    computed = {str(table) for (table,) in connection.execute(_COMPUTED)}
     connection.authorizer = authorise
 
 

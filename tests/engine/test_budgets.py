@@ -123,6 +123,27 @@ def test_statements_have_a_deadline_and_see_only_expected_tables(
         assert connection.execute("SELECT count(*) FROM chunks").fetchall()
 
 
+@pytest.mark.parametrize("how", [Access.IMMUTABLE, Access.COPY])
+def test_nothing_that_a_table_computes_is_evaluated(sidecar: State, how: Access) -> None:
+    """One such call can take hours, in which no deadline is looked at."""
+    failing = "abs(-9223372036854775807 - one)"
+    ignored = "PRAGMA ignore_check_constraints = ON"
+    checked = f"CREATE TABLE checked(one, CHECK({failing}))"
+    edit(sidecar.database, ignored, checked, "INSERT INTO checked VALUES('1')")
+    with closing(open_beside(sidecar.database, how)) as connection:
+        assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+    edit(
+        sidecar.database,
+        f"CREATE TABLE Computed(one, text AS ({failing}))",
+        "CREATE VIRTUAL TABLE words USING fts5(text, content='computed')",
+    )
+    with closing(open_beside(sidecar.database, how)) as connection:
+        for sql in ("SELECT * FROM words", "SELECT one FROM computed", "PRAGMA quick_check(files)"):
+            with pytest.raises(apsw.CorruptError, match="Computed has a generated column, which"):
+                connection.execute(sql).fetchall()
+        assert connection.execute("SELECT count(*) FROM chunks").fetchall()
+
+
 def test_status_says_what_took_too_long_and_what_it_knows(
     sidecar: State, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
