@@ -32,7 +32,6 @@ _SPARE_ROWS = 1024
 _SHORTEST = 1e-6
 _SCANNED_AT_A_TIME = 65_536
 _RESCORED_AT_A_TIME = 1024
-_SAMPLE_STEP = 16
 SLACK = 1e-5
 """A float32 product of unit vectors is off by far less; rows this near are compared exactly."""
 
@@ -193,17 +192,10 @@ def nearest(
         enough = max(MIN_RESCORED, view.size // RESCORED_SHARE, RESCORED_PER_HIT * limit)
         if available > (rescored or enough):
             distances = _hamming(view.codes, sign_codes(query[None, :])[0])
-            distances[~eligible] = np.iinfo(np.uint16).max
+            distances[~eligible] = view.dims + 1
             # At least so many rows that differ from the query in the fewest signs.
             least = max(rescored or enough, limit)
-            counts = np.bincount(distances[::_SAMPLE_STEP], minlength=view.dims + 1)
-            threshold = int(
-                np.searchsorted(np.cumsum(counts[: view.dims + 1]) * _SAMPLE_STEP, least)
-            )
-            while threshold < view.dims and np.count_nonzero(distances <= threshold) < least:
-                threshold += 1
-            while threshold and np.count_nonzero(distances < threshold) >= least:
-                threshold -= 1
+            threshold = int(np.searchsorted(np.cumsum(np.bincount(distances)), least))
             near = np.flatnonzero(distances <= threshold)
         else:
             near = np.flatnonzero(eligible)
