@@ -187,25 +187,30 @@ def write_chunks(
 ) -> tuple[list[str], int]:
     """Add the chunks that are not there, each in a row that never had another one.
 
+    Parts of one chunk, which have its lines, are in the order of their rows.
     Those that the spans confirm are taken out of `stale`, which are rows by id. Return the ids of
     the chunks that were added or confirmed, and how many were added. Raises `Cancelled` in
     mid-work: roll back.
     """
-    names, added = [], 0
+    names, added, last, place = [], 0, 0, (0, 0)
     for span in spans:
         stop_if(cancelled)
         start, end = span.start_line, span.end_line
         name = chunk_id(file.source, file.path, start, end, span.hash, model)
-        if stale.pop(name, None) is None:
+        row = stale.pop(name, None)
+        if row is not None and (start, end) == place and row < last:
+            delete_chunks(connection, [row])
+            row = None
+        if row is None:
             values = (name, file_id, start, end, span.text, span.hash, model)
             connection.execute(_INSERT_CHUNK, values)
             if not connection.changes():
                 continue
-            connection.execute(
-                "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)",
-                (connection.last_insert_rowid(), index_text(span.text)),
-            )
+            row = connection.last_insert_rowid()
+            words = "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)"
+            connection.execute(words, (row, index_text(span.text)))
             added += 1
+        last, place = row, (start, end)
         names.append(name)
     return names, added
 

@@ -492,6 +492,11 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
     assert len(contents.vectors) == len(contents.chunks) == len(parts) + 1
     reading = OwnReading(live.connection(), None)  # type: ignore[arg-type]
     assert reading.indexed_text("long.md") == TEXT
+    edited = TEXT.replace("line 0", "LINE 0")
+    workspace.write("long.md", edited)
+    workspace.sync()
+    reading = OwnReading(live.connection(), None)  # type: ignore[arg-type]
+    assert reading.indexed_text("long.md") == edited
     workspace.write("long.md", f"{TEXT}\nmore\n")
     workspace.sync()
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
