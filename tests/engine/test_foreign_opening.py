@@ -24,6 +24,8 @@ from memtui.index.foreign.opening import (
     tokenizer,
 )
 from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
+from memtui.index.transcripts.reading import open_lines
+from memtui.model import SourceFile
 from memtui.retrieval.connection import snapshot
 from tests.support.known import load
 from tests.support.openclaw import (
@@ -150,6 +152,9 @@ def test_an_opening_takes_no_lock_from_another_connection(sidecar: State) -> Non
     opened = open_foreign(sidecar.database)
     opened.is_current()
     opened.close()
+    base = str(sidecar.folder)
+    with open_lines(SourceFile("", sidecar.database, "", 0, 0, 0, session="s1", base=base)):
+        pass
     lock = [sys.executable, "-c", _TAKE_ALL, str(sidecar.database)]
     assert subprocess.run(lock, capture_output=True, text=True, check=True).stdout == "held\n"
     reader.close()

@@ -20,6 +20,7 @@ from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Connection
 from memtui.index.foreign.opening import Opened, columns_in, read_once
 from memtui.memory.documents import open_regular
+from memtui.memory.paths import first_link
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Run, run_of_key
 from memtui.memory.transcripts.openclaw_files import (
@@ -188,9 +189,9 @@ def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Ite
 def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[BinaryIO]:
     """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
     if file.session:
-        if file.base:
-            # SQLite opens it by its path: no link may lead there now.
-            os.close(open_regular(file.absolute, file.base))
+        # SQLite opens it by its path. To open it here too would lose the locks of this process.
+        if file.base and first_link(path := str(file.absolute), file.base) is not None:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         pieces = _event_pieces(file.absolute, file.session, limit)
         stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:
