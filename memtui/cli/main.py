@@ -324,7 +324,8 @@ def _crash(error: Exception) -> MemtuiError:
     import traceback
 
     def masked(lines: Sequence[str]) -> str:
-        return redact(masked_text("".join(lines)))
+        text = "".join(lines).encode("utf-8", "backslashreplace").decode()
+        return redact(masked_text(text))
 
     try:
         state = StateFolder()

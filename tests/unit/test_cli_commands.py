@@ -195,7 +195,7 @@ def test_a_crash_and_an_interruption_end_cleanly(
 
         monkeypatch.setattr("memtui.cli.config.user_config_file", fail)
 
-    ends(ZeroDivisionError(f"boom\x1b[6n Authorization: Bearer {KEY}"))
+    ends(ZeroDivisionError(f"boom\x1b[6n \udcff Authorization: Bearer {KEY}"))
     answer = memtui("config", "path")
     (log,) = (home / "state" / "memtui").iterdir()
     assert (answer.code, f"  trace in {log}\n" in answer.err) == (1, True)
