@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.bus import Bus, SyncFailed, SyncFinished
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
@@ -155,7 +156,8 @@ def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | 
         env=invocation.env,
         home=invocation.home,
     )
-    return target, given
+    allowed = invocation.settings(None).settings.embedding.allow_insecure
+    return replace(target, allow_insecure=allowed), given
 
 
 def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:

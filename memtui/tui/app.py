@@ -426,7 +426,7 @@ def run(
     app = MemtuiApp(
         open_engine if opened is not None else None,
         options_from(loaded, root, demo=demo, foreign=foreign is not None),
-        agents=MachineAgents(),
+        agents=MachineAgents(allow_insecure=loaded.settings.embedding.allow_insecure),
         choose=choose,
         bus=foreign.bus if foreign is not None else None,
     )

@@ -42,6 +42,7 @@ class MachineAgents(Struct, frozen=True):
 
     env: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     home: Path = msgspec.field(default_factory=home_folder)
+    allow_insecure: bool = False
 
     def find(self) -> Sequence[ForeignAgent]:
         """Return every agent of every state folder; one that cannot be read has its `problem`."""
@@ -64,6 +65,7 @@ class MachineAgents(Struct, frozen=True):
             env=self.env,
             home=self.home,
         )
+        target = replace(target, allow_insecure=self.allow_insecure)
         return Engine.open_agent(target, bus=bus)
 
 

@@ -342,6 +342,34 @@ def test_keys_and_headers_of_the_configuration(
     assert "x-team" not in headers
 
 
+@pytest.mark.parametrize(
+    ("search", "unsent"),
+    [
+        ({"remote": {"apiKey": OTHER_KEY}}, "the key in the agent's configuration"),
+        ({"remote": {"headers": {"X-Team": "SECRET"}}}, "headers in the agent's configuration"),
+    ],
+)
+def test_a_key_crosses_no_network_unencrypted_unless_that_is_allowed(
+    server: LoopbackServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    search: dict[str, Any],
+    unsent: str,
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, server.url)
+    remote = agent_remote(tmp_path, search)
+    config = MemorySearchConfig(remote_base_url="http://embeddings.example/v1")
+    vectors = finder(config, read_access=remote)
+    assert f"{unsent} would go to embeddings.example unencrypted" in find(vectors).detail
+    # A service's own host by http:// would be given the key of the environment.
+    own = MemorySearchConfig(remote_base_url="http://api.openai.com/v1")
+    assert "the key in OPENAI_API_KEY would go" in find(finder(own)).detail
+    assert not server.seen
+    vectors.allow_insecure = True
+    assert isinstance(find(vectors), QueryVector)
+
+
 def test_a_configured_authorization_takes_the_place_of_a_key(
     server: LoopbackServer, tmp_path: Path
 ) -> None:

@@ -154,7 +154,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
         for name in ("HTTP_PROXY", "http_proxy"):
             monkeypatch.setenv(name, server.url)
         _, target = make_target(tmp_path, SIDECAR, REMOTE)
-        async with foreign_running(target) as run:
+        async with foreign_running(replace(target, allow_insecure=True)) as run:
             await run.search("router")
             assert "~ vector: press Enter to ask embeddings.example" in run.text
             assert not server.seen

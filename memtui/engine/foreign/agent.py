@@ -176,6 +176,7 @@ class AgentLegs(Legs):
                 lambda opened: cached_vector(opened, facts.identity, digest)
             ),
             read_access=lambda provider: read_remote(config, agent, env, provider),
+            allow_insecure=target.allow_insecure,
         )
         self.vectors = StoredVectors()
         self.backend = "not loaded"

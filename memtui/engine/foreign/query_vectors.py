@@ -83,6 +83,8 @@ class QueryVectors:
     """Return the vector stored in the index for the sha256 (hex) of a text."""
     read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess()
     """Return the keys and headers that the agent's configuration has for a provider."""
+    allow_insecure: bool = False
+    """True if a key may cross a network unencrypted."""
     timeout: float = TIMEOUT
     """In seconds, as `memtui.embedding.remote.ask_once` has it."""
     _answers: dict[str, Vector] = field(init=False, default_factory=dict)
@@ -242,6 +244,11 @@ class QueryVectors:
         if not key and is_provider_address:
             _refuse(access.provider_api_key.problem, access.provider_headers.problem)
         headers = service.headers(key, headers)
+        # A header that is configured may be a key, whatever its name.
+        if headers and address.is_in_clear and not self.allow_insecure:
+            sent = key_name if key else "headers in the agent's configuration"
+            advice = "embedding.allow_insecure in your settings allows it"
+            raise ProviderError(f"{sent} would go to {address.shown} unencrypted; {advice}")
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")

@@ -218,6 +218,8 @@ class ForeignTarget(Struct, frozen=True):
     databases: Databases | None = None
     home: Path | None = None
     """The home folder that `~` stands for in the configuration."""
+    allow_insecure: bool = False
+    """True if the user's settings let its keys cross a network unencrypted."""
 
     @property
     def expected(self) -> AgentConfig | None:
