@@ -94,7 +94,7 @@ class Provider:
     remote: bool = False
     """True if text leaves this machine."""
     withholds: bool = False
-    """True if it is not sent the texts of notes that hold a credential."""
+    """True if it is not sent the texts that hold a credential."""
     _usage = Usage()
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:

@@ -22,7 +22,6 @@ from memtui.errors import ProviderError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.index_rows import write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
-from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.model import Failure, Reason, SkippedFile
 from memtui.text.redact import credential_line
 from memtui.text.sanitize import safe_line
@@ -103,22 +102,23 @@ def credential_chunks(
     without: Collection[str] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, SkippedFile]]:
-    """Yield text hash and place of the chunks of notes that hold a credential.
+    """Yield text hash and place of the chunks that hold a credential.
 
-    Of those that have no vector, or of all whose hash is not in `without`. Texts of conversations
-    were masked before. `lines` keeps the first line with a credential, from 0, of every text that
-    was looked at, so that none is looked at twice. `check` is called now and then, and may raise.
+    Of those that have no vector, or of all whose hash is not in `without`. In a conversation it is
+    one that the release does not mask. `lines` keeps the first line with a credential, from 0, of
+    every text that was looked at, so that none is looked at twice. `check` is called now and then,
+    and may raise.
     """
     query = (
         "SELECT c.text, f.path, c.start_line, c.end_line FROM chunks c "
-        "JOIN files f ON f.id = c.file_id WHERE c.id = ? AND f.source <> ?"
+        "JOIN files f ON f.id = c.file_id WHERE c.id = ?"
     )
     for page in _pages(connection, every=without is not None):
         check()
         for row, text_hash in page.items():
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
                 continue
-            found: list[Any] = connection.execute(query, (row, TRANSCRIPTS)).fetchall()
+            found: list[Any] = connection.execute(query, (row,)).fetchall()
             for text, path, start, end in found:
                 if text_hash not in lines:
                     lines[text_hash] = credential_line(text)

@@ -32,6 +32,13 @@ _FLAGS: Final = re.IGNORECASE | re.ASCII
 _PEM_MARK: Final = "PRIVATE KEY-----"
 _PEM_BEGIN = re.compile(rf"-----BEGIN [A-Z ]*{_PEM_MARK}", _FLAGS)
 _PEM_END = re.compile(rf"-----END [A-Z ]*{_PEM_MARK}", _FLAGS)
+_MASKED = re.compile(rf"\S{{{_FIRST}}}…\S{{{_LAST}}}")
+_KEY_PART = re.compile(
+    r"(?:^|\\n)(?:[ \t]*(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{60,}(?:\\n|\r?\n)){2}"
+    r"|-----END [A-Z ]*PRIVATE KEY",
+    re.MULTILINE,
+)
+"""A piece of a key in a piece of a text: lines of base64, or its last line."""
 
 
 class Rule(Struct, frozen=True):
@@ -148,9 +155,15 @@ def redact(
 
 
 def credential_line(text: str) -> int | None:
-    """Return the line, from 0, of the first credential in a text; `None` where there is none."""
+    """Return the line, from 0, of the first credential in a text; `None` where there is none.
+
+    In a piece of a text that is what may be a piece of a private key, too; what is left of one that
+    was masked is none.
+    """
+    text = _MASKED.sub(MASK, text)
     if (masked := redact(text)) == text:
-        return None
+        part = _KEY_PART.search(text)
+        return text.count("\n", 0, part.start()) if part is not None else None
     pairs = zip(text.split("\n"), masked.split("\n"), strict=False)
     return next((number for number, (line, after) in enumerate(pairs) if line != after), 0)
 

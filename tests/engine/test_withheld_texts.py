@@ -1,17 +1,21 @@
-"""Chunks of notes with a credential: named before anything is sent, and not sent until allowed."""
+"""Chunks with a credential: named before anything is sent, and not sent until allowed."""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha512
 from pathlib import Path
 
 import pytest
 
 from memtui.bus import Bus, TextsWithheld
+from memtui.engine import Engine
 from memtui.model import IndexState, LegStatus, Reason, SkippedFile
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.command_line import command_line, own_home
+from tests.support.conversations import Homes, said
 from tests.support.provider_scenes import NOTES, Scene, opened_scene, vector_leg
 
 SECRET = "ghp_" + "R4nd0mL00k1ngT0kenF0rTests" + "0123456789"
@@ -101,3 +105,32 @@ def test_the_command_line_names_the_chunk_and_never_the_secret(
         assert withheld == [place], command
         assert SECRET not in answer.out + answer.err
     assert not [text for text in scene.first.texts if SECRET in text]
+
+
+def test_no_piece_of_a_private_key_is_sent(scene: Scene) -> None:
+    lines = [sha512(bytes([number])).digest()[:48] for number in range(60)]
+    key = [b64encode(line).decode() for line in lines]
+    mark = "RSA PRIVATE KEY-----"
+    note = "\n".join(["# Key", "", f"-----BEGIN {mark}", *key, f"-----END {mark}", ""])
+    (scene.root / "memory" / "key.md").write_text(note, encoding="utf-8")
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        assert len(engine.index.status().withheld) > 3
+    assert not [text for text in scene.first.texts if any(line in text for line in key)]
+
+
+def test_what_a_release_leaves_in_a_conversation_is_not_sent(scene: Scene) -> None:
+    homes = Homes(scene.root.parent / "homes")
+    homes.openclaw("a.jsonl", said("user", "the harbor key is AKIAIOSFODNN7EXAMPLE"))
+    homes.openclaw("b.jsonl", said("user", f"the harbor key is GITHUB_TOKEN={SECRET}"))
+    settings = Settings.parse(
+        {
+            "embedding": {"provider": "first"},
+            "transcripts": {"sources": ["openclaw"], "redaction": "openclaw"},
+        }
+    )
+    with Engine.open(scene.root, settings, data_dir=scene.data, homes=homes.homes) as engine:
+        engine.index.sync(wait=True)
+        (chunk,) = engine.index.status().withheld[1:]
+    assert chunk.path.endswith("a.jsonl:1"), "what is masked already holds none"
+    assert len([text for text in scene.first.texts if "harbor" in text]) == 1
