@@ -201,7 +201,7 @@ def _read(
                         )
                     spans, characters = [], 0
         except OSError as error:
-            if file.session:
+            if file.session or reason_of(error) is Reason.TOO_LARGE:
                 raise
             # What came before stays valid; it is read anew when the file is another.
             problem = said(error)

@@ -1,8 +1,8 @@
 """The lines of a transcript as bytes, one at a time, plain or packed by Zstandard.
 
 What is held at once is a line of at most the limit and a block of the file, however long the lines
-are and however much a packed file unpacks to. One that unpacks to more than conversations do is
-not read at all.
+are and however much a packed file unpacks to. The reading of one ends where it has unpacked to more
+than conversations do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -41,7 +39,7 @@ UNPACKED_LINES: Final = 1_000_000
 UNPACKED_RATIO: Final = 1_000
 """The same screenshot in every record of a hundred megabytes packs about as well."""
 RATIO_FLOOR: Final = 16_000_000
-"""Bytes that any file may unpack to: a few seconds' work, however short the records are."""
+"""Bytes that any file may unpack to: seconds' work, however short the records are."""
 
 
 class RawLine(Struct, frozen=True):
@@ -96,18 +94,15 @@ def open_transcript(path: Path, base: str = "") -> BinaryIO:
     """Open a transcript for reading, unpacking it if it begins as a Zstandard file does.
 
     Never follows a link below `base` and never blocks on a pipe. Raises `OSError`; so does reading
-    from what is returned, with one line that says so, when a packed file is broken or cut.
+    from what is returned, with one line that says so, when a packed file is broken or cut, or
+    unpacks to too much.
     """
     file = os.fdopen(open_regular(path, base), "rb", _BLOCK)
     with undone_on_error(file.close):
         is_packed = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
         if is_packed:
-            state = os.fstat(file.fileno())
-            identity = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
-            if excess := _excess_of(path, base, identity):
-                raise OSError(errno.EFBIG, excess, str(path))
-            return io.BufferedReader(PieceStream(_unpacked_pieces(file, str(path)), file), _BLOCK)
+            return io.BufferedReader(PieceStream(_bounded_pieces(file, str(path)), file), _BLOCK)
     return file
 
 
@@ -122,22 +117,6 @@ def unpacking_excess(packed: int, size: int, lines: int = 0) -> str:
     else:
         return ""
     return f"unpacks to more than {most}"
-
-
-@lru_cache(maxsize=1024)
-def _excess_of(path: Path, base: str, identity: tuple[int, ...]) -> str:
-    """Unpack a file without reading it, once for each `identity`; what is too much, as a phrase.
-
-    A gigabyte of lines that nobody parses costs less than a second.
-    """
-    size = lines = 0
-    # Who reads it says that it is broken.
-    with suppress(OSError), open(open_regular(path, base), "rb") as packed:
-        for piece in _unpacked_pieces(packed, ""):
-            size, lines = size + len(piece), lines + piece.count(b"\n")
-            if excess := unpacking_excess(packed.tell(), size, lines):
-                return excess
-    return ""
 
 
 class HashingStream:
@@ -203,6 +182,15 @@ class PieceStream(io.RawIOBase):
         if self._source is not None:
             self._source.close()
         super().close()
+
+
+def _bounded_pieces(packed: BinaryIO, name: str) -> Iterator[bytes]:
+    size = lines = 0
+    for piece in _unpacked_pieces(packed, name):
+        size, lines = size + len(piece), lines + piece.count(b"\n")
+        if excess := unpacking_excess(packed.tell(), size, lines):
+            raise OSError(errno.EFBIG, excess, name)
+        yield piece
 
 
 def _unpacked_pieces(packed: BinaryIO, name: str) -> Iterator[bytes]:
