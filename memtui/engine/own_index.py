@@ -302,8 +302,9 @@ class OwnIndex(Index):
         # By a connection of its own: it may take a while, and the engine thread answers queries.
         with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing, IndexUnusable):
             connection = live.connection()
+            check = partial(stop_if, self.providers.closing.is_set)
             with mapped_errors(live.path):
-                return list(credential_chunks(connection, self._credentials, without))
+                return list(credential_chunks(connection, self._credentials, without, check))
         return []
 
     def stamp(self) -> Hashable:

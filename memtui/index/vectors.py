@@ -114,8 +114,8 @@ def credential_chunks(
         "JOIN files f ON f.id = c.file_id WHERE c.id = ?"
     )
     for page in _pages(connection, every=without is not None):
-        check()
         for row, text_hash in page.items():
+            check()
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
                 continue
             found: list[Any] = connection.execute(query, (row,)).fetchall()

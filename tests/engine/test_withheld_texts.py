@@ -12,6 +12,7 @@ import pytest
 
 from memtui.bus import Bus, TextsWithheld
 from memtui.engine import Engine
+from memtui.errors import Cancelled
 from memtui.model import IndexState, LegStatus, Reason, SkippedFile
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.command_line import command_line, own_home
@@ -70,6 +71,14 @@ def test_what_was_withheld_is_sent_by_the_next_sync_once_allowed(scene: Scene) -
         engine.index.sync(rebuild=True, wait=True)
         assert (engine.index.status().withheld, engine.index.status().vectors) == ((), 7)
     assert len([text for text in scene.first.texts if SECRET in text]) == 1
+
+
+def test_closing_ends_the_look_for_what_a_switch_would_not_send(scene: Scene) -> None:
+    with scene.open(provider="spare", fallback="none") as engine:
+        engine.index.sync(wait=True)
+        engine.index.stop()
+        with pytest.raises(Cancelled):
+            engine.providers.cost(EmbeddingSettings.parse({"provider": "first"}))
 
 
 def test_a_provider_of_this_machine_is_given_everything(scene: Scene) -> None:
