@@ -43,7 +43,7 @@ from memtui.errors import ProviderError, SettingsError, undone_on_error
 from memtui.model import Failure
 from memtui.settings.containment import expand_path
 from memtui.settings.openclaw.read import read_config
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import MOST_DIMENSIONS, EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 NAME: Final = "gguf"
@@ -126,7 +126,6 @@ _STRING, _ARRAY = 8, 9
 _FORMS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 # Above these a file is taken for damaged.
 _MOST_PAIRS: Final = 4096
-_MOST_DIMENSIONS: Final = 2**16
 _LONGEST_CONTEXT: Final = 2**26
 # The parts of a model file that its digest covers; changing one makes every cached vector foreign.
 _EDGE_BYTES: Final = 2**16
@@ -192,7 +191,7 @@ def describe_file(path: Path) -> ModelFile:
     }
     dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
     context = pairs.get("context_length", 0)
-    if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _LONGEST_CONTEXT:
+    if not 1 <= dimensions <= MOST_DIMENSIONS or not 1 <= context <= _LONGEST_CONTEXT:
         raise _broken(str(path), "does not say how long its vectors and its context are")
     # Where a token sees only those before it, the last one has seen them all: else the mean.
     looks_back = pairs.get("attention.causal") is not False

@@ -25,7 +25,7 @@ from msgspec import Struct
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
 from memtui.model import Failure
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import MOST_DIMENSIONS, EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 _PLAIN: Final = frozenset({"mistral", "lmstudio"})
@@ -271,8 +271,8 @@ class Service(Struct, frozen=True):
         """Take the vectors of so many texts out of a parsed answer, in the order of the texts.
 
         All-zero vectors are vectors. Raises `WrongAnswer`: `dimensions_differ` for a vector of
-        another length than the others or than `dimensions`, else `bad_answer`, which a number that
-        is not finite is, too, where they are to be `finite`.
+        another length than the others or than `dimensions`, or of too many numbers, else
+        `bad_answer`, which a number that is not finite is, too, where they are to be `finite`.
         """
         import numpy as np
 
@@ -304,6 +304,9 @@ class Service(Struct, frozen=True):
             expected = f", not of {dimensions}" if dimensions is not None else ""
             words = f"the answer holds vectors of {words} dimensions{expected}"
             raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
+        if lengths[-1] > MOST_DIMENSIONS:
+            words = f"the answer holds vectors of {lengths[-1]} dimensions, the most are"
+            raise WrongAnswer(f"{words} {MOST_DIMENSIONS}", Failure.DIMENSIONS_DIFFER)
         vectors = np.array(rows, dtype=np.float64)
         if finite and not np.isfinite(vectors).all():
             raise WrongAnswer("a vector in the answer holds a number that is not finite")

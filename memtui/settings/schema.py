@@ -35,6 +35,8 @@ PROFILES: Final = "profiles"
 RANKING: Final = "ranking"
 NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
 LONGEST_SHOWN: Final = 80
+MOST_DIMENSIONS: Final = 16384
+"""A vector of more numbers is taken for a wrong answer; real models give at most 4,096."""
 
 _TABLE: Final = read_table("settings.toml")
 _Share = Annotated[float, Meta(ge=0, le=1)]
@@ -102,7 +104,7 @@ class EmbeddingSettings(Table, frozen=True):
 
     provider: _Provider = "auto"
     model: Annotated[str, Meta(max_length=256)] | None = None
-    dimensions: Annotated[int, Meta(ge=1, le=16384)] | None = None
+    dimensions: Annotated[int, Meta(ge=1, le=MOST_DIMENSIONS)] | None = None
     fallback: _Provider = "minilm"
     allow_remote: bool = False
     allow_insecure: bool = False

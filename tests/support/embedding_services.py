@@ -289,6 +289,11 @@ def holding(number: float) -> Fault:
     return altered(lambda rows: [[number, *rows[0][1:]], *rows[1:]])
 
 
+def longer(seen: Seen) -> Answer:
+    """Vectors of more numbers than any model gives."""
+    return altered(lambda rows: np.ones((len(rows), 20_000)).tolist())(seen)
+
+
 def fixed(answer: Answer) -> Fault:
     """The same answer, whatever is asked."""
     return lambda seen: answer
