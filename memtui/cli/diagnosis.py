@@ -40,12 +40,14 @@ _ROOM = WIDTH - 4 - _LABEL
 
 
 @command("doctor")
-def doctor(invocation: Invocation, probe: bool) -> int:
+def doctor(invocation: Invocation, probe: bool, deep: bool) -> int:
     """Look at settings, folders, notes, index, watcher, agents and embedding providers.
 
     Works without a memory folder and with broken settings. With --probe one word is embedded by
-    every provider that is configured or runs on this machine; no other service is asked. Exits
-    with the code of the problem that has to be put right first (`memtui help exit-codes`).
+    every provider that is configured or runs on this machine; no other service is asked. With
+    --deep every text, word and vector of the index is read back and compared with what was
+    written. Exits with the code of the problem that has to be put right first
+    (`memtui help exit-codes`).
     """
     from memtui.engine.doctor import examine
 
@@ -57,6 +59,7 @@ def doctor(invocation: Invocation, probe: bool) -> int:
         flags=invocation.flags,
         data_dir=demo_data_dir() if invocation.demo else None,
         probe=probe,
+        deep=deep,
         tell=(lambda line: None) if invocation.json else output.progress,
     )
     output.progress("")

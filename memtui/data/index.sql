@@ -1,6 +1,7 @@
--- The tables of an index file. `{tokenize}` stands for FTS5's option of that name.
+-- The tables of an index file. `{tokenize}` stands for FTS5's option of that name. They are strict, so that
+-- a check of the file finds what is of another type.
 
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
 
 CREATE TABLE files(
   id INTEGER PRIMARY KEY,
@@ -16,7 +17,7 @@ CREATE TABLE files(
   lines INTEGER NOT NULL,
   warnings TEXT NOT NULL DEFAULT '[]',
   seen_ns INTEGER NOT NULL
-);
+) STRICT;
 
 -- A number is never given out twice, so that a changed text is one removed and one added row.
 CREATE TABLE chunks(
@@ -29,22 +30,24 @@ CREATE TABLE chunks(
   hash TEXT NOT NULL,
   model TEXT NOT NULL,
   embedded INTEGER NOT NULL DEFAULT 0
-);
+) STRICT;
 CREATE INDEX chunks_of_file ON chunks(file_id);
 CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;
 
 -- Unit vectors as little-endian float32; a text in which a model sees nothing has a vector of zeros.
 CREATE TABLE vectors(
   id INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-  vector BLOB NOT NULL
-);
+  vector BLOB NOT NULL,
+  -- CRC-32 that begins with the row's number: it tells a changed vector, and another chunk's.
+  checksum INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE transcripts(
   file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE,
   -- What lists show of it, and where its reading goes on; both JSON.
   facts TEXT NOT NULL,
   state TEXT NOT NULL
-);
+) STRICT;
 
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
   text, content='', contentless_delete=1, tokenize="{tokenize}"

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from memtui import __version__
 from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
+from memtui.engine.deep_check import differences
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
@@ -31,6 +32,7 @@ from memtui.index.database import (
     Connection,
     DatabaseError,
     damage,
+    mapped_errors,
     number,
     open_database,
     vector_extension,
@@ -45,7 +47,7 @@ from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
-from memtui.text.sanitize import counted, size_words
+from memtui.text.sanitize import counted, safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
@@ -53,6 +55,8 @@ GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
 EXIT_OTHER, EXIT_SETTINGS, EXIT_INDEX, EXIT_PROVIDER = 1, 2, 3, 4
 LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""
+MOST_NAMED: Final = 5
+"""So many places that differ are named."""
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` builds it anew"
 
@@ -126,9 +130,12 @@ def examine(
     flags: Mapping[str, Any],
     data_dir: Path | None,
     probe: bool,
+    deep: bool,
     tell: Callable[[str], None],
 ) -> Examination:
     """Look at everything; with `probe` ask the providers that may be asked for a vector.
+
+    With `deep` every text, word and vector of the index and the cache is read back.
 
     `find` finds the memory folder and raises `WorkspaceNotFound`; `flags` are settings given as
     options, by dotted key; `data_dir` is where the indexes are kept, `None` where the settings
@@ -168,6 +175,9 @@ def examine(
         scope = Scope(root, settings.memory)
         look("memory", memory_checks(scope))
         look("index", open_index(root))
+        if deep:
+            data = data_dir or data_dir_of(settings)
+            look("index", deep_checks(IndexFolder(data / workspace_id(root)), tell))
         look("watcher", watcher_checks(scope, settings))
     look("agents", agent_checks(env, home))
     listings = listings or provider_listings(settings.embedding)
@@ -341,6 +351,36 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         yield Check("writer", f"{status.writer} writes to it", "only one can at a time", "note")
     yield from (Check("warning", warning, grade="note") for warning in status.warnings)
     yield from (problem(record.where, record.message, _REBUILD) for record in status.errors)
+
+
+def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Check]:
+    """Yield whether texts, words and vectors are as they were written, in the index and the cache.
+
+    `tell` hears how far it is.
+    """
+
+    if (generation := folder.current()) is None:
+        return
+    path, chunks, where = folder.path(generation), 0, list[str]()
+
+    def reached(done: int, total: int) -> None:
+        nonlocal chunks
+        chunks = total
+        tell(f"reading back {done:,} of {counted(total, 'chunk')}")
+
+    with closing(open_database(path, readonly=True)) as connection, mapped_errors(path, connection):
+        where += map(safe_line, differences(connection, reached))
+    whole = Check("contents", f"texts, words, vectors of {counted(chunks, 'chunk')} are whole")
+    named = ", ".join(
+        [*where[:MOST_NAMED], *([f"{len(where):,} in all"] if where[MOST_NAMED:] else [])]
+    )
+    yield problem("contents", f"changed: {named}", _REBUILD, EXIT_INDEX) if where else whole
+    tell("reading back the cache")
+    with closing(EmbeddingCache(folder.cache_path, writable=False)) as cache:
+        count, wrong = cache.count(), cache.damaged_rows()
+    whole = Check("cached", f"{counted(count, 'vector')} of length 1 or 0")
+    broken = f"{wrong:,} of {counted(count, 'vector')} changed: those are made again"
+    yield problem("cached", broken, _REBUILD, EXIT_INDEX) if wrong else whole
 
 
 def database_checks(folder: IndexFolder) -> Iterator[Check]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -31,8 +31,10 @@ from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, stop_if
 from memtui.index.database import (
     Connection,
     DatabaseError,
+    IndexDamaged,
     Interrupted,
     Recipe,
+    damage,
     made_by,
     mapped_errors,
     number,
@@ -53,6 +55,7 @@ from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,
     ChunkSpan,
+    ErrorRecord,
     IndexState,
     IndexStatus,
     Leg,
@@ -64,10 +67,12 @@ from memtui.model import (
     SkippedFile,
     WatcherState,
 )
+from memtui.retrieval.connection import damaged
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
 from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector import VectorLeg
+from memtui.settings.files import file_state
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
 
@@ -90,6 +95,8 @@ SLOW_LEG_SECONDS: Final = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
 UNKNOWN_SECONDS: Final = 1.0
 """Expected duration of a leg that has to load something before it can answer."""
+MOST_CHECKED_BYTES: Final = 256 * 2**20
+"""A larger index is checked only when that is asked for; about 1 s."""
 REFRESH_SECONDS: Final = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
@@ -134,7 +141,8 @@ class OwnIndex(Index):
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
         """The time from which the seconds are counted, by the clock."""
-        self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
+        self._damage = ""
+        self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling, self._note_damage)
         self._look: dict[str, Any] = {}
         """The result of the last scan of the files, in the words of `IndexerStatus`."""
         self._bus = bus
@@ -212,7 +220,7 @@ class OwnIndex(Index):
                 # By a connection of its own: the engine thread may be busy, and ends after this.
                 with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing):
                     connection = live.connection()
-                    with mapped_errors(live.path):
+                    with mapped_errors(live.path, connection):
                         return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
                 return {}
 
@@ -233,6 +241,12 @@ class OwnIndex(Index):
                 follower=follower,
             )
             self.watcher.start()
+
+    def _note_damage(self, message: str) -> None:
+        """Let `status` tell the damage of the live generation; empty where none is known."""
+        if self._damage != message:
+            self._damage = message
+            self._bus.publish(StatusChanged())
 
     def is_filling(self) -> bool:
         """Return whether an index run has still something to do."""
@@ -381,6 +395,9 @@ class OwnIndex(Index):
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         known = indexer.snapshot() if indexer is not None else IndexerStatus()
         known = replace(known, **self._look)
+        if self._damage:
+            present = ErrorRecord(self._now(), "index", self._damage)
+            known = replace(known, failure=self._damage, errors=(*known.errors, present))
         provider, recorded = self.providers.state(), self.recorded
         if recorded is not None and recorded.requested == provider.requested:
             # Where nothing was tried yet, or another program writes, what the last index run found.
@@ -422,6 +439,10 @@ class OwnIndex(Index):
 
         def compared(connection: Connection) -> dict[str, Any]:
             plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
+            is_small = file_state(self.legs.live.path).size <= MOST_CHECKED_BYTES
+            # On a screen, keys wait for what is read here.
+            if self.indexer is None and not brief and is_small and (wrong := damage(connection)):
+                raise damaged(wrong)
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
@@ -500,11 +521,16 @@ def clock_warning(moved: timedelta) -> str | None:
 class OwnLegs(Legs):
     """Runs queries against the live generation; belongs to the engine thread.
 
-    `is_filling` tells whether an index run has still something to do.
+    `is_filling` tells whether an index run has still something to do; `note_damage` hears what is
+    wrong with the generation that is open, and at its opening an empty text.
     """
 
     def __init__(
-        self, folder: IndexFolder, providers: ProviderFailover, is_filling: Callable[[], bool]
+        self,
+        folder: IndexFolder,
+        providers: ProviderFailover,
+        is_filling: Callable[[], bool],
+        note_damage: Callable[[str], None],
     ) -> None:
         self.vector_leg: VectorLeg | None = None
         """The vector leg as it searched last; `None` before that."""
@@ -513,6 +539,7 @@ class OwnLegs(Legs):
         """The maker of the live index's vectors; `None` for none, and before it was read."""
         self._providers = providers
         self._is_filling = is_filling
+        self._note_damage = note_damage
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         """Held while `_connection` is interrupted, or taken away because it may be closed."""
@@ -528,11 +555,13 @@ class OwnLegs(Legs):
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
         with self._guard:
             before, self._connection = self._connection, None
-        connection = self.live.connection()
+        with self._guarded(None):
+            connection = self.live.connection()
         if connection is not before:
             self._keyword = KeywordLeg(connection)
             self._view = self._view_stamp = None
-            with mapped_errors(self.live.path):
+            self._note_damage("")
+            with self._guarded(connection):
                 self.identity = made_by(read_meta(connection))
             if self._providers.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
@@ -548,11 +577,23 @@ class OwnLegs(Legs):
         except IndexMissing:
             return None
         try:
-            with mapped_errors(self.live.path):
+            with self._guarded(connection):
                 return function(connection)
         except Interrupted as error:
             # Only closing stops what is no search.
             raise IndexMissing("the index is closed") from error
+
+    @contextmanager
+    def _guarded(self, connection: Connection | None) -> Iterator[None]:
+        """Raise `IndexDamaged` for what damage does to a reader, and have the status tell it."""
+        try:
+            with mapped_errors(self.live.path, connection):
+                yield
+        except IndexDamaged as error:
+            self._note_damage(str(error))
+            # What is held of it may be the half of something.
+            self._view = self._view_stamp = None
+            raise
 
     def interrupt(self) -> None:
         with self._guard:
@@ -581,11 +622,12 @@ class OwnLegs(Legs):
         started = time.perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
         connection = self.open()
+        stamp = self.live.stamp()
         assert self._keyword is not None
         rows = cache(lambda: allowed_rows(connection, query))
 
         def pool() -> CandidatePool:
-            with mapped_errors(self.live.path):
+            with self._guarded(connection):
                 made = build_pool(
                     connection,
                     query.raw,
@@ -594,6 +636,11 @@ class OwnLegs(Legs):
                     generation=self.live.generation,
                     elapsed_ms=(time.perf_counter() - started) * 1000,
                 )
+                found = sum(min(limit, len(answer.hits)) for answer in answers.values())
+                # Who writes may take a chunk away that was just found, or that a view still has.
+                is_missing = found > sum(map(len, made.hits.values()))
+                if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
+                    raise damaged("a chunk that its words or its vector belong to is not there")
             return replace(made, typing=typing)
 
         expected, last_leg = dict(self._expected), self.vector_leg
@@ -608,13 +655,14 @@ class OwnLegs(Legs):
                 partial(pool())
             began = time.perf_counter()
             try:
-                allowed = rows()
-                if leg is Leg.KEYWORD:
-                    answers[leg] = self._keyword.search(query, limit, allowed)
-                else:
-                    vector_leg = self._current_leg(cancelled, typing)
-                    answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
-            except DatabaseError as error:
+                with self._guarded(connection):
+                    allowed = rows()
+                    if leg is Leg.KEYWORD:
+                        answers[leg] = self._keyword.search(query, limit, allowed)
+                    else:
+                        vector_leg = self._current_leg(cancelled, typing)
+                        answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
+            except (DatabaseError, IndexDamaged) as error:
                 # Each leg fails alone: what one cannot read, the other may.
                 detail = str(error) or type(error).__name__
                 answers[leg] = answer(began, LegStatus.FAILED, Reason.INDEX_FAILED, detail)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +60,7 @@ from memtui.model import (
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
+from memtui.retrieval.connection import whole_vector
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.leg_detail import (
     NATIVE_TABLE,
@@ -122,15 +121,16 @@ class OwnReading(Reading):
         if identity is None:
             return StoredVector(None, Reason.NO_VECTORS, "", None)
         rows = self._connection.execute(
-            "SELECT v.vector FROM chunks c JOIN vectors v ON v.id = c.id "
+            "SELECT v.* FROM chunks c LEFT JOIN vectors v ON v.id = c.id "
             "WHERE c.id = ? AND c.embedded = 1",
             (rowid,),
         ).fetchall()
-        if not rows or not isinstance(rows[0][0], bytes):
+        if not rows:
             is_indexing = self._index.status().progress is not None
             waits = Reason.PENDING if is_indexing else Reason.NO_VECTOR
             return StoredVector(None, waits, identity.name, identity.dimensions)
-        values = np.frombuffer(rows[0][0], dtype=np.float32)
+        vector = whole_vector(4 * (identity.dimensions or 0), rowid, *rows[0][1:])
+        values = np.frombuffer(vector, dtype=np.float32)
         state = Reason.OK if values.any() else Reason.ZERO_VECTOR
         return StoredVector(values, state, identity.name, len(values))
 
@@ -301,11 +301,11 @@ class OwnFiles(Files):
             elif is_changed:
                 state, reason, detail = FileState.STALE, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
             else:
-                detail = "; ".join(map(str, json.loads(row.warnings)))
+                detail = "; ".join(row.warnings)
                 detail = detail or (skipped.detail if skipped is not None else "")
             day = day_of_path(path) if row is None and file is not None else None
             if row is not None and row.day:
-                day = date.fromisoformat(row.day)
+                day = row.day
             files.append(
                 MemoryFile(
                     path=path,

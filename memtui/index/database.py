@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, undone_on_error
+from memtui.text.sanitize import safe_line
 from memtui.text.tokens import FTS5_TOKENIZE
 
 Connection = apsw.Connection
@@ -255,7 +256,7 @@ def fault(error: BaseException) -> Fault | None:
     match error:
         case TooSlow():
             return Fault.TOO_SLOW
-        case apsw.NotADBError() | apsw.CorruptError() | UnicodeDecodeError():
+        case apsw.NotADBError() | apsw.CorruptError() | UnicodeDecodeError() | DecodeError():
             return Fault.DAMAGED
         case apsw.SQLError() if _UNKNOWN_FORMAT in str(error):
             return Fault.DAMAGED
@@ -318,12 +319,20 @@ _IN_WORDS = {
 
 
 @contextmanager
-def mapped_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people."""
+def mapped_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
+    """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people.
+
+    What else is raised may come of rows that nobody wrote: with the `connection` that read them
+    the file is asked, and where it is damaged that is the error.
+    """
     try:
         yield
-    except (apsw.Error, OSError) as error:
-        kind = fault(error)
+    except (apsw.Error, OSError, ValueError, TypeError, LookupError) as error:
+        kind, wrong = fault(error), safe_line(str(error))
+        if kind is None and connection is not None and not isinstance(error, Interrupted):
+            # The check of a file takes other names of columns for those of another table.
+            found = damage(connection) or (wrong if "no such column" in wrong else None)
+            kind, wrong = (Fault.DAMAGED, safe_line(found)) if found else (kind, wrong)
         if isinstance(error, apsw.ReadOnlyError):
             kind = Fault.UNOPENABLE
         if kind is None or (kind is Fault.UNREADABLE and isinstance(error, OSError)):
@@ -332,7 +341,7 @@ def mapped_errors(path: Path) -> Iterator[None]:
         if kind is Fault.UNREADABLE and not os.access(path.parent, os.W_OK):
             hint = _PERMISSIONS
         unusable = IndexDamaged if kind is Fault.DAMAGED else IndexUnusable
-        raise unusable(message.format(path=path, error=error), hint=hint) from error
+        raise unusable(message.format(path=path, error=wrong), hint=hint) from error
 
 
 @contextmanager
@@ -378,12 +387,28 @@ def checkpoint(connection: apsw.Connection) -> None:
 
 
 def damage(connection: apsw.Connection) -> str | None:
-    """Check the file's structure; the first thing that is wrong, or `None`."""
-    first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
-    return None if first == "ok" else first
+    """Check pages, types and whether every row has what it belongs to; the first thing wrong.
+
+    Reads no text and no vector. `None` where all is well.
+    """
+    try:
+        first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
+        if first != "ok":
+            return " ".join(first.split())
+        if any(connection.execute(query).fetchall() for query in _ALONE):
+            return "file, chunk, words and vector do not belong together"
+    except (apsw.SQLError, apsw.CorruptError) as error:
+        return str(error)
+    return None
 
 
-SCHEMA_VERSION: Final = 5
+_ALONE: Final = (
+    "PRAGMA foreign_key_check",
+    "SELECT id FROM chunks WHERE embedded <> 0 EXCEPT SELECT id FROM vectors LIMIT 1",
+    "SELECT id FROM chunks EXCEPT SELECT id FROM chunks_fts_docsize LIMIT 1",
+    "SELECT id FROM chunks_fts_docsize EXCEPT SELECT id FROM chunks LIMIT 1",
+)
+SCHEMA_VERSION: Final = 6
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
 _TABLES: Final = Path(__file__).parents[1] / "data" / "index.sql"
@@ -413,12 +438,12 @@ def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
 
 def check_version(meta: Mapping[str, str], path: Path) -> None:
     """Raise `IndexDamaged` for a file that is no index, `IndexUnusable` for a newer memtui's."""
-    version = meta.get("schema_version")
-    if version is None:
+    version = meta.get("schema_version", "")
+    if not version.isdecimal():
         raise IndexDamaged(
             f"{path.name} is no index of memtui", hint="memtui index builds it again"
         )
-    if not version.isdecimal() or int(version) > SCHEMA_VERSION:
+    if int(version) > SCHEMA_VERSION:
         raise IndexUnusable(
             f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",
             hint="a newer memtui wrote it; update memtui, or memtui index --force",

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from memtui.embedding.provider import byte_size, split_input
@@ -18,6 +20,7 @@ from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
+from memtui.retrieval.connection import vector_checksum
 from memtui.text.tokens import index_text
 
 if TYPE_CHECKING:
@@ -39,10 +42,10 @@ class KnownFile(NamedTuple):
     inode: int
     seen_ns: int
     lines: int = 0
-    day: str | None = None
-    """The day that it is about, ISO 8601."""
-    warnings: str = "[]"
-    """The problems with it, as a JSON list of lines."""
+    day: date | None = None
+    """The day that it is about."""
+    warnings: tuple[str, ...] = ()
+    """The problems with it, one line each."""
 
 
 _FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
@@ -51,9 +54,15 @@ _FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
 def known_files(
     connection: Connection, where: str = "", *values: str | int
 ) -> dict[str, KnownFile]:
-    """Read what the index knows about its files, or those that `where` chooses, by path."""
-    rows = connection.execute(f"{_FILES} {where}", values).fetchall()
-    return {str(row[0]): KnownFile._make(row) for row in rows}
+    """Read what the index knows about its files, or those that `where` chooses, by path.
+
+    Raises `DecodeError` for a row of other types, which is damage.
+    """
+    rows = [
+        (*columns, msgspec.json.decode(str(warnings)))
+        for *columns, warnings in connection.execute(f"{_FILES} {where}", values).fetchall()
+    ]
+    return {row.path: row for row in convert(rows, list[KnownFile])}
 
 
 def known_file(connection: Connection, path: str) -> KnownFile | None:
@@ -231,9 +240,10 @@ def remove_files(connection: Connection, paths: Iterable[str]) -> None:
 
 def write_vectors(connection: Connection, vectors: Mapping[int, NDArray[np.float32]]) -> None:
     """Store unit vectors, or zeros, by chunk row and mark the chunks as embedded."""
+    blobs = {row: vector.tobytes() for row, vector in vectors.items()}
     connection.executemany(
-        "INSERT OR REPLACE INTO vectors(id, vector) VALUES(?, ?)",
-        [(row, vector.tobytes()) for row, vector in vectors.items()],
+        "INSERT OR REPLACE INTO vectors(id, vector, checksum) VALUES(?, ?, ?)",
+        [(row, blob, vector_checksum(row, blob)) for row, blob in blobs.items()],
     )
     connection.executemany(
         "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]

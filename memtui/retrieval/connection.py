@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,6 +53,29 @@ def is_refusal(error: BaseException) -> bool:
     import apsw
 
     return isinstance(error, apsw.SQLError)
+
+
+def damaged(what: str) -> Exception:
+    """Return the error of a row that is not as it was written, as SQLite tells of one."""
+    import apsw
+
+    return apsw.CorruptError(what)
+
+
+def vector_checksum(rowid: int, vector: bytes) -> int:
+    """Return the checksum that stands beside the vector of a chunk."""
+    return zlib.crc32(vector, rowid & 0xFFFFFFFF)
+
+
+def whole_vector(width: int, rowid: int, vector: Any, checksum: Any = -1) -> bytes:
+    """Return the vector in a row of `vectors`; raises what SQLite raises for one that changed.
+
+    An index of an older schema, which answers until it is built anew, has no checksums.
+    """
+    is_whole = type(vector) is bytes and len(vector) == width
+    if is_whole and checksum in (-1, vector_checksum(rowid, vector)):
+        return bytes(vector)
+    raise damaged(f"the vector of chunk {rowid} is not the one that was written")
 
 
 def register_fts5(connection: Connection, name: str, function: Callable[..., Any]) -> None:

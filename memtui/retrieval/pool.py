@@ -7,17 +7,19 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
 from functools import partial
 from heapq import nlargest
 from time import perf_counter
 from typing import Final, NamedTuple
 
+from msgspec import convert
 from msgspec.structs import replace
 
+from memtui.memory.chunking import chunk_id
+from memtui.memory.documents import text_hash
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Numbers, Reason
 from memtui.ranking.mmr import snippet_text
-from memtui.retrieval.connection import Connection
+from memtui.retrieval.connection import Connection, damaged
 
 EXACT_BACKEND: Final = "exact float32"
 CODED_BACKEND: Final = "one-bit codes, exact rescoring"
@@ -119,16 +121,21 @@ _UNMASKED = "SELECT count(*) FROM meta WHERE key = ? AND value = ?"
 def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chunk]:
     """Read chunks by their row numbers; rows that are gone are missing from the answer.
 
-    The text of a conversation is as it may be shown: credentials masked.
+    The text of a conversation is as it may be shown: credentials masked. Raises what SQLite
+    raises about damage for a chunk whose id is not that of its place, model and text, and
+    `DecodeError` for a value of another type.
     """
     # One parameter for any number of rows: the statement is prepared once.
     listed = json.dumps(sorted(set(rowids)))
     rows = list(connection.execute(_CHUNKS, (listed,)))
     chunks = {}
-    for rowid, *columns, day, day_from, mtime_ns, importance in rows:
-        own_day = date.fromisoformat(day) if day else None
-        values = (*columns, own_day, Reason(day_from) if day_from else None, mtime_ns, importance)
-        chunks[rowid] = Chunk(*values)
+    for rowid, *columns in rows:
+        chunk = convert(dict(zip(Chunk.__struct_fields__, columns, strict=False)), Chunk)
+        lines = chunk.start_line, chunk.end_line
+        own_id = chunk_id(chunk.source, chunk.path, *lines, chunk.hash, chunk.model)
+        if (chunk.id, chunk.hash) != (own_id, text_hash(chunk.text)):
+            raise damaged(f"chunk {rowid} is not the one that was written")
+        chunks[rowid] = chunk
     has_conversations = any(chunk.source == CONVERSATIONS for chunk in chunks.values())
     if has_conversations and connection.execute(_UNMASKED, UNMASKED).get:
         return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}

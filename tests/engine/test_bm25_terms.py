@@ -156,7 +156,8 @@ def test_trigrams_add_up_and_short_terms_are_substrings(
 
 def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
     for number in range(200):
-        index.add("router " * (1 + number % 7) + "x " * (number % 3), f"memory/{number % 4}.md")
+        text = "router " * (1 + number % 7) + "x " * (number % 3)
+        index.add(text, f"memory/{number % 4}.md", line=1 + number)
     query = parse_query("router path:memory/2.md")
     allowed = allowed_rows(index.connection, query)
     hits = ask(index.connection, "router path:memory/2.md").hits

@@ -108,7 +108,7 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
         # A provider that is to answer again made a vector of the same text, and of another one.
         away = identity("away")
         hashes = text_hash("note 7 of the new text\n"), text_hash("note 7 of the old text\n")
-        workspace.cache.put_many(away, dict.fromkeys(hashes, np.ones(64, np.float32)))
+        workspace.cache.put_many(away, dict.fromkeys(hashes, np.eye(1, 64, dtype=np.float32)[0]))
         with closing(workspace.indexer(spared=away)) as indexer:
             indexer.cache_limit = 1
             indexer.start()

@@ -16,6 +16,7 @@ from memtui.engine import Engine
 from memtui.engine.places import parse_place
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
+from memtui.memory.chunking import chunk_id
 from memtui.model import Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
@@ -273,7 +274,11 @@ def test_a_leg_that_takes_no_part_decides_nothing(engine: Engine) -> None:
     ("statement", "reason", "other"),
     [
         ("UPDATE chunks SET embedded = 0 WHERE file_id = ?", Reason.NO_VECTOR, ""),
-        ("UPDATE chunks SET model = 'older' WHERE file_id = ?", Reason.OTHER_MODEL, "older"),
+        (
+            "UPDATE chunks SET (model, embedded) = ('older', 0) WHERE file_id = ?",
+            Reason.OTHER_MODEL,
+            "older",
+        ),
     ],
 )
 def test_a_vector_that_cannot_be_compared(
@@ -287,6 +292,13 @@ def test_a_vector_that_cannot_be_compared(
         "DELETE FROM vectors WHERE id IN (SELECT id FROM chunks WHERE file_id = ?)", row
     )
     connection.execute(statement, row)
+    named = (
+        "SELECT c.id, source, path, start_line, end_line, c.hash, model FROM chunks c "
+        "JOIN files f ON f.id = file_id"
+    )
+    for number, *named_by in connection.execute(named).fetchall():
+        values = chunk_id(*named_by), number  # type: ignore[arg-type]
+        connection.execute("UPDATE chunks SET chunk_id = ? WHERE id = ?", values)
     connection.close()
     found = ask(engine, "mai.md")
     assert lost(found) == (Station.VECTOR_LEG, reason)

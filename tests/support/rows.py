@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -12,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.index.database import Connection, create, open_database
+from memtui.index.index_rows import write_vectors
+from memtui.memory.chunking import chunk_id
+from memtui.memory.documents import text_hash
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 from memtui.text.tokens import index_text
 
@@ -70,13 +72,13 @@ class IndexFile:
         """Add a chunk, and its file where it is new; gives its row number."""
         if path not in self._files:
             self.add_file(path)
-        text_hash = hashlib.sha256(text.encode()).hexdigest()
-        count = self.connection.execute("SELECT count(*) FROM chunks").fetchall()[0][0]
-        chunk_id = hashlib.sha256(f"{path}:{line}:{count}:{text_hash}".encode()).hexdigest()
+        end, hashed = line + text.count("\n"), text_hash(text)
+        source = self.connection.execute("SELECT source FROM files WHERE path = ?", (path,)).get
+        name = chunk_id(source, path, line, end, hashed, "test-model")
         self.connection.execute(
             "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
             "VALUES(?, ?, ?, ?, ?, ?, 'test-model')",
-            (chunk_id, self._files[path], line, line + text.count("\n"), text, text_hash),
+            (name, self._files[path], line, end, text, hashed),
         )
         rowid = self.connection.last_insert_rowid()
         self.connection.execute(
@@ -93,12 +95,9 @@ class IndexFile:
     def add_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors by row number and mark the chunks as embedded."""
         with self.connection:
-            for rowid, vector in vectors.items():
-                self.connection.execute(
-                    "INSERT OR REPLACE INTO vectors(id, vector) VALUES(?, ?)",
-                    (rowid, vector.astype(np.float32).tobytes()),
-                )
-                self.connection.execute("UPDATE chunks SET embedded = 1 WHERE id = ?", (rowid,))
+            write_vectors(
+                self.connection, {row: one.astype(np.float32) for row, one in vectors.items()}
+            )
 
     def remove(self, rowid: int) -> None:
         """Remove a chunk with everything that belongs to it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -16,11 +16,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from memtui.embedding.batch import BatchStore
-from memtui.embedding.provider import ProviderIdentity
+from memtui.embedding.provider import ProviderIdentity, clean_vectors
 from memtui.engine import Engine
+from memtui.engine.doctor import attempted, deep_checks
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.failover import read_marker
 from memtui.errors import MemtuiError, SettingsError
+from memtui.index.database import damage, open_database
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
@@ -39,7 +41,9 @@ from memtui.settings.schema import leaves, sample_config, tables
 from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited
 from memtui.text.sanitize import HOSTILE
+from tests.support.embedding import registered_hashed
 from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
+from tests.support.small_memory import SmallMemory, make_small_memory
 from tests.trials.fuzz import Given, Target, bytes_of, listed, private_folder, seeds, words
 from tests.trials.fuzz_texts import NAMED_SECRET
 
@@ -203,14 +207,66 @@ def _cache_file() -> bytes:
     """The file of a cache with forty vectors."""
     path = private_folder("files") / "made.db"
     made = EmbeddingCache(path)
-    vectors = np.arange(320, dtype=np.float32).reshape(40, 8)
+    vectors = clean_vectors(np.arange(320, dtype=np.float32).reshape(40, 8))
     made.put_many(_IDENTITY, {f"{number:064x}": row for number, row in enumerate(vectors)})
     made.close()
-    connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.execute("PRAGMA journal_mode = DELETE").fetchall()
-    connection.close()
+    return _in_one_file(path)
+
+
+def _in_one_file(path: Path) -> bytes:
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute("PRAGMA journal_mode = DELETE").fetchall()
     return path.read_bytes()
+
+
+@cache
+def _own() -> tuple[SmallMemory, Path, bytes]:
+    """A memory, the file of its index, and what is in it."""
+    memory = make_small_memory(private_folder("own"))
+    path = next(memory.data.glob("*/index-*.db"))
+    return memory, path, _in_one_file(path)
+
+
+_OWN_QUERIES: Final = ("router config", "the VLAN of the switch", "京都", '"lotus tea"', "zebra")
+
+
+@cache
+def _own_answers() -> dict[str, list[str]]:
+    memory, path, content = _own()
+    path.write_bytes(content)
+    with registered_hashed(), memory.open(write=False) as engine:
+        return {one: [h.chunk.id for h in engine.search.ask(one).hits] for one in _OWN_QUERIES}
+
+
+def check_own(given: Given) -> None:
+    """A damaged index of memtui's own is told with its cure; whole by the deep look, it answers."""
+    (memory, path, content), right = _own(), _own_answers()
+    in_pages, is_cut, query = given.number(2), given.number(6) == 0, given.pick(_OWN_QUERIES)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    path.write_bytes(_damaged(content, given, bool(in_pages), is_cut))
+    with registered_hashed(), memory.open(write=False) as engine:
+        for _ in range(2):
+            try:
+                ranked = engine.search.ask(query)
+                states = ranked.pool.states.values()
+                told = [one.detail for one in states if one.status == "failed"]
+                # A leg that says that it was not asked is no other answer.
+                is_whole = all(one.status == "ok" for one in states)
+                is_right = not is_whole or [hit.chunk.id for hit in ranked.hits] == right[query]
+            except MemtuiError as error:
+                told, is_right = [str(error)], True
+            for line in told:
+                one_line(line)
+                assert "memtui index" in line, "the cure is not told"
+        _told(engine.index.refresh_status)
+        _told(engine.browse.files)
+        assert not told or engine.index.status().state == "error"
+    deep = [*attempted("contents", deep_checks(IndexFolder(path.parent), lambda line: None))]
+    with suppress(MemtuiError), closing(open_database(path, readonly=True)) as connection:
+        told += filter(None, [damage(connection)])
+    assert is_right or told or any(check.grade == "problem" for check in deep), "another list"
 
 
 def check_cache(given: Given) -> None:
@@ -443,5 +499,6 @@ TARGETS: Final = (
     ),
     Target("damaged index", check_damaged, _ranges, _PLACES, runs=2_500, share=5),
     Target("odd rows", check_odd_rows, _ranges, _PLACES, runs=2_500, share=4),
+    Target("own index", check_own, _ranges, _PLACES, runs=2_500, share=8),
     Target("cache", check_cache, _ranges, _PLACES, runs=2_500, share=25),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
+from memtui.index.database import open_database
 from memtui.model import IndexState, Reason, SkippedFile, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
@@ -146,6 +148,34 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
         await until(pilot, lambda: "cannot be made" not in screen_text(app))
         assert app.search_screen.engine_error == ""
     app.memories.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("chunks SET text = ''", "the index cannot be used"),
+        ("vectors SET checksum = 7", "no vector"),
+    ],
+)
+async def test_damage_is_told_with_the_key_that_heals_it(
+    memory: SmallMemory, change: str, said: str
+) -> None:
+    with closing(open_database(next(memory.data.glob("*/index-*.db")))) as connection:
+        connection.execute(f"UPDATE {change}")
+    async with running(memory.open, size=(140, 40)) as run:
+        run.app.search_screen.query_input.value = "router config"
+        await until(run.pilot, lambda: said in run.text and "index-1.db is damaged" in run.text)
+        await run.press("escape", "4")
+        await until(run.pilot, lambda: "R builds the index again" in run.text)
+        assert "index-1.db is damaged" in run.text
+        await run.press("R")
+        await until(run.pilot, lambda: "keep it as it is" in run.text)
+        await run.press("y")
+        await until(run.pilot, lambda: "● ready" in run.text)
+        await run.press("escape")
+        await run.search("router")
+        assert run.app.search_screen.results.chosen_id
+        assert said not in run.text
 
 
 async def parts_of(run: Running) -> str:

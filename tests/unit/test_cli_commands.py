@@ -8,6 +8,7 @@ import stat
 import threading
 import tomllib
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program, run, wants_json
 from memtui.engine import Engine, doctor
 from memtui.errors import Cancelled
-from memtui.index.database import open_database
+from memtui.index.database import create, open_database
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.ranking.counterfactual.change import (
@@ -342,8 +343,11 @@ def test_the_doctor_tells_which_part_of_a_database_is_wrong(
 
     folder = IndexFolder(tmp_path / "index")
     building = folder.begin()
-    open_database(building).close()
+    with closing(open_database(building)) as connection:
+        create(connection)
     database = folder.path(folder.commit(building))
+    with closing(open_database(database)) as connection:
+        connection.execute("DROP TABLE chunks_fts")
     wrong = ("problem", doctor.EXIT_INDEX)
     # A sound file without the table of words, and then one that is no database.
     assert grades(doctor.database_checks(folder)) == {"database": wrong, "sqlite-vec": ("ok", 0)}

@@ -32,6 +32,10 @@ _METER = 6
 _STATE_CELLS = 36
 _FALLBACK_CELLS = 60
 _MUTED = "$foreground 60%"
+_NEXT = {
+    IndexState.NO_INDEX: "r indexes this folder; search works while it runs",
+    IndexState.ERROR: "R builds the index again",
+}
 _WATCHING = {"events": "watching", "off": "not watching"}
 
 
@@ -66,8 +70,8 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
         aside = f"  {safe_line(error.where)}, {fmt.ago(error.at, now)}"
         message = (safe_line(error.message), "$state-error")
         facts.append(("last error", Content.assemble(message, (aside, fmt.MUTED))))
-    if status.state is IndexState.NO_INDEX and status.foreign is None:
-        facts.append(("next", Content("r indexes this folder; search works while it runs")))
+    if status.state in _NEXT and status.foreign is None:
+        facts.append(("next", Content(_NEXT[status.state])))
     return facts
 
 

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Chunk, Leg, LegStatus, Ranked, Ranking, SearchMode
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import Difference, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import bar_scale
@@ -290,7 +290,10 @@ class SearchController:
             return
         state.request = None
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
-        if state.ranked is None:
+        status = self.view.engine.index.status() if self.view.engine is not None else None
+        if state.ranked is None and status is not None and status.state is IndexState.ERROR:
+            self.show_message(empty_memory(status))
+        elif state.ranked is None:
             self.show_message(message("failed", error=safe(event.error)))
         else:
             tell(self.view, safe_line(event.error), error=True)
