@@ -116,9 +116,9 @@ class KeywordLeg:
         self._connection = connection
         self._budget = BUDGET if budget is None else budget
         self._frequencies: dict[str, tuple[int, int]] = {}
-        """In how many chunks a token occurs, and how often; until something is written."""
-        self._counted_at: tuple[int, int] | None = None
-        """The numbers of changes, by this connection and by others, up to which they count."""
+        """In how many chunks a token occurs, and how often; until another connection writes."""
+        self._counted_at: int | None = None
+        """The `data_version` of the connection up to which they count."""
         register_fts5(connection, _HOLDS, _held_phrases)
 
     def search(self, query: Query, limit: int, allowed: RowIds | None) -> LegAnswer:
@@ -189,10 +189,10 @@ class KeywordLeg:
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query, rarest first, within `times` the budget of postings."""
-        others = self._connection.execute("PRAGMA data_version").get
-        if (now := (self._connection.total_changes(), others)) != self._counted_at:
+        version = self._connection.execute("PRAGMA data_version").get
+        if version != self._counted_at:
             self._frequencies.clear()
-            self._counted_at = now
+            self._counted_at = version
         budget = times * self._budget
         phrases = []
         for phrase in query.phrases:

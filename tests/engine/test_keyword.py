@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from memtui.index.database import Interrupted
+from memtui.index.database import Interrupted, open_database
 from memtui.model import LegStatus, Reason
 from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
@@ -215,7 +215,8 @@ def test_the_limit_counts_allowed_rows_and_these_follow_the_index(files: IndexFi
 
 
 def test_words_are_counted_again_after_anything_was_removed(index: IndexFile) -> None:
-    rows, leg = index.add_all(["router one", "router two", "garden"]), KeywordLeg(index.connection)
+    rows = index.add_all(["router one", "router two", "garden"])
+    leg = KeywordLeg(open_database(index.path, readonly=True))
     for left in (2, 1):
         assert [word.postings for word in leg.plan(parse_query("router")).words] == [left]
         index.remove(rows[2 - left])
