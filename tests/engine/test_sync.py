@@ -409,11 +409,13 @@ def moments(workspace: Workspace, kind: str, happens: Callable[[], object]) -> I
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links")
-@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+@pytest.mark.parametrize(("kind", "extra"), [("sync", "."), ("rebuild", "notes")])
 @pytest.mark.parametrize("folder", ["notes", "notes/deep"])
 def test_a_folder_that_is_swapped_for_a_link_is_not_followed(
-    workspace: Workspace, live: LiveIndex, kind: str, folder: str
+    workspace: Workspace, live: LiveIndex, kind: str, extra: str, folder: str
 ) -> None:
+    (workspace.root / "memory").mkdir()
+    workspace.scope = Scope(workspace.root, MemorySettings(extra_paths=(extra,)))
     outside, away = workspace.root.parent / "outside", workspace.root.parent / "away"
     (outside / "deep").mkdir(parents=True)
     for name in ("a.md", "b.md", "deep/b.md"):

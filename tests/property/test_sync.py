@@ -159,12 +159,16 @@ def lists(engine: Engine) -> Iterator[object]:
     """Everything that has an order: what legs find, ranked in every way, its rank, neighbours."""
     for query in QUERIES:
         ranked = engine.search.ask(query, ranking=FEW, typing=query == "gard")
-        yield query, ranked.pool.hits
+        yield query, (pool := ranked.pool).hits
+        for leg, sign in ((Leg.KEYWORD, 1), (Leg.VECTOR, -1)):
+            hits = [(hit.raw * sign, pool.chunks[hit.chunk_id]) for hit in pool.hits[leg]]
+            places = [(raw, chunk.path, chunk.start_line) for raw, chunk in hits]
+            assert places == sorted(places)
         for ranking in RANKINGS:
-            again = engine.search.rerank(ranked.pool, ranking)
+            again = engine.search.rerank(pool, ranking)
             hits = [(hit.chunk.id, hit.score, hit.effective) for hit in again.hits]
             yield ranking, hits, [(drop.chunk.id, drop.stage, drop.score) for drop in again.drops]
-        for chunk_id in [hit.chunk_id for leg in Leg for hit in ranked.pool.hits[leg][-1:]]:
+        for chunk_id in [hit.chunk_id for leg in Leg for hit in pool.hits[leg][-1:]]:
             yield engine.explain.inquire(ranked, chunk_id).leg_places
             yield engine.browse.neighbours(chunk_id, 3)
 
