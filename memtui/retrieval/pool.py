@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
@@ -155,10 +154,7 @@ def best_first(
     if len(rows) > limit > 0:
         least = nlargest(limit, scores.values())[-1]
         rows = [row for row in rows if scores[row] >= least]
-    counts = Counter(scores[row] for row in rows)
-    tied = [row for row in rows if counts[scores[row]] > 1]
-    places = {row: place for place, row in enumerate(in_order(tied) if tied else ())}
-    return sorted(rows, key=lambda row: (-scores[row], places.get(row, 0)))[:limit]
+    return sorted(in_order(rows), key=scores.__getitem__, reverse=True)[:limit]
 
 
 def build_pool(
