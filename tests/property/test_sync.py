@@ -161,8 +161,8 @@ def lists(engine: Engine) -> Iterator[object]:
         ranked = engine.search.ask(query, ranking=FEW, typing=query == "gard")
         yield query, (pool := ranked.pool).hits
         for leg, sign in ((Leg.KEYWORD, 1), (Leg.VECTOR, -1)):
-            hits = [(hit.raw * sign, pool.chunks[hit.chunk_id]) for hit in pool.hits[leg]]
-            places = [(raw, chunk.path, chunk.start_line) for raw, chunk in hits]
+            best = [(hit.raw * sign, pool.chunks[hit.chunk_id]) for hit in pool.hits[leg]]
+            places = [(raw, chunk.path, chunk.start_line) for raw, chunk in best]
             assert places == sorted(places)
         for ranking in RANKINGS:
             again = engine.search.rerank(pool, ranking)
