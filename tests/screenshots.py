@@ -13,7 +13,6 @@ import re
 import shutil
 import sys
 import tempfile
-import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -33,7 +32,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support import pictures
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
-from tests.support.known import DATA
+from tests.support.known import load
 from tests.support.pictures import comparable, everything_read, rest, svg_lines, to_png
 from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
@@ -79,7 +78,7 @@ MACHINES = {
 }
 PICTURES = [
     Picture(f"{told['name']}-{size}", size, **{k: v for k, v in told.items() if k in OPTIONS})
-    for told in tomllib.loads((DATA / "pictures.toml").read_text("utf-8"))["pictures"]
+    for told in load("pictures")["pictures"]
     for size in told["sizes"].split()
 ]
 

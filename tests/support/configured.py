@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,6 @@ from memtui.model import Ranking
 from memtui.settings.files import ConfigFile, Problem, SettingsProblems, StateFolder, read_config
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.write import Plan, plan_ranking, write
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 @dataclass
@@ -74,9 +71,3 @@ def settings_file(path: Path) -> ConfigFile:
     file = read_config(path)
     assert isinstance(file, ConfigFile)
     return file
-
-
-def known_answers(group: str) -> list[list[Any]]:
-    """Read the rows of a table of `data/settings.json`."""
-    data: dict[str, list[list[Any]]] = json.loads((DATA / "settings.json").read_text("utf-8"))
-    return data[group]

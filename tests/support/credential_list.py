@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 import re
 import string
-import tomllib
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 from memtui.text.redact import SHORTEST_HINTED
+from tests.support.known import load
 
-_DATA = Path(__file__).parents[1] / "data"
-KNOWN = _DATA / "credentials_known.toml"
-SECOND = _DATA / "credentials_second.toml"
+KNOWN, SECOND = "credentials_known", "credentials_second"
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
     "letters": string.ascii_letters,
@@ -60,18 +57,18 @@ def _fill(shape: str, seed: str) -> str:
     return _SHAPE.sub(made, shape)
 
 
-def credentials_of(file: Path) -> list[Credential]:
+def credentials_of(name: str) -> list[Credential]:
     """Return the credentials of a list, each in its text."""
     credentials = []
-    for row in tomllib.loads(file.read_text(encoding="utf-8"))["credential"]:
+    for row in load(name)["credential"]:
         secret = _fill(row["secret"], row["text"])
         text = row["text"].replace("§", secret)
         credentials.append(Credential(row["service"], text, secret))
     return credentials
 
 
-def lookalikes_of(file: Path) -> list[str]:
+def lookalikes_of(name: str) -> list[str]:
     """Return the lines of a list that hold no secret."""
-    rows = tomllib.loads(file.read_text(encoding="utf-8"))["lookalike"]
+    rows = load(name)["lookalike"]
     texts = [row if isinstance(row, str) else row["text"] for row in rows]
     return [_fill(text, text) for text in texts]

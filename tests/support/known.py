@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ _RECIPE = re.compile(r"(?P<unit>.)… utf16 (?P<units>\d+)")
 
 
 def load(name: str) -> Any:
-    """Read one file of known answers."""
-    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    """Read one file of `data`, JSON or TOML."""
+    path = DATA / f"{name}.json"
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    return tomllib.loads(path.with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def cases(name: str, key: str = "cases") -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,10 +19,10 @@ from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
-    DATA,
     DIMS,
     SIDECAR,
     State,
@@ -32,9 +31,7 @@ from tests.support.openclaw import (
 )
 
 Fault = Mapping[str, Any]
-FAULTS: Mapping[str, list[Fault]] = tomllib.loads(
-    (DATA.parent / "openclaw_faults.toml").read_text("utf-8")
-)
+FAULTS: Mapping[str, list[Fault]] = load("openclaw_faults")
 """What users reported: planted into an index, and what the report must say; by its code."""
 
 PROFILES = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}

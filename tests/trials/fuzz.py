@@ -29,11 +29,11 @@ from time import process_time
 from typing import Any, Final, TypeVar
 
 from tests.support.hostile import ATTACKS
+from tests.support.known import DATA, load
 from tests.trials.frame import Case, Fact, Options
 
 T = TypeVar("T")
 
-DATA: Final = Path(__file__).parent.parent / "data"
 FAILURES: Final = Path(tempfile.gettempdir()) / "memtui-fuzz"
 """Inputs that broke a promise; the folder stays."""
 SLOWEST_SECONDS: Final = 5.0
@@ -79,7 +79,7 @@ def bytes_of(text: str) -> bytes:
 @cache
 def listed(name: str) -> tuple[Any, ...]:
     """A list of `data/fuzz_words.json`."""
-    return tuple(json.loads((DATA / "fuzz_words.json").read_text(encoding="utf-8"))[name])
+    return tuple(load("fuzz_words")[name])
 
 
 def words(*names: str) -> tuple[bytes, ...]:

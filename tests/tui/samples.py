@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from memtui.model import (
     CandidatePool,
@@ -24,14 +22,12 @@ from memtui.model import (
     Reason,
 )
 from memtui.ranking.pipeline import rank
+from tests.support.known import load
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
 NOTES: tuple[tuple[str, int, int, str], ...] = tuple(
-    (path, start, end, text)
-    for path, start, end, text in json.loads(
-        (Path(__file__).parents[1] / "data" / "sample_notes.json").read_text(encoding="utf-8")
-    )
+    (path, start, end, text) for path, start, end, text in load("sample_notes")
 )
 _VECTOR = (0.92, 0.90, 0.71, 0.66, 0.61, 0.58, 0.55, 0.52, 0.40, 0.31)
 _KEYWORD = (-6.9, -6.8, -7.4, -5.2, None, -3.1, -4.4, -7.2, -3.9, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -47,9 +46,7 @@ from tests.support.embedding import registered_hashed
 from tests.support.known import load
 from tests.support.small_memory import make_small_memory
 
-CASES: dict[str, Any] = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "care_notes.toml").read_text("utf-8")
-)
+CASES: dict[str, Any] = load("care_notes")
 _HEAD = "# A topic\n\nWords that say what this note is about, so that it is not empty.\n\n"
 _SENTENCE = "The pump in the cellar starts when the water in the shaft is higher than the float."
 

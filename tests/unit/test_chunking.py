@@ -22,9 +22,7 @@ from memtui.memory.chunking import Packer, chunk_document, chunk_id, chunk_text,
 from memtui.model import ChunkSpan, Document, SourceFile
 from tests.support.known import load
 
-VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "data" / "chunking.json").read_text("utf-8")
-)
+VECTORS: dict[str, Any] = load("chunking")
 MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
 CONTENTS = {
     "overlong ascii line": "a" * 4825,

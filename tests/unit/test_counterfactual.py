@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,11 +34,10 @@ from memtui.ranking.counterfactual.change import (
 from memtui.ranking.counterfactual.solve import Axis, Problem, Segment, least_changes, sweep, walk
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
+from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool
 
-KNOWN = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "least_changes.toml").read_text("utf-8")
-)
+KNOWN = load("least_changes")
 BASE = Ranking(k=1, fusion=Fusion.WEIGHTED_SUM, vector_weight=0.2, keyword_weight=0.8)
 
 

@@ -28,9 +28,9 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, failure, provider_identity
-from tests.support.known import cases
+from tests.support.known import DATA, cases
 
-MODELS = Path(__file__).parent.parent / "data" / "models"
+MODELS = DATA / "models"
 """An encoder and a decoder of one layer each, in llama.cpp's format, with random weights."""
 DIMENSIONS, CONTEXT = 32, 64
 TEXTS = (

@@ -32,9 +32,8 @@ from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, failure, provider_identity
-from tests.support.known import cases, load
+from tests.support.known import DATA, cases, load
 
-DATA = Path(__file__).parent.parent / "data"
 KNOWN = load("models/packaged_models")
 NAMES = ("minilm", "use-multilingual", "wordllama")
 NEW = ("use-multilingual", "wordllama")

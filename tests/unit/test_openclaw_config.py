@@ -43,9 +43,8 @@ from memtui.settings.schema import Settings, nested
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases, load
 
-DATA = Path(__file__).parents[1] / "data"
-KNOWN: dict[str, Any] = json.loads((DATA / "config_and_output.json").read_text(encoding="utf-8"))
-CHUNKING: dict[str, Any] = json.loads((DATA / "chunking.json").read_text(encoding="utf-8"))
+KNOWN: dict[str, Any] = load("config_and_output")
+CHUNKING: dict[str, Any] = load("chunking")
 
 
 @pytest.fixture

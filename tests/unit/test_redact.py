@@ -111,7 +111,7 @@ def test_every_rule_is_reached() -> None:
     """What a rule needs is in every text that it matches, or the rule would never be tried."""
     texts = [case["input"] for case in load("sessions")["redaction_2026_4_26"]]
     texts += [*TEXTS["of_openclaw"], *MORE, f'"token": "{SECRET}"', f"1234567:{SECRET}"]
-    texts += [one.text for file in (KNOWN, SECOND) for one in credentials_of(file)]
+    texts += [one.text for name in (KNOWN, SECOND) for one in credentials_of(name)]
     for rule in (*NAMED, *TOKENS, *OPENCLAW_2026_4, *OPENCLAW_2026_4_TOKENS):
         matched = [text for text in texts if rule.pattern.search(text)]
         assert matched, rule.pattern.pattern

@@ -27,7 +27,7 @@ from memtui.settings.schema import (
 )
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
 from memtui.settings.toml import key_lines, toml_value
-from tests.support.configured import Configured, known_answers, settings_file
+from tests.support.configured import Configured, settings_file
 from tests.support.known import load
 
 
@@ -72,7 +72,7 @@ def test_a_contradiction_is_told_of_the_strongest_source(here: Configured) -> No
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        *known_answers("wrong_files"),
+        *load("settings")["wrong_files"],
         ("a = [" + "[" * 100_000, "nested too deeply"),
         ("#" * 2_000_000, "larger than"),
         (b"# ok\nx = '\xff'\n", "memtui.toml:2: not UTF-8"),
@@ -200,7 +200,7 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
     assert not is_trusted(file, here.state)
 
 
-@pytest.mark.parametrize(("values", "expected"), known_answers("places and providers"))
+@pytest.mark.parametrize(("values", "expected"), load("settings")["places and providers"])
 def test_which_values_need_trust(values: dict[str, Any], expected: list[str]) -> None:
     assert protected_keys(values, Path()) == tuple(expected)
 
@@ -284,7 +284,7 @@ def test_an_address_and_a_command_are_in_no_repr() -> None:
     assert "SECRET" not in str(chosen.__rich_repr__())
 
 
-@pytest.mark.parametrize(("show", "text", "shown"), known_answers("masked"))
+@pytest.mark.parametrize(("show", "text", "shown"), load("settings")["masked"])
 def test_what_looks_like_a_key_is_masked(show: str, text: str, shown: str) -> None:
     shows = {one.__name__: one for one in (masked_text, shown_command, shown_variable)}
     assert shows[show](text) == shown

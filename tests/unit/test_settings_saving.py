@@ -34,7 +34,8 @@ from memtui.settings.write import (
     plan_transcripts,
     write,
 )
-from tests.support.configured import Configured, known_answers, settings_file
+from tests.support.configured import Configured, settings_file
+from tests.support.known import load
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def place(tmp_path: Path) -> Configured:
     return Configured(tmp_path)
 
 
-@pytest.mark.parametrize(("before", "wanted", "after"), known_answers("written"))
+@pytest.mark.parametrize(("before", "wanted", "after"), load("settings")["written"])
 def test_the_fewest_changes_are_written(
     place: Configured, before: str, wanted: dict[str, Any], after: str
 ) -> None:
@@ -420,7 +421,7 @@ def test_of_an_export_that_does_not_fit_nothing_is_left(
         save(path, "short")
 
 
-@pytest.mark.parametrize(("named", "chosen", "names"), known_answers("source_names"))
+@pytest.mark.parametrize(("named", "chosen", "names"), load("settings")["source_names"])
 def test_a_wider_name_of_a_source_stays_while_all_of_it_is_chosen(
     named: list[str], chosen: list[str], names: list[str]
 ) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -24,9 +22,7 @@ from memtui.text.tokens import (
 )
 from tests.support.known import load
 
-VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "data" / "fts_query.json").read_text("utf-8")
-)
+VECTORS: dict[str, Any] = load("fts_query")
 
 
 @pytest.mark.parametrize("case", VECTORS["asserted_upstream"], ids=lambda case: case["input"])
