@@ -12,6 +12,7 @@ import shlex
 import shutil
 import stat
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,12 +20,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
 from memtui import __version__
 from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
-from memtui.engine.deep_check import differences
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
@@ -32,23 +32,29 @@ from memtui.index.database import (
     Connection,
     DatabaseError,
     damage,
+    made_by,
     mapped_errors,
     number,
     open_database,
+    read_meta,
     vector_extension,
 )
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
+from memtui.index.index_rows import known_files
+from memtui.index.transcripts.reading import transcript_rows
 from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
+from memtui.retrieval.connection import snapshot, whole_vector
+from memtui.retrieval.pool import fetch_chunks
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
 from memtui.text.sanitize import counted, safe_line, size_words
-from memtui.text.tokens import FTS5_TOKENIZE
+from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
 """Exit codes in the order in which what they stand for has to be put right."""
@@ -57,6 +63,22 @@ LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""
 MOST_NAMED: Final = 5
 """So many places that differ are named."""
+_STORED: Final = """
+SELECT c.id, c.embedded, f.path, c.start_line, c.text, v.*
+FROM chunks c LEFT JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id ORDER BY c.id
+"""
+_AGAIN: Final = f"""
+CREATE VIRTUAL TABLE temp.again USING fts5(text, content='', tokenize="{FTS5_TOKENIZE}");
+CREATE VIRTUAL TABLE temp.again_words USING fts5vocab(temp, again, instance);
+CREATE VIRTUAL TABLE temp.chunks_fts_words USING fts5vocab(main, chunks_fts, instance);
+"""
+"""Makes a full-text index for what the texts give."""
+_HELD: Final = """
+SELECT doc, offset, term FROM temp.{0}_words UNION ALL SELECT id, sz, NULL FROM {0}_docsize
+UNION ALL SELECT 0, block, NULL FROM {0}_data WHERE id = 1
+"""
+"""Selects each word and the length of every row; in row 0 stands the sum of all lengths."""
+_TOLD_EVERY: Final = 1000
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` builds it anew"
 
@@ -358,19 +380,14 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
 
     `tell` hears how far it is.
     """
-
     if (generation := folder.current()) is None:
         return
-    path, chunks, where = folder.path(generation), 0, list[str]()
-
-    def reached(done: int, total: int) -> None:
-        nonlocal chunks
-        chunks = total
-        tell(f"reading back {done:,} of {counted(total, 'chunk')}")
-
+    path = folder.path(generation)
     with closing(open_database(path, readonly=True)) as connection, mapped_errors(path, connection):
-        where += map(safe_line, differences(connection, reached))
-    whole = Check("contents", f"texts, words, vectors of {counted(chunks, 'chunk')} are whole")
+        chunks = counted(number(connection, "SELECT count(*) FROM chunks"), "chunk")
+        found = _differences(connection, lambda done: tell(f"reading back {done:,} of {chunks}"))
+        where = list(map(safe_line, found))
+    whole = Check("contents", f"texts, words, vectors of {chunks} are whole")
     named = ", ".join(
         [*where[:MOST_NAMED], *([f"{len(where):,} in all"] if where[MOST_NAMED:] else [])]
     )
@@ -381,6 +398,50 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
     whole = Check("cached", f"{counted(count, 'vector')} of length 1 or 0")
     broken = f"{wrong:,} of {counted(count, 'vector')} changed: those are made again"
     yield problem("cached", broken, _REBUILD, EXIT_INDEX) if wrong else whole
+
+
+def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
+    """Compare every chunk with its hash, its vector with the checksum, its words with the text.
+
+    Yield the place, `path:line`, and the part of what is not as it was written. `tell` hears how
+    many chunks are done. The connection is used for nothing else. Raises what SQLite raises, and
+    `DecodeError` for what is wrong with files and conversations.
+    """
+    known_files(connection)
+    transcript_rows(connection)
+    maker = made_by(read_meta(connection))
+    width = 4 * ((maker.dimensions if maker is not None else None) or 0)
+    places, unread = dict[int, str](), set[int]()
+    with snapshot(connection):
+        connection.execute(_AGAIN)
+        for rowid, embedded, path, line, text, _, *vector in connection.execute(_STORED):
+            if len(places) % _TOLD_EVERY == 0:
+                tell(len(places))
+            places[rowid] = place = f"{path}:{line}" if path is not None else f"row {rowid}"
+            try:
+                fetch_chunks(connection, [rowid])[rowid]
+                words = rowid, index_text(text)
+                connection.execute("INSERT INTO temp.again(rowid, text) VALUES(?, ?)", words)
+            except (DatabaseError, DecodeError, KeyError):
+                unread.add(rowid)
+                yield f"{place} (text)"
+            try:
+                if embedded:
+                    whole_vector(width, rowid, *vector)
+            except DatabaseError:
+                yield f"{place} (vector)"
+        tell(len(places))
+        places[0] = "all chunks"
+        if unread or len(places) == 1:
+            unread.add(0)
+        sums = Counter[int]()
+        # What the index holds and what the texts give comes in different orders.
+        for sign, table in ((1, "chunks_fts"), (-1, "again")):
+            for rowid, *held in connection.execute(_HELD.format(table)):
+                sums[rowid] += sign * zlib.crc32(repr(held).encode())
+        for rowid in sorted({rowid for rowid, left in sums.items() if left} - unread):
+            part = "words" if rowid else "mean length"
+            yield f"{places.get(rowid, f'row {rowid}')} ({part})"
 
 
 def database_checks(folder: IndexFolder) -> Iterator[Check]:
