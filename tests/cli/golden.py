@@ -37,6 +37,7 @@ from memtui.settings.files import history_name
 from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
+from tests.support.known import load
 from tests.support.openclaw import edit, make_state
 
 FOLDER = Path(__file__).parent
@@ -60,16 +61,7 @@ VECTORS = FOLDER / "vectors.npz"
 WITH_SERVICE = {"providers", "doctor", "secrets"}
 WITH_ERRORS = WITH_SERVICE | {"text", "agents", "settings", "transcripts", "index"}
 NOTES_MTIME = 1_793_000_000
-NOTES = {
-    "MEMORY.md": "# Facts\n\n- The router is an Omada ER605 at 192.168.10.1.\n- Invoices are due after 14 days.\n- Anna likes tea, not coffee.\n",
-    "memory/2026-10-01.md": "# Thursday\n\nMoved the router into the rack. VLAN 20 is for guests.\n\n## Work\n\nThe invoice parser fails on umlauts: Übertrag, Größe.\n",
-    "memory/2026-11-01.md": "# Sunday\n\nRouter again: the guest VLAN had no DHCP. Fixed with a reservation.\n\n```sh\nip addr show\n```\n",
-    "memory/2026-11-02.md": "# Monday\n\nRouter again: the guest VLAN had no DHCP. Fixed with a reservation.\n\nTea with Anna at four.\n",
-    "memory/deep/zh.md": "# 数据库\n\n我们决定使用数据库迁移方案。路由器放在书房。\n",
-    "memory/deep/th.md": "# บันทึก\n\nเราเตอร์อยู่ในห้องทำงาน รหัสผ่านอยู่ในตู้เซฟ\n",
-    "memory/people/anna.md": "---\ntitle: Anna\nimportance: 0.9\n---\n\nAnna Berg, anna@example.org. Works on the parser. See [router](../2026-10-01.md) and [gone](nothing.md).\n",
-    "memory/hostile.md": "# \x1b]2;OWNED\x07 [/] [@click=app.quit]x[/]\n\nrouter \u202eevil\u202c text, zero\u200bwidth\n",
-}
+NOTES: dict[str, str] = load("notes")["command lines"]
 
 
 def run_group(group: str) -> list[dict[str, Any]]:

@@ -292,23 +292,7 @@ def test_media_and_patterns(tmp_path: Path, release: str) -> None:
 
 @pytest.mark.parametrize(
     ("glob", "path", "expected"),
-    [
-        ("**", "a/b", True),
-        ("**/a/**/b", "x/a/y/a/b", True),
-        ("**/a/**/b", "a/b", True),
-        ("**/a/**/b", "b/a", False),
-        ("a/**", "a/b/c", True),
-        ("a/**", "a", False),
-        ("**/**/x", "x", True),
-        ("*/b*", "a/bc", True),
-        ("*/b*", "a/b/c", False),
-        ("a/**/b/c/**/d", "a/b/b/c/d", True),
-        ("a?c.md", "a/c.md", False),
-        ("a[.*]c.md", "a/c.md", False),
-        ("a[.*]c.md", "a*c.md", True),
-        ("a[!x]c.md", "a/c.md", False),
-        ("/".join(["**", "a"] * 8) + "/x", "a/" * 2000 + "y", False),
-    ],
+    [*load("agents")["globs"], ("**/a/" * 8 + "x", "a/" * 2000 + "y", False)],
 )
 def test_only_any_depth_crosses_a_slash_of_a_glob(glob: str, path: str, expected: bool) -> None:
     assert matches_glob(glob, path) is expected

@@ -28,17 +28,7 @@ NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
     embedding=EmbeddingSettings(provider="hashed"), memory=MemorySettings(max_file_bytes=2000)
 )
-NOTES = {
-    "MEMORY.md": "# Memory\n\nPrefers wired uplinks. The router password lives in the vault.\n",
-    "memory/2026-11-18.md": "# Tuesday\n\nConfigured the Omada router: VLAN 20 for IoT.\n",
-    "memory/2026-11-19.md": "# Wednesday\n\nConfigured the Omada router: VLAN 20 for IoT, again.\n",
-    "memory/2026-02-01.md": "# February\n\nThe router was configured: VLAN twenty, an Omada box.\n",
-    "memory/people/mai.md": "# Mai\n\nBirthday on the third of May. Likes lotus tea.\n",
-    "memory/copies/one.md": "An Omada router in the attic.\n",
-    "memory/copies/two.md": "An Omada router in the attic.\n",
-    "memory/blank.md": "\n\n\n",
-    "memory/empty-sight.md": "A note that no model sees: NOVECTOR.\n",
-}
+NOTES: dict[str, str] = load("notes")["inquiry"]
 QUERY = "omada router vlan"
 
 

@@ -183,23 +183,7 @@ def test_a_result_is_named_by_the_stage_that_lost_it(
     assert "min_score" in lost
 
 
-ENABLED = ["memory", "sessions"]
-
-
-@pytest.mark.parametrize(
-    ("enabled", "asked", "finds"),
-    [
-        (["memory"], ["sessions"], False),
-        (None, ["sessions"], False),
-        (["sessions"], ["memory"], False),
-        (ENABLED, ["sessions"], False),
-        (ENABLED, ["sessions", "memory"], True),
-        (["memory"], ENABLED, True),
-        (["memory"], [], True),
-        (["memory"], None, True),
-        ([], None, True),
-    ],
-)
+@pytest.mark.parametrize(("enabled", "asked", "finds"), load("agents")["enabled sources"])
 def test_only_enabled_sources_that_are_asked_for_are_searched(
     indexes: dict[str, Path], tmp_path: Path, enabled: Any, asked: Any, finds: bool
 ) -> None:

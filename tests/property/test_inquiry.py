@@ -23,6 +23,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.settings.schema import Settings
 from tests.support.dice import examples
+from tests.support.known import load
 from tests.support.pools import rankings
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -172,35 +173,9 @@ def test_the_places_with_the_most_lines_in_common_are_one() -> None:
     assert [(row.rank_then, row.rank_now) for row in rows] == [(2, 1), (1, None)]
 
 
-SPELLINGS = {
-    "memory/2026-01-01.md": "memory/2026-01-01.md",
-    "./memory/2026-01-01.md": "memory/2026-01-01.md",
-    "memory\\2026-01-01.md": "memory/2026-01-01.md",
-    "/home/me/notes/memory/2026-01-01.md": "memory/2026-01-01.md",
-    "/home/me/notes/memory/2026-01-01.md#L4-L9": "memory/2026-01-01.md",
-    "MEMORY/kyoto.MD#L3": "memory/Kyoto.md",
-    "memory/kyoto.md:12-30": "memory/Kyoto.md",
-    "qmd://memory-dir-main/2026-01-01.md": "memory/2026-01-01.md",
-    "qmd://memory-root/memory.md": "MEMORY.md",
-    "file:///home/me/notes/MEMORY.md": "MEMORY.md",
-    "file:///home/me/notes/memory/%4Byoto.md": "memory/Kyoto.md",
-    "/srv/agent/workspace/memory/2026-01-01.md": "memory/2026-01-01.md",
-    "/srv/old/MEMORY.md": "old/MEMORY.md",
-    "workspace/memory/kyoto.md": "memory/Kyoto.md",
-    "Kyoto.md": "memory/Kyoto.md",
-    # two could be meant, or none
-    "README.md": None,
-    "memory.md": "MEMORY.md",
-    "/elsewhere/x/README.md": "x/README.md",
-    "archive/2026-01-01.md": None,
-    "memory/gone.md#L4": None,
-    "": None,
-    "a\0b": None,
-}
-
-
 def test_paths_as_tools_print_them() -> None:
-    for written, stored in SPELLINGS.items():
+    """A path that two could be meant by, or none, is of no file."""
+    for written, stored in load("reading")["paths as tools print them"]:
         found = as_stored(Recalled(written, 0, 0), ROOT, PATHS)
         assert (found.path if found.path in PATHS else None) == stored, written
     cited = as_stored(Recalled("/home/me/notes/MEMORY.md#L4-L9", 0, 0), ROOT, PATHS)

@@ -37,6 +37,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.settings.files import make_private
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import registered_hashed
+from tests.support.known import load
 from tests.support.openclaw import AGENT_BLOB, State, make_state
 
 NOW = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
@@ -44,31 +45,7 @@ SETTINGS = Settings(
     embedding=EmbeddingSettings(provider="hashed", fallback="none"),
     index=IndexSettings(watch=False),
 )
-NOTES = {
-    "MEMORY.md": (
-        "# Memory\n\n## Network\n\nRouter 192.168.10.1 (Omada ER605). DNS: AdGuard on the NAS.\n"
-        "Config lives in git.\n\n## Habits\n\nPrefers wired uplinks. The router password lives in "
-        "the vault, never in notes.\nConfig reviews on Fridays.\n"
-    ),
-    "memory/2026-02-10.md": (
-        "---\ndate: 2026-02-10\nimportance: 0.8\n---\n\n# Tuesday\n\nQuiet day. Coffee with Mara.\n\n"
-        "## Network\n\nConfigured Omada router: VLAN 20 for IoT, VLAN 30 guests; DHCP lease 12 h.\n"
-        "- [x] backup config\n- [ ] follow up with the ISP\n"
-    ),
-    "memory/2026-02-07.md": "# Saturday\n\nSet up AdGuard DNS on the NAS; the router hands it out.\n",
-    "memory/2026-01-21.md": "# Move\n\nMoved the router to the hallway. Old config exported.\n",
-    "memory/2026-01-22.md": "# Move\n\nMoved the router to the hallway. Old config exported!\n",
-    "memory/2025-11-02.md": "# First\n\nRouter config first written down: PPPoE, MTU 1492.\n",
-    "memory/2025-09-15.md": "# Bought\n\nBought the Omada ER605 router; still in the box.\n",
-    "memory/topics/homelab.md": (
-        "# Homelab\n\nThe trunk port was untagged, so the switch dropped VLAN 20 frames from the "
-        "router.\nSee [the day](../2026-02-10.md) and [nowhere](../gone.md).\n"
-    ),
-    "memory/topics/garden.md": "# Garden\n\nTomatoes want the south wall; water them at dawn.\n",
-    "memory/people/mai.md": "# Mai\n\nBirthday on the third of May. Likes lotus tea.\n",
-    "memory/trips/kyoto.md": "# 京都\n\n京都駅から清水寺まではバスで行く。\n",
-    "memory/家/网络.md": "# 网络\n\n路由器 配置: VLAN 20 给 IoT 设备, router config 备份在 git.\n",
-}
+NOTES: Mapping[str, str] = load("notes")["small memory"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from memtui.model import (
 )
 from memtui.tui.app import MemtuiApp
 from memtui.tui.format import THEMES, variable_defaults
+from tests.support.known import load
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
@@ -45,18 +46,7 @@ def Cost(**more: Any) -> RebuildCost:
 
 def note(lines: int = 60) -> SourceText:
     """A Markdown note of about this many lines with the first chunk at lines 12 to 31."""
-    head = [
-        "---", "date: 2026-02-10", "importance: 0.8", "---", "",
-        "# Tuesday", "", "Quiet day. Coffee with **Mara**, then the network closet.", "",
-        "", "## Network",
-        "Configured Omada router: VLAN 20 for IoT, VLAN 30 guests; DHCP lease 12 h.",
-        "- [x] backup config", "- [ ] follow up with the ISP, see [ticket](https://isp.example/4711)",
-        "- the `ER605` needs firmware *5.13* or later",
-        "", "```python", "def lease(hours: int) -> str:", '    return f"{hours} h"  # router default',
-        "```", "", "| vlan | name   |", "|------|--------|", "| 20   | IoT    |",
-        "", "> never put the router password in a note", "",
-        "路由器配置：VLAN 20 用于物联网设备。", "",
-    ]  # fmt: skip
+    head = load("notes")["panes"]["memory/2026-02-10.md"].splitlines()
     tail = [f"plain line {number} about nothing" for number in range(len(head) + 1, lines + 1)]
     return Source("memory/2026-02-10.md", head + tail)
 

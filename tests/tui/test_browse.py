@@ -32,6 +32,7 @@ from memtui.tui.screens.browse.file_list import (
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
 from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import press, resize, running, settle, until
 
@@ -188,38 +189,8 @@ def test_a_day_is_as_dark_as_its_rank_among_the_days() -> None:
     assert (moved(date.max, 1), moved(date.min, -1)) == (date.max, date.min)
 
 
-OUTLINED = """---
-title: "# not a heading"
----
-# One #
-text
-```python
-# code
-```
-~~~
-## still code
-```
-~~~
-   ### Three ###
-#hashtag
-####### seven
-Setext
-======
-Another one
----
-
----
-- item
----
-    # indented code
-> # quoted
-##
-\t# tab
-# Last"""
-
-
 def test_headings_are_those_of_the_text_and_none_of_code() -> None:
-    assert headings(OUTLINED.split("\n")) == [
+    assert headings(load("notes")["panes"]["memory/outlined.md"].split("\n")) == [
         Heading(4, 1, "One"),
         Heading(13, 3, "Three"),
         Heading(16, 1, "Setext"),
@@ -233,20 +204,7 @@ def test_headings_are_those_of_the_text_and_none_of_code() -> None:
     assert headings(["# " + "a" * 1_000_000])[0].text.startswith("aaaa")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("router", ["memory/projects/router.md"]),
-        ("ROUTER proj", ["memory/projects/router.md"]),
-        ("vault", ["/home/ann/vault/ideas.md"]),
-        ("agent", ["sessions/main/3f9a.jsonl"]),
-        ("workspace", []),
-        ("source:sessions", ["sessions/main/3f9a.jsonl"]),
-        ("path:projects after:2026-02-10 before:2026-02-11", ["memory/projects/2026-02-10.md"]),
-        ("path:*/router.md", ["memory/projects/router.md"]),
-        ("nothing-here", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), load("interface")["filters of files"])
 def test_the_filter_takes_words_and_the_filters_of_a_query(text: str, expected: list[str]) -> None:
     assert [file.path for file in filter_files(FILES, text)[0]] == expected
 

@@ -18,6 +18,7 @@ from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.samples import make_ranked
 
@@ -148,18 +149,7 @@ def test_every_stage_says_what_it_did_in_lines_that_fit(
         assert max(line.cell_length for line in lines) <= width
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("vim", ["vim", "+12", "note.md"]),
-        ("/usr/bin/nano", ["/usr/bin/nano", "+12", "note.md"]),
-        ("emacsclient -nw", ["emacsclient", "-nw", "+12", "note.md"]),
-        ("hx", ["hx", "note.md:12"]),
-        ("code --wait", ["code", "--wait", "-g", "note.md:12"]),
-        ("kate", ["kate", "--line", "12", "note.md"]),
-        ("notepad.exe", ["notepad.exe", "note.md"]),
-    ],
-)
+@pytest.mark.parametrize(("command", "expected"), load("interface")["lines in editors"])
 def test_each_editor_gets_the_line_in_its_own_syntax(command: str, expected: list[str]) -> None:
     assert editor_arguments(command, {}, "note.md", 12) == expected
 

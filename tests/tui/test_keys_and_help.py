@@ -25,6 +25,7 @@ from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
 from tests.support.hostile import ALL
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import dark, running, screen_text, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
@@ -66,26 +67,7 @@ def test_unknown_names_are_told_and_the_rest_is_used() -> None:
     assert "mmr.tggle" in problems[1]
 
 
-@pytest.mark.parametrize(
-    ("key", "name", "typed"),
-    [
-        ("slash", "/", True),
-        ("question_mark", "?", True),
-        ("m", "m", True),
-        ("R", "R", True),
-        ("left_curly_bracket", "{", True),
-        ("less_than_sign", "<", True),
-        ("minus", "-", True),
-        ("plus", "+", True),
-        ("equals_sign", "=", True),
-        ("f2", "F2", False),
-        ("ctrl+q", "^q", False),
-        ("escape", "esc", False),
-        ("shift+f6", "⇧F6", False),
-        ("up", "↑", False),
-        ("tab", "tab", False),
-    ],
-)
+@pytest.mark.parametrize(("key", "name", "typed"), load("interface")["names of keys"])
 def test_keys_are_named_as_they_are_pressed(key: str, name: str, typed: bool) -> None:
     assert key_name(key) == name
     assert is_typed(key) is typed

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import memtui
+from tests.support.known import load
 
 PACKAGE = Path(memtui.__file__).parent
 TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
@@ -291,24 +292,6 @@ def modules_after(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("statement", "banned"),
-    [
-        ("import memtui.cli.main", {"textual", "rich", "numpy", "apsw", "onnxruntime", "pydantic"}),
-        ("import memtui.settings", {"numpy", "apsw", "textual", "pydantic"}),
-        (
-            "import memtui.cli.search, memtui.engine.engine, memtui.engine.own_index",
-            {"numpy", "onnxruntime", "textual", "rich", "httpx", "watchdog"}
-            | {"memtui.engine.browse"},
-        ),
-        ("import memtui.engine", {"textual", "rich", "click"}),
-        ("import memtui.ranking.pipeline", {"apsw", "textual", "pydantic", "onnxruntime"}),
-        ("import memtui.bus", {"numpy", "apsw", "textual", "pydantic"}),
-        (
-            "import memtui.tui.app",
-            {"numpy", "apsw", "onnxruntime", "watchdog", "httpx"},
-        ),
-    ],
-)
-def test_imports_stay_apart(statement: str, banned: set[str]) -> None:
-    assert not banned & modules_after(statement)
+@pytest.mark.parametrize(("statement", "banned"), load("imports")["of modules"])
+def test_imports_stay_apart(statement: str, banned: list[str]) -> None:
+    assert not {*banned} & modules_after(statement)

@@ -12,39 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.known import DATA, load
+
 TESTS = Path(__file__).parent.parent
-DATA = TESTS / "data"
-DIGESTS = {
-    "bm25_score": "fa765aca485f928f",
-    "chunking": "ac9beea1c02f73b9",
-    "config_and_output": "f2aeed879d22e3df",
-    "embedding_limits": "56f867b5c594a413",
-    "fallback_boost": "0812c3de6697d3f0",
-    "fts_query": "9210c2b797a5daa6",
-    "hybrid_merge": "aca1cd7ba54af5ad",
-    "keyword_plan": "a30435c685e4164f",
-    "memini_fuse": "f3c559f57ecaf415",
-    "memini_fuse_scores": "3c71378702426796",
-    "memini_rerank": "0caa00908cfccac1",
-    "minilm": "8928dd666ce2df14",
-    "mmr": "77080894aebe60d3",
-    "query_expansion": "bc9db63a043982f2",
-    "sessions": "0811469afa61fcc7",
-    "temporal_decay": "4667f44cf39da214",
-}
-"""The first characters of each file's SHA-256: an answer is never bent to fit the program."""
-UNREAD = {
-    "chunking": {"remap"},
-    "config_and_output": {
-        *("citations", "citation_mode", "decorated_snippet", "qmd_parse", "qmd_snippet_lines"),
-    },
-    "fts_query": {"rule_versions"},
-    "memini_rerank": {"current_version", "temporal_targeting"},
-    "mmr": {"mmr_score"},
-    "sessions": {"path_mapping"},
-}
-"""What a program does around its search and memtui does not, what only a release before all profiles did,
-a later memini, and a step that is asserted by the orders that come of it."""
+DIGESTS: dict[str, str] = load("known_answers")["digests"]
+UNREAD: dict[str, list[str]] = load("known_answers")["unread"]
 PROSE = ("topic", "upstream", "reading", "note", "rule", "formula", "quality", "salience", "recipe")
 RELEASE = re.compile(r"20\d\d[._]\d{1,2}(?:[._]\d{1,2})?")
 

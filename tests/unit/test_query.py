@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from memtui.retrieval.query import (
     MAX_LENGTH,
@@ -23,19 +24,9 @@ def words(query: Query) -> list[str]:
     return [term.text for term in query.terms.terms]
 
 
-@pytest.mark.parametrize(
-    ("text", "rest", "filters"),
-    [
-        ("a path:x b", "a b", {"path_globs": ("x",)}),
-        ('path:"a b" \tc  d ', "c  d", {"path_globs": ("a b",)}),
-        ('"before:2026-01-02" source:memory', '"before:2026-01-02"', {"sources": ("memory",)}),
-        ("source:sessions", "", {"sources": ("sessions",)}),
-        *((text, text, {}) for text in ("  router   vlan ", "path: router", "after:yesterday x")),
-        *((text, text, {}) for text in ('"path:x" router', "source:", "before:2026-02-30 x")),
-    ],
-)
+@pytest.mark.parametrize(("text", "rest", "filters"), load("reading")["filters of a query"])
 def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) -> None:
-    assert split_filters(text) == (rest, Filters(**filters))
+    assert split_filters(text) == (rest, convert(filters, Filters))
 
 
 @pytest.mark.parametrize(

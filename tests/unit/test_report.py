@@ -62,6 +62,7 @@ from memtui.report.layout import Layout, Line, Report, Section, SectionId, text_
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import format as tui_format
 from tests.support.hostile import ALL, ATTACKS
+from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool
 
 RANKING = Ranking(
@@ -78,19 +79,7 @@ CHANGES = Counterfactuals(
         NoChange(Parameter.RRF_K, NoChangeReason.NOT_USED),
     ),
 )
-BREAKERS = (
-    "```\n<script>alert(1)</script>\n```",
-    "| a | b |\n| --- | --- |",
-    "[link](https://example.org) ![picture](https://example.org/x.png)",
-    "https://example.org www.example.org a@example.org @someone #12 :tada: $x$",
-    "`` ` ``` ```` \\| \\` \\\\|",
-    "# heading\n- item\n> quotation\n1. one\n---\n***",
-    "<b>bold</b> <!-- comment --> &amp; &#64; <img src=x onerror=y>",
-    "**bold** _it_ ~~gone~~ [x]: https://example.org",
-    "備份路由 🏮 e\u0301 \ufffe\uffff ]]>",
-    " ",
-    "`",
-)
+BREAKERS: list[str] = load("hostile")["what breaks Markdown and SVG"]
 HOSTILES = (*ATTACKS, *BREAKERS, f"{ALL} {' '.join(BREAKERS)}")
 each_hostile = pytest.mark.parametrize("text", HOSTILES, ids=range(len(HOSTILES)))
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

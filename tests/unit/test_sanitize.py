@@ -15,13 +15,7 @@ def test_commands_to_the_terminal_become_visible(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "- [x] done",
-        "[/] [@click=app.quit]hi[/]",
-        "tab\tand\nline",
-        "Ấn Độ 東京 😀 e\u0301 👩‍👧",
-    ],
+    load("reading")["ordinary text"],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert safe(text) == text
