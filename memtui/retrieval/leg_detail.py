@@ -298,17 +298,13 @@ def keyword_rank(
         where = f"{table} MATCH ? AND {where}"
         bindings.insert(0, match)
         score = f"bm25({table})"
-    with snapshot(connection):
-        sql = f"SELECT {score} FROM {table} WHERE {where} AND rowid = ?"
-        own = list(connection.execute(sql, (*bindings, rowid)))
-        if not own:
-            return None
-        raw = own[0][0]
-        sql = f"SELECT rowid FROM {table} WHERE {where} AND ifnull({score}, 0) = ?"
-        equal = in_order([row for (row,) in connection.execute(sql, (*bindings, raw or 0.0))])
-        before = f"{table} WHERE {where} AND ifnull({score}, 0) < ?"
-        position = _count(connection, before, (*bindings, raw or 0.0)) + equal.index(rowid)
-        return LegRank(position, _count(connection, f"{table} WHERE {where}", bindings), raw)
+    scores = dict(connection.execute(f"SELECT rowid, {score} FROM {table} WHERE {where}", bindings))
+    if rowid not in scores:
+        return None
+    own = scores[rowid] or 0.0
+    equal = in_order([row for row, raw in scores.items() if (raw or 0.0) == own])
+    better = sum((raw or 0.0) < own for raw in scores.values())
+    return LegRank(better + equal.index(rowid), len(scores), scores[rowid])
 
 
 def matching_rows(connection: Connection, table: str, match: str) -> int:
