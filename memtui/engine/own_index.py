@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
@@ -24,7 +24,7 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of
-from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
+from memtui.engine.ports import Files, Index, Legs, Partial, Reading, RebuildCost, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, stop_if
@@ -282,7 +282,7 @@ class OwnIndex(Index):
 
     def measure(
         self, identity: ProviderIdentity | None, *, withholds: bool = False
-    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str], Sequence[tuple[str, SkippedFile]]]:
+    ) -> tuple[RebuildCost, Collection[int]]:
         limit = identity.input_bytes if identity is not None else None
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
@@ -306,10 +306,17 @@ class OwnIndex(Index):
         if identity is not None:
             with mapped_errors(self.folder.cache_path):
                 cached = self.cache.get_many(identity, [name for name, _ in chunks])
-        withheld = self._withheld(cached) if withholds else []
-        return files, chunks, cached, withheld
+        withheld, found = (self._withheld(cached), self._credentials) if withholds else ((), {})
+        missing = {
+            name: length
+            for name, length in chunks
+            if name not in cached and found.get(name) is None
+        }
+        count = sum(name in cached for name, _ in chunks)
+        cost = RebuildCost(files, len(chunks), count, 0, False, withheld=withheld)
+        return cost, missing.values()
 
-    def _withheld(self, without: Collection[str] | None = None) -> list[tuple[str, SkippedFile]]:
+    def _withheld(self, without: Collection[str] | None = None) -> tuple[SkippedFile, ...]:
         """Look for credentials in chunks that have no vector, or in all but those `without`."""
         from memtui.index.vectors import credential_chunks
 
@@ -318,8 +325,8 @@ class OwnIndex(Index):
             connection = live.connection()
             check = partial(stop_if, self.providers.closing.is_set)
             with mapped_errors(live.path):
-                return list(credential_chunks(connection, self._credentials, without, check))
-        return []
+                return tuple(credential_chunks(connection, self._credentials, without, check))
+        return ()
 
     def stamp(self) -> Hashable:
         return self.read_rows(lambda connection: self.legs.live.stamp())
@@ -458,7 +465,7 @@ class OwnIndex(Index):
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
         if not brief and self.providers.acting.withholds:
-            look["withheld"] = tuple(chunk for _, chunk in self._withheld())
+            look["withheld"] = self._withheld()
         if self.indexer is None and not brief:
             look["writer"] = WriterLock(self.folder).writer()
         self._look = look

@@ -430,13 +430,12 @@ class Index(ABC):
 
     def measure(
         self, identity: ProviderIdentity | None, *, withholds: bool = False
-    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str], Sequence[tuple[str, SkippedFile]]]:
-        """Return the number of files, each chunk's hash and length, and the cached hashes.
+    ) -> tuple[RebuildCost, Collection[int]]:
+        """Count what a rebuild with a provider needs; return the lengths of the texts to be sent.
 
-        Of vectors by a provider; last come hash and place of the chunks that it is not sent, where
-        it `withholds` some. Asked where `providers` is not `None`.
+        Those that it `withholds` are only named. Asked where `providers` is not `None`.
         """
-        return 0, (), (), ()
+        return RebuildCost(0, 0, 0, 0, False), ()
 
     @abstractmethod
     def stamp(self) -> Hashable:

@@ -99,10 +99,10 @@ def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refu
 def credential_chunks(
     connection: Connection,
     lines: dict[str, int | None],
-    without: Collection[str] | None = None,
-    check: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[str, SkippedFile]]:
-    """Yield text hash and place of the chunks that hold a credential.
+    without: Collection[str] | None,
+    check: Callable[[], None],
+) -> Iterator[SkippedFile]:
+    """Yield the place of each chunk that holds a credential.
 
     Of those that have no vector, or of all whose hash is not in `without`. In a conversation it is
     one that the release does not mask. `lines` keeps the first line with a credential, from 0, of
@@ -123,19 +123,15 @@ def credential_chunks(
                 if text_hash not in lines:
                     lines[text_hash] = credential_line(text)
                 if (line := lines[text_hash]) is not None:
-                    place = f"{path}:{min(start + line, end)}"
-                    yield text_hash, SkippedFile(place, Reason.HOLDS_CREDENTIAL)
+                    yield SkippedFile(f"{path}:{min(start + line, end)}", Reason.HOLDS_CREDENTIAL)
 
 
 def _withhold(
     job: Job, connection: Connection, provider: Provider, without: Collection[str] | None = None
 ) -> None:
     """Look for credentials in what a service would be sent, and tell the job what is not sent."""
-    chunks: list[SkippedFile] = []
-    if provider.withholds:
-        found = credential_chunks(connection, job.credentials, without, job.check)
-        chunks += (chunk for _, chunk in found)
-    job.withhold(tuple(chunks))
+    found = credential_chunks(connection, job.credentials, without, job.check)
+    job.withhold(tuple(found) if provider.withholds else ())
 
 
 def _is_withheld(job: Job, provider: Provider, text_hash: str) -> bool:
@@ -165,15 +161,13 @@ class VectorsPhase:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
         job, stats = self._job, self._job.stats
         identity, progress, pending = job.recipe.identity, job.progress, self._pending()
-        if identity is None or not pending:
-            job.withhold(())
-            return
-        maker = made_by(read_meta(self._connection))
-        self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
-        progress.start(VECTORS, pending)
-        for page in _pages(self._connection):
-            stats.cache_hits += len(page) - len(self._from_cache(page, identity))
-        if not self._pending():
+        if identity is not None and pending:
+            maker = made_by(read_meta(self._connection))
+            self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
+            progress.start(VECTORS, pending)
+            for page in _pages(self._connection):
+                stats.cache_hits += len(page) - len(self._from_cache(page, identity))
+        if identity is None or not self._pending():
             job.withhold(())
             return
         provider, state = job.provider()

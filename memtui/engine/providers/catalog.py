@@ -59,28 +59,18 @@ class ProviderService:
             return RebuildCost(0, 0, 0, 0, False)
         weighed = self._providers.acting if choice is None else self._providers.watch(choice)
         identity = weighed.identity if weighed.registration is not None else None
-        files, chunks, cached, withheld = self._memory.measure(
-            identity, withholds=weighed.withholds
-        )
-        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
-        for text_hash, _ in withheld:
-            missing.pop(text_hash, None)
-        count = sum(text_hash in cached for text_hash, _ in chunks)
+        cost, lengths = self._memory.measure(identity, withholds=weighed.withholds)
         if identity is None:
-            return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
-        tokens = sum(map(estimated_tokens, missing.values()))
-        cost = RebuildCost(
-            files,
-            len(chunks),
-            count,
-            tokens,
-            weighed.remote,
+            return replace(cost, price=0.0)
+        cost = replace(
+            cost,
+            tokens_estimate=sum(map(estimated_tokens, lengths)),
+            remote=weighed.remote,
             provider=identity.name,
             model=identity.model,
             address=weighed.address,
-            withheld=tuple(chunk for _, chunk in withheld),
         )
-        is_batch = weighed.choice.batch and len(missing) >= weighed.choice.batch_minimum
+        is_batch = weighed.choice.batch and len(lengths) >= weighed.choice.batch_minimum
         return _priced(cost, weighed.choice, batch=is_batch)
 
     def switch(self, choice: EmbeddingSettings) -> None:
