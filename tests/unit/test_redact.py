@@ -73,6 +73,8 @@ def test_the_known_forms_of_credentials_are_masked(one: Credential) -> None:
     # As a conversation has it, in an index with the text of a release.
     assert not one.leaks_into(redact_spoken(f"User: {openclaw_redact(normalise(one.text))}"))
     assert not one.leaks_into(str(redact_value({"command": one.text})))
+    # A secret that ends a string takes no part of the string's end.
+    assert json.loads(redact(json.dumps([json.dumps([one.text])])))
 
 
 @pytest.mark.parametrize("text", [*TEXTS["prose"], *lookalikes_of(KNOWN)])
