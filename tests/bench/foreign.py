@@ -26,6 +26,7 @@ from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus, Float
 from tests.bench.frame import SECONDS, Measurement, Plan, in_turns, repeated
 from tests.bench.programs import environment, runs_in_turns
 from tests.bench.search import by_leg
+from tests.support.openclaw import connect
 
 MODEL = "text-embedding-3-small"
 PROFILE = "openclaw-2026.9"
@@ -71,11 +72,7 @@ def query_vector(number: int) -> NDArray[np.float64]:
 
 
 def _build(corpus: Corpus, chunks: int, database: Path, workspace: Path) -> None:
-    import sqlite_vec
-
-    connection = apsw.Connection(str(database))
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
+    connection = connect(database)
     connection.execute("PRAGMA journal_mode = OFF").fetchall()
     with connection:
         connection.execute(_TABLES).fetchall()

@@ -49,8 +49,7 @@ SHOWN = "memory/2026-11-12.md"
 def engine_of(
     state: State, *, given: GivenVectors | None = None, workspace: bool = True
 ) -> Iterator[Engine]:
-    target = SmallAgent(state, GivenVectors(Path(), {})).target()
-    target = target if workspace else replace(target, workspace=None)
+    target = state.target() if workspace else replace(state.target(), workspace=None)
     with Engine.open_agent(target, now=lambda: NOW, env={}, given=given, examine=False) as engine:
         yield engine
 

@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from memtui.index.foreign import rows
+from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import read_indexed, read_vectors
 from memtui.retrieval.connection import snapshot
@@ -44,6 +45,16 @@ class State(Struct, frozen=True):
     def beside(self, suffix: str) -> Path:
         """Name a file beside the database."""
         return self.database.with_name(self.database.name + suffix)
+
+    def target(self) -> ForeignTarget:
+        """What `Engine.open_agent` opens."""
+        return find_target(
+            agent="main",
+            index=None,
+            workspace=None,
+            env={"OPENCLAW_STATE_DIR": str(self.folder)},
+            home=self.folder.parent,
+        )
 
 
 def make_state(folder: Path, release: str, agent: str = "main") -> State:

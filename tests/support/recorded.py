@@ -17,6 +17,8 @@ from typing import Any
 import apsw
 import numpy as np
 
+from tests.support.openclaw import connect
+
 FOLDER = Path(__file__).parent.parent / "data" / "openclaw" / "recorded"
 RELEASES = ("2026.4.26", "2026.7.1", "2026.9.6")
 VECTORS = FOLDER / "vectors.npz"
@@ -74,14 +76,10 @@ def _built(release: str) -> bytes:
 
 
 def _build(release: str, database: Path) -> None:
-    import sqlite_vec
-
     rows = rows_of(release)
     by_hash = vectors_by_hash()
     vectors = np.array([by_hash[row[5]] for row in rows["chunks"]])
-    connection = apsw.Connection(str(database))
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
+    connection = connect(database)
     prefix = "" if release.startswith("2026.4") else "memory_index_"
     with connection:
         _tables(connection, release, prefix, vectors.shape[1])

@@ -28,7 +28,6 @@ from memtui.engine.engine import Engine
 from memtui.engine.foreign.index import OpenClawIndex
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.own_index import OwnIndex
-from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
@@ -117,21 +116,11 @@ class SmallAgent:
     state: State
     given: GivenVectors
 
-    def target(self) -> ForeignTarget:
-        """What `Engine.open_agent` opens."""
-        return find_target(
-            agent="main",
-            index=None,
-            workspace=None,
-            env={"OPENCLAW_STATE_DIR": str(self.state.folder)},
-            home=self.state.folder.parent,
-        )
-
     def open(self, bus: Bus | None = None, **options: Any) -> Engine:
         """Open it at a clock that stands still, every query with the same vector."""
         clock = datetime(2026, 11, 16, 12, tzinfo=UTC)
         given = {"now": lambda: clock, "env": {}, "given": self.given, "examine": False, **options}
-        return Engine.open_agent(self.target(), bus=bus, **given)
+        return Engine.open_agent(self.state.target(), bus=bus, **given)
 
 
 def make_small_agent(folder: Path, release: str = AGENT_BLOB) -> SmallAgent:

@@ -24,7 +24,6 @@ from memtui.engine.providers.failover import read_marker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import damage, open_database
 from memtui.index.embedding_cache import EmbeddingCache
-from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import (
     ConfigFile,
@@ -153,15 +152,7 @@ def _clean(state: State) -> None:
 
 def _use(state: State, query: str) -> None:
     """Open an index, and ask everything of it that a screen or a command asks."""
-    target = _told(
-        lambda: find_target(
-            agent="main",
-            index=None,
-            workspace=None,
-            env={"OPENCLAW_STATE_DIR": str(state.folder)},
-            home=state.folder.parent,
-        )
-    )
+    target = _told(state.target)
     if target is None:
         return
     vectors = GivenVectors(Path("given.json"), {}, np.full(DIMS, 0.0625))

@@ -19,7 +19,7 @@ from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.index.foreign.agents import ForeignTarget, find_target
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.settings.schema import Settings, UiSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
@@ -191,14 +191,7 @@ def make_target(folder: Path, release: str, config: str = "") -> tuple[State, Fo
     state = make_state(folder / ".openclaw", release)
     if config:
         (state.folder / "openclaw.json").write_text(config, encoding="utf-8")
-    target = find_target(
-        agent="main",
-        index=None,
-        workspace=None,
-        env={"OPENCLAW_STATE_DIR": str(state.folder)},
-        home=folder,
-    )
-    return state, target
+    return state, state.target()
 
 
 @asynccontextmanager
