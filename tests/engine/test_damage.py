@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,10 +16,10 @@ from memtui.model import IndexState
 from tests.support.command_line import Opened, command_line, own_home
 from tests.support.conversations import began, said
 from tests.support.embedding import registered_hashed
-from tests.support.known import DATA
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory, make_small_memory
 
-DAMAGES = tomllib.loads((DATA / "damages.toml").read_text(encoding="utf-8"))
+DAMAGES = load("damages")
 CURE = "memtui index --force"
 COMMANDS = {
     "search": "search router config",
