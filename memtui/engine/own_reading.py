@@ -42,7 +42,7 @@ from memtui.memory.discover import (
     look_at,
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
-from memtui.memory.paths import absolute_path, extra_base, said, stored_path
+from memtui.memory.paths import absolute_path, said, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
@@ -437,10 +437,9 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 
     It takes the path of the file in the index, its source, and the kind of a transcript.
     """
-    root, whole_folder = os.path.abspath(scope.root), not is_memory(scope.root)
-    extras: list[tuple[str, str]] = []
-    for extra in filter(str.strip, scope.settings.extra_paths):
-        extras.append((stored_path(extra_base(extra, root), root), extra.strip()))
+    (root, *bases), whole_folder = bases_of(scope), not is_memory(scope.root)
+    named = filter(None, map(str.strip, scope.settings.extra_paths))
+    extras = [(stored_path(base, root), extra) for base, extra in zip(bases, named, strict=True)]
     # Of paths inside each other the innermost counts.
     extras.sort(key=lambda extra: -len(extra[0]))
 

@@ -22,7 +22,6 @@ from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
     absolute_path,
-    extra_base,
     first_link,
     has_magic,
     kind,
@@ -319,8 +318,12 @@ def _marks_memory(entry: os.DirEntry[str]) -> bool:
 
 def bases_of(scope: Scope) -> list[str]:
     """Return the root and what each extra path names; of a glob the folder it starts in."""
-    root, extras = os.path.abspath(scope.root), scope.settings.extra_paths
-    return [root, *(extra_base(extra, root) for extra in extras if extra.strip())]
+    bases = [root := os.path.abspath(scope.root)]
+    for extra in filter(str.strip, scope.settings.extra_paths):
+        path = absolute_setting(extra, root)
+        is_glob = has_magic(extra) and not os.path.lexists(path)
+        bases.append(Glob.parse(path, root).base if is_glob else path)
+    return bases
 
 
 def may_contain(place: str, scope: Scope) -> bool:

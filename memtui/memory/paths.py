@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from memtui.settings.containment import absolute_setting, parts_below
+from memtui.settings.containment import parts_below
 
 _UNWRITABLE = re.compile("[\ud800-\udfff\ufffd]")
 _WRITTEN = re.compile("\ufffd(\ufffd|[0-9a-f]{4})")
@@ -110,13 +110,6 @@ class Glob(Struct, frozen=True):
             if index in at and self.parts[index] == _ANY_DEPTH:
                 at.add(index + 1)
         return frozenset(at)
-
-
-def extra_base(extra: str, root: str) -> str:
-    """Return the file or folder that a path of the settings names; of a glob where it starts."""
-    path = absolute_setting(extra, root)
-    is_glob = has_magic(extra) and not os.path.lexists(path)
-    return Glob.parse(path, root).base if is_glob else path
 
 
 def first_link(path: str, root: str) -> str | None:
