@@ -28,12 +28,6 @@ from memtui.settings.write import opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
 
 _MOST_NAMED = 5
-_VERDICTS = {
-    "changed": "changed",
-    "same": "the same",
-    "unrecorded": "without a record of what came back",
-    "failed": "that could not be asked",
-}
 
 
 @command("sessions", cls=Subgroup)
@@ -316,13 +310,13 @@ def replay(
                 output.lines(replay_lines(answer, output.width))
     if invocation.json:
         tally = {"found": len(calls), "asked": counts.total()}
-        tally |= {verdict: counts[verdict] for verdict in _VERDICTS}
+        tally |= {verdict: counts[verdict] for verdict in words.VERDICT_WORDS}
         document = {"replays": replays, "counts": tally, "ranking": session.ranking}
         output.document({**document, "warnings": warnings})
     elif not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")
     elif not jsonl:
-        verdicts = ((counts[verdict], said) for verdict, said in _VERDICTS.items())
+        verdicts = ((counts[verdict], said) for verdict, said in words.VERDICT_WORDS.items())
         ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")

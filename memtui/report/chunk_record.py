@@ -9,6 +9,7 @@ from memtui.model import Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report.layout import Column, Extent, Row, Section, Tone
 from memtui.report.words import (
+    ALIKE_WORDS,
     NOTHING,
     ago,
     count,
@@ -22,15 +23,7 @@ from memtui.report.words import (
 from memtui.retrieval.marks import snippet
 
 KINDS: Mapping[str, tuple[str, str, Tone]] = {
-    "duplicates": (
-        *("near-duplicates", "nearly the same words in nearly the same order"),
-        Tone.MMR,
-    ),
-    "by_vector": ("nearest by vector", "cosine of the stored vectors", Tone.VECTOR),
-    "by_words": (
-        *("nearest by words", "share of the words that both have, rare ones weigh more"),
-        Tone.KEYWORD,
-    ),
+    kind: (title, about, Tone(tone)) for kind, (title, about, tone) in ALIKE_WORDS.items()
 }
 """The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
 _ABOUT = 48

@@ -58,6 +58,9 @@ LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
 MODE_WORDS: Final[Mapping[str, str]] = _WORDS["mode"]
 FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
+PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
+ALIKE_WORDS: Final[Mapping[str, list[str]]] = _WORDS["alike"]
+VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()

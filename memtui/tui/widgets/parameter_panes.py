@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import Difference, for_mode
-from memtui.report.words import FUSION_WORDS
+from memtui.report.words import FUSION_WORDS, PANEL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import next_of
@@ -105,18 +105,6 @@ def effect(moves: Difference) -> str:
 
 _DIM = "$foreground 60%"
 _METER = 10
-_PANEL: tuple[tuple[str, str, str], ...] = (
-    ("m  ", "MMR", "MMR"),
-    ("[ ]", "λ", "λ relevance↔variety"),
-    ("d  ", "decay", "temporal decay"),
-    ("{ }", "half-life", "half-life"),
-    ("< >", "vector", "vector weight"),
-    ("   ", "keyword", "keyword weight"),
-    ("- +", "k", "results k"),
-    ("F  ", "fusion", "fusion"),
-    ("   ", "min", "min score"),
-)
-"""The lines of the panel: keys, parameter, and its title."""
 
 
 class ParameterPane(Widget):
@@ -221,7 +209,7 @@ class ParamPanel(ParameterPane, TextBlock):
             "k": ranking.k / MAX_K,
         }
         lines = []
-        for keys, name, title in _PANEL:
+        for name, (keys, title) in PANEL_WORDS.items():
             line = Content.assemble((keys, "$primary bold"), "  ", f"{title:<20}")
             if name in SWITCHES:
                 line += Content.styled(now[name], "$state-ok bold" if now[name] == "on" else _DIM)
