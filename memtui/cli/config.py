@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +17,6 @@ from memtui.report.json_text import plain
 from memtui.settings.files import (
     PROJECT_FILE,
     PROJECT_TABLE_FILE,
-    ConfigFile,
     Problem,
     SettingsProblems,
     StateFolder,
@@ -258,15 +257,22 @@ def trust(
         {"key": key, "value": plain(layer[key].value), "place": layer[key].place}
         for key in protected_keys(values_in(layer), root)
     ]
-    state, shown = StateFolder(), list[str]()
-    if keys and not (dry_run or revoke or yes or is_trusted(file, state)):
+
+    def lines(*, trusted: bool) -> list[str]:
+        verb = "sets" if trusted else "would set"
+        sets = [f"  {verb} {one['key']} = {escaped(one['value'])}" for one in keys]
+        first = f"{file.path} is {'trusted' if trusted else 'not trusted'}"
+        return [first, *(sets or ["  it sets nothing that needs trust"])]
+
+    state = StateFolder()
+    is_asked = keys and not (dry_run or revoke or yes or is_trusted(file, state))
+    if is_asked:
         if invocation.json or not at_terminal():
             raise SettingsError(
                 f"{file.path} is not trusted: there is nobody to ask",
                 hint="`memtui trust --dry-run` shows what it sets, --yes trusts it",
             )
-        shown = _trust_lines(file, keys, trusted=False)
-        invocation.output().lines(shown)
+        invocation.output().lines(lines(trusted=False))
         if not click.confirm("Trust exactly this?", default=False, err=True):
             return EXIT_NOTHING
     try:
@@ -275,15 +281,6 @@ def trust(
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     trusted = is_trusted(file, state)
-    lines = _trust_lines(file, keys, trusted=trusted)
+    told = lines(trusted=trusted)
     answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
-    return invocation.respond({**answer, "keys": keys}, lines[:1] if shown else lines)
-
-
-def _trust_lines(
-    file: ConfigFile, keys: Sequence[Mapping[str, Any]], *, trusted: bool
-) -> list[str]:
-    verb = "sets" if trusted else "would set"
-    lines = [f"{file.path} is {'trusted' if trusted else 'not trusted'}"]
-    lines += [f"  {verb} {one['key']} = {escaped(one['value'])}" for one in keys]
-    return lines if keys else [*lines, "  it sets nothing that needs trust"]
+    return invocation.respond({**answer, "keys": keys}, told[:1] if is_asked else told)
