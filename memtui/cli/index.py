@@ -65,7 +65,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         engine = session.engine.index
         engine.require_writer()
         _announce(output, session)
-        finished = run_sync(session, bus, rebuild=force)
+        finished = run_sync(session, rebuild=force)
         output.progress("")
         # A short sync always follows a rebuild.
         stats = next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])

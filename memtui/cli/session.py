@@ -111,17 +111,16 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
         is_stranded = has_no_vectors and status.writer == "none"
         if status.state is IndexState.NO_INDEX or is_stranded:
             invocation.output().note("memtui: indexing the demo, this once")
-            bus = Bus()
-            with open_session(invocation, write=True, bus=bus) as writing:
+            with open_session(invocation, write=True) as writing:
                 writing.engine.index.require_writer()
-                run_sync(writing, bus)
+                run_sync(writing)
     return open_session(invocation, warm=warm)
 
 
-def run_sync(session: Session, bus: Bus, *, rebuild: bool = False) -> list[SyncStats]:
+def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
     """Sync or rebuild, and return what each run did; raises `MemtuiError` when the last failed."""
     ends: list[SyncFailed | SyncFinished] = []
-    bus.subscribe((SyncFailed, SyncFinished), ends.append)
+    session.engine.bus.subscribe((SyncFailed, SyncFinished), ends.append)
     session.engine.index.sync(rebuild=rebuild, wait=True)
     if not ends:
         raise MemtuiError("nothing was indexed")
