@@ -115,12 +115,7 @@ def explanation_document(
 
 def format_of(path: Path) -> Format:
     """Return what the ending of a file's name says it holds; text for any other."""
-    formats = {
-        ".json": Format.JSON,
-        ".md": Format.MARKDOWN,
-        ".markdown": Format.MARKDOWN,
-        ".svg": Format.SVG,
-    }
+    formats = {".md": Format.MARKDOWN, **{f".{format_}": format_ for format_ in Format}}
     return formats.get(path.suffix.lower(), Format.TEXT)
 
 
