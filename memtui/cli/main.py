@@ -46,12 +46,6 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
-EXAMPLES = """\
-Examples:
-  memtui                            open the memory found here, in a terminal interface
-  memtui search "router vlan" -n 3  search without it; --json for programs
-  memtui demo                       look around in a bundled sample memory
-"""
 TOPICS = tuple(COMMANDS["help"]["arguments"][0]["type"].split("|"))
 _TOPIC_FOLDER = Path(__file__).parents[1] / "data" / "help"
 MOST_CRASHES = 5
@@ -98,7 +92,7 @@ class Program(Subgroup):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show examples before everything else."""
-        formatter.write(EXAMPLES + "\n")
+        formatter.write((_TOPIC_FOLDER / "examples.txt").read_text("utf-8") + "\n")
         super().format_help(ctx, formatter)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
