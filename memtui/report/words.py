@@ -60,6 +60,7 @@ FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
 ALIKE_WORDS: Final[Mapping[str, list[str]]] = _WORDS["alike"]
+GENERATION_WORDS: Final[Mapping[str, str]] = _WORDS["generation"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -15,7 +15,8 @@ from textual.widgets import Input, Static
 from memtui.engine.places import parse_place
 from memtui.errors import Cancelled
 from memtui.model.inquiry import Place
-from memtui.model.status import ForeignAgent, IndexGeneration
+from memtui.model.status import ForeignAgent
+from memtui.report.words import GENERATION_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -26,11 +27,6 @@ from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 
 _MOST_LINES = 14
-_GENERATIONS: Mapping[IndexGeneration, str] = {
-    IndexGeneration.SIDECAR: "own file",
-    IndexGeneration.AGENT: "agent database",
-    IndexGeneration.AGENT_BLOB: "agent database, blobs",
-}
 _NAME, _AGE = 18, 11
 
 
@@ -282,7 +278,7 @@ def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
     name = Content(safe_line(agent.name)).truncate(_NAME, ellipsis=True, pad=True)
     model = Content(_model(agent)).truncate(room, ellipsis=True, pad=True)
     first = Content.assemble(name.stylize("bold"), " ", model, " ", (f"{age:>{_AGE}}", fmt.MUTED))
-    parts = [_GENERATIONS[agent.generation]] if agent.generation is not None else []
+    parts = [GENERATION_WORDS[agent.generation]] if agent.generation is not None else []
     if agent.files or agent.chunks:
         parts.append(f"{fmt.count(agent.files, 'file')} {fmt.count(agent.chunks, 'chunk')}")
     parts.append(fmt.home_relative(str(agent.workspace or agent.state_dir)))
