@@ -31,7 +31,6 @@ _PANE_LABEL = 10
 _METER = 6
 _STATE_CELLS = 36
 _FALLBACK_CELLS = 60
-_MUTED = "$foreground 60%"
 _NEXT = {
     IndexState.NO_INDEX: "r indexes this folder; search works while it runs",
     IndexState.ERROR: "R builds the index again",
@@ -150,7 +149,7 @@ class StatusBar(TextBlock):
             tooltip = Content("\n").join([*lines, aside])
         elif place_text := destination(provider, self._glyphs):
             name = words.brief(provider.actual or provider.requested)
-            goes = Content.assemble((f"{name} ", _MUTED), place_text)
+            goes = Content.assemble((f"{name} ", fmt.DIM), place_text)
         # A new tooltip would be laid out every time.
         if tooltip != self.tooltip:
             self.tooltip = tooltip
@@ -170,7 +169,7 @@ class StatusBar(TextBlock):
 
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
-        text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, _MUTED)
+        text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, fmt.DIM)
         line = _segment(text, style)
         self.show(lambda width: [fmt.fit(line, width)])
 
@@ -184,7 +183,7 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     foreign, watcher, provider = status.foreign, status.watcher, status.provider
     counts = f"{fmt.count(status.files, 'file')} {fmt.count(status.chunks, 'chunk')}"
     state, holds = state_line(status, glyphs), _segment(counts, "")
-    backend = _segment(status.vector_backend, _MUTED)
+    backend = _segment(status.vector_backend, fmt.DIM)
     if foreign is not None:
         findings = counted_findings(foreign)
         segments = [
@@ -193,9 +192,9 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
             _segment(foreign.profile, "$primary"),
             _segment(f"i: {findings}" if findings else "", "$state-warn"),
             holds,
-            _segment(f"needs {foreign.query_vectors}", _MUTED),
+            _segment(f"needs {foreign.query_vectors}", fmt.DIM),
             backend,
-            _segment("read only", _MUTED),
+            _segment("read only", fmt.DIM),
         ]
         return [segment for segment in segments if segment]
     waiting = f"{fmt.count(status.pending_count, 'change')} waiting"
@@ -207,14 +206,14 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
         _segment(waiting if status.pending_count else "", "$state-warn"),
         _segment(errors if status.errors else "", "$state-error"),
         holds,
-        _segment(f"cache {fmt.percent(status.cache_hits, lookups)}" if lookups else "", _MUTED),
+        _segment(f"cache {fmt.percent(status.cache_hits, lookups)}" if lookups else "", fmt.DIM),
         backend,
-        _segment(_WATCHING.get(watcher.mode, watcher.mode) + seen, _MUTED),
+        _segment(_WATCHING.get(watcher.mode, watcher.mode) + seen, fmt.DIM),
     ]
     # What leaves the machine, and what is not as asked for, comes before anything that is counted.
     name = "/".join(words.brief(part) for part in (provider.actual, provider.model) if part)
     model = f"{name} {provider.dimensions}d" if name and provider.dimensions else name
-    answers = _segment(model or "no model: keyword only", _MUTED)
+    answers = _segment(model or "no model: keyword only", fmt.DIM)
     goes, is_fallback = destination(provider, glyphs), words.is_fallback(provider)
     if is_fallback:
         requested, actual = words.brief(provider.requested), words.brief(provider.actual or "")
@@ -232,7 +231,7 @@ def destination(provider: ProviderState, glyphs: Glyphs) -> Content:
     if not provider.address and not (provider.remote and provider.actual):
         return Content("")
     place = f"{glyphs.arrow} {words.place_words(provider.address, remote=provider.remote)}"
-    return Content.styled(place, place_style(provider.address, remote=provider.remote) or _MUTED)
+    return Content.styled(place, place_style(provider.address, remote=provider.remote) or fmt.DIM)
 
 
 def _segment(text: str, style: str) -> Content:

@@ -103,7 +103,6 @@ def effect(moves: Difference) -> str:
     return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)
 
 
-_DIM = "$foreground 60%"
 _METER = 10
 
 
@@ -176,12 +175,12 @@ def _pill(name: str, now: Mapping[str, str], was: Mapping[str, str]) -> Content:
     if not sign:
         style = "$state-warn" if configured else "$foreground"
         label = "" if name == "fusion" else f"{name} "
-        pill = Content.assemble((label, _DIM), (now[name], style), (configured, _DIM))
+        pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
         text = f" {name} {sign} {now[number]}{configured} "
         pill = Content.styled(text, "$text-success on $success-muted")
     else:
-        pill = Content.styled(f" {name} off{configured} ", f"{_DIM} on $foreground 8%")
+        pill = Content.styled(f" {name} off{configured} ", f"{fmt.DIM} on $foreground 8%")
     return pill.stylize(Style.from_meta({"parameter": name}))
 
 
@@ -212,7 +211,8 @@ class ParamPanel(ParameterPane, TextBlock):
         for name, (keys, title) in PANEL_WORDS.items():
             line = Content.assemble((keys, "$primary bold"), "  ", f"{title:<20}")
             if name in SWITCHES:
-                line += Content.styled(now[name], "$state-ok bold" if now[name] == "on" else _DIM)
+                style = "$state-ok bold" if now[name] == "on" else fmt.DIM
+                line += Content.styled(now[name], style)
             else:
                 style = "$state-warn" if now[name] != was[name] else "bold"
                 line += Content.styled(f"{now[name]:<6}", style)
@@ -223,12 +223,12 @@ class ParamPanel(ParameterPane, TextBlock):
                 line += Content.styled(empty, "$foreground 30%")
             if now[name] != was[name]:
                 before = f"was {was[name]}" if name in SWITCHES else was[name]
-                line += Content.styled(f" ({before})", _DIM)
+                line += Content.styled(f" ({before})", fmt.DIM)
             # A click on the number of a stage switches that.
             switch = next((one for one, (number, _) in SWITCHES.items() if number == name), name)
             lines.append(line.stylize(Style.from_meta({"parameter": switch})))
         changed = sum(now[name] != was[name] for name in now)
         reset = f"reset to config ({changed} changed)" if changed else "as configured"
         for key, text in (("0", reset), ("C", "copy as agent configuration")):
-            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, _DIM)))
+            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, fmt.DIM)))
         self.show(lambda width: [fmt.fit(line, width) for line in lines])

@@ -25,11 +25,10 @@ from memtui.model import (
     Ranked,
     Stage,
 )
-from memtui.ranking.stages import DAY, chunk_day
 from memtui.ranking.trace import stage_score
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
-from memtui.report.words import STAGE_WORDS, duration, leg_words
+from memtui.report.words import STAGE_WORDS, age_of, duration, leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -48,7 +47,6 @@ SORTS = ("rank", "vector", "keyword", "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
 _AGE = 5
-DIM = "$foreground 60%"
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 _MESSAGES = read_table("messages.toml")
@@ -228,8 +226,7 @@ def _head(
         used += 1 + cells
     room = width - used - 2 - _AGE
     if room >= 8:
-        day, _ = chunk_day(chunk, context.dates)
-        age = fmt.short_age(None if day is None else (context.now - day) / DAY)
+        age = fmt.short_age(age_of(chunk, context.dates, context.now))
         place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
     elif (left := width - used - 1) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
@@ -30,8 +30,6 @@ INDENT = 2
 """Cells before every line of a text."""
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
-_DIM = "$foreground 60%"
-_ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 """The relation of a turn to the chunks; `BETWEEN` the turns of one, itself not in the index."""
 _ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
@@ -154,11 +152,11 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyph
         text = glyphs.rule * 4 + middle
         line = Content.styled(text + glyphs.rule * max(0, width - len(text)), "$state-warn")
     elif turn.kind is TurnKind.MESSAGE:
-        role = _ROLES.get(turn.role) or safe_line(turn.role.capitalize()) or "System"
+        role = safe_line(turn.role.capitalize()) or "System"
         style = "$text-primary" if turn.role == "user" else "$text-secondary"
         line = Content.assemble(
-            (role, f"{_DIM if turn.left_out else style} bold"),
-            (stamp, _DIM),
+            (role, f"{fmt.DIM if turn.left_out else style} bold"),
+            (stamp, fmt.DIM),
             (f"  L{turn.line}", "$foreground 45%"),
             (left_out, "$state-warn"),
         )
@@ -166,9 +164,9 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyph
         fold = ("+-" if glyphs is ASCII else "▸▾")[is_open]
         words = "  ".join(filter(None, (TURN_WORDS[turn.kind], safe_line(turn.tool), size)))
         line = Content.assemble(
-            (f"{fold} {words}", _DIM),
+            (f"{fold} {words}", fmt.DIM),
             ("  failed" if turn.is_error else "", "$state-error"),
-            (stamp, _DIM),
+            (stamp, fmt.DIM),
             (left_out, "$state-warn"),
         )
     return fmt.fit(line, width)
@@ -491,7 +489,7 @@ class TurnView(LineView, inherit_bindings=False):
         if below > len(block.spans):
             more = fmt.count(block.more, "more character")
             text = f"{self.glyphs.ellipsis} {more}: enter shows them"
-            return " " * INDENT + Content.styled(text, _DIM)
+            return " " * INDENT + Content.styled(text, fmt.DIM)
         start, end = block.spans[below - 1]
         marks = block.marks((start, end), self._terms, self._needle)
         mark = self.get_visual_style("turn-view--match", partial=True)
