@@ -159,15 +159,6 @@ def clean_vectors(vectors: NDArray[Any]) -> Vectors:
     return unit.astype(np.float32)
 
 
-def is_unit(vector: Vector) -> bool:
-    """Tell whether a stored vector is of length 1 or all zero, as `clean_vectors` made it."""
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        square = float(vector @ vector)
-    return square == 0.0 or abs(square - 1.0) < 1e-3
-
-
 def settings_fingerprint(settings: Mapping[str, str | int | float | bool | None]) -> str:
     """Hash the settings that change a vector (never a secret) as sha256 hex of sorted JSON."""
     text = json.dumps(dict(settings), sort_keys=True, separators=(",", ":"))

@@ -157,7 +157,7 @@ def examine(
 ) -> Examination:
     """Look at everything; with `probe` ask the providers that may be asked for a vector.
 
-    With `deep` every text, word and vector of the index and the cache is read back.
+    With `deep` every text, word and vector of the index is read back.
 
     `find` finds the memory folder and raises `WorkspaceNotFound`; `flags` are settings given as
     options, by dotted key; `data_dir` is where the indexes are kept, `None` where the settings
@@ -182,6 +182,8 @@ def examine(
         with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
             listings, status = listed_by(engine), engine.index.status()
         yield from index_checks(status, settings.index.cache_mb)
+        if deep:
+            yield from deep_checks(IndexFolder(Path(status.index_dir)), tell)
 
     try:
         place = find()
@@ -197,9 +199,6 @@ def examine(
         scope = Scope(root, settings.memory)
         look("memory", memory_checks(scope))
         look("index", open_index(root))
-        if deep:
-            data = data_dir or data_dir_of(settings)
-            look("index", deep_checks(IndexFolder(data / workspace_id(root)), tell))
         look("watcher", watcher_checks(scope, settings))
     look("agents", agent_checks(env, home))
     listings = listings or provider_listings(settings.embedding)
@@ -376,28 +375,20 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
 
 
 def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Check]:
-    """Yield whether texts, words and vectors are as they were written, in the index and the cache.
-
-    `tell` hears how far it is.
-    """
+    """Yield whether texts, words and vectors are as written; `tell` hears how far it is."""
     if (generation := folder.current()) is None:
         return
     path = folder.path(generation)
-    with closing(open_database(path, readonly=True)) as connection, mapped_errors(path, connection):
+    with mapped_errors(path), closing(open_database(path, readonly=True)) as connection:
         chunks = counted(number(connection, "SELECT count(*) FROM chunks"), "chunk")
         found = _differences(connection, lambda done: tell(f"reading back {done:,} of {chunks}"))
         where = list(map(safe_line, found))
-    whole = Check("contents", f"texts, words, vectors of {chunks} are whole")
-    named = ", ".join(
-        [*where[:MOST_NAMED], *([f"{len(where):,} in all"] if where[MOST_NAMED:] else [])]
-    )
-    yield problem("contents", f"changed: {named}", _REBUILD, EXIT_INDEX) if where else whole
-    tell("reading back the cache")
-    with closing(EmbeddingCache(folder.cache_path, writable=False)) as cache:
-        count, wrong = cache.count(), cache.damaged_rows()
-    whole = Check("cached", f"{counted(count, 'vector')} of length 1 or 0")
-    broken = f"{wrong:,} of {counted(count, 'vector')} changed: those are made again"
-    yield problem("cached", broken, _REBUILD, EXIT_INDEX) if wrong else whole
+    if not where:
+        yield Check("contents", f"texts, words, vectors of {chunks} are whole")
+        return
+    rest = [f"{len(where):,} in all"] if len(where) > MOST_NAMED else []
+    named = ", ".join([*where[:MOST_NAMED], *rest])
+    yield problem("contents", f"changed: {named}", _REBUILD, EXIT_INDEX)
 
 
 def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
@@ -452,21 +443,23 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         if generation is None:
             yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
             return
-        with closing(open_database(folder.path(generation), readonly=True)) as connection:
-            yield from attempted("database", stored_checks(connection), EXIT_INDEX)
+        path = folder.path(generation)
+        with closing(open_database(path, readonly=True)) as connection:
+            yield from attempted("database", stored_checks(connection, path), EXIT_INDEX)
             yield extension_check(connection)
 
     yield from attempted("index", parts(), EXIT_INDEX)
 
 
-def stored_checks(connection: Connection) -> Iterator[Check]:
+def stored_checks(connection: Connection, path: Path) -> Iterator[Check]:
     """Yield how the pages of a database are, and whether its full-text index answers."""
-    wrong = damage(connection)
-    well = Check("database", "quick_check found nothing wrong")
-    yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
-    rows = number(connection, "SELECT count(*) FROM chunks_fts")
-    matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
-    number(connection, matching, '"memory"')
+    with mapped_errors(path):
+        wrong = damage(connection)
+        well = Check("database", "quick_check found nothing wrong")
+        yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
+        rows = number(connection, "SELECT count(*) FROM chunks_fts")
+        matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+        number(connection, matching, '"memory"')
     yield Check("full-text", f"{counted(rows, 'row')} can be asked")
 
 

@@ -34,7 +34,6 @@ from memtui.index.database import (
     IndexDamaged,
     Interrupted,
     Recipe,
-    damage,
     made_by,
     mapped_errors,
     number,
@@ -72,7 +71,6 @@ from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
 from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector import VectorLeg
-from memtui.settings.files import file_state
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
 
@@ -95,8 +93,6 @@ SLOW_LEG_SECONDS: Final = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
 UNKNOWN_SECONDS: Final = 1.0
 """Expected duration of a leg that has to load something before it can answer."""
-MOST_CHECKED_BYTES: Final = 256 * 2**20
-"""A larger index is checked only when that is asked for; about 1 s."""
 REFRESH_SECONDS: Final = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
@@ -141,8 +137,7 @@ class OwnIndex(Index):
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
         """The time from which the seconds are counted, by the clock."""
-        self._damage = ""
-        self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling, self._note_damage)
+        self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling, bus)
         self._look: dict[str, Any] = {}
         """The result of the last scan of the files, in the words of `IndexerStatus`."""
         self._bus = bus
@@ -220,7 +215,7 @@ class OwnIndex(Index):
                 # By a connection of its own: the engine thread may be busy, and ends after this.
                 with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing):
                     connection = live.connection()
-                    with mapped_errors(live.path, connection):
+                    with mapped_errors(live.path):
                         return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
                 return {}
 
@@ -241,12 +236,6 @@ class OwnIndex(Index):
                 follower=follower,
             )
             self.watcher.start()
-
-    def _note_damage(self, message: str) -> None:
-        """Let `status` tell the damage of the live generation; empty where none is known."""
-        if self._damage != message:
-            self._damage = message
-            self._bus.publish(StatusChanged())
 
     def is_filling(self) -> bool:
         """Return whether an index run has still something to do."""
@@ -402,9 +391,9 @@ class OwnIndex(Index):
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         known = indexer.snapshot() if indexer is not None else IndexerStatus()
         known = replace(known, **self._look)
-        if self._damage:
-            present = ErrorRecord(self._now(), "index", self._damage)
-            known = replace(known, failure=self._damage, errors=(*known.errors, present))
+        if damage := self.legs.damage:
+            errors = (*known.errors, ErrorRecord(self._now(), "index", damage))
+            known = replace(known, failure=damage, errors=errors)
         provider, recorded = self.providers.state(), self.recorded
         if recorded is not None and recorded.requested == provider.requested:
             # Where nothing was tried yet, or another program writes, what the last index run found.
@@ -446,10 +435,6 @@ class OwnIndex(Index):
 
         def compared(connection: Connection) -> dict[str, Any]:
             plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
-            is_small = file_state(self.legs.live.path).size <= MOST_CHECKED_BYTES
-            # On a screen, keys wait for what is read here.
-            if self.indexer is None and not brief and is_small and (wrong := damage(connection)):
-                raise damaged(wrong)
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
@@ -528,8 +513,7 @@ def clock_warning(moved: timedelta) -> str | None:
 class OwnLegs(Legs):
     """Runs queries against the live generation; belongs to the engine thread.
 
-    `is_filling` tells whether an index run has still something to do; `note_damage` hears what is
-    wrong with the generation that is open, and at its opening an empty text.
+    `is_filling` tells whether an index run has still something to do.
     """
 
     def __init__(
@@ -537,7 +521,7 @@ class OwnLegs(Legs):
         folder: IndexFolder,
         providers: ProviderFailover,
         is_filling: Callable[[], bool],
-        note_damage: Callable[[str], None],
+        bus: Bus,
     ) -> None:
         self.vector_leg: VectorLeg | None = None
         """The vector leg as it searched last; `None` before that."""
@@ -546,7 +530,9 @@ class OwnLegs(Legs):
         """The maker of the live index's vectors; `None` for none, and before it was read."""
         self._providers = providers
         self._is_filling = is_filling
-        self._note_damage = note_damage
+        self._bus = bus
+        self.damage = ""
+        """The damage that was met in the open generation, as one line; empty for none."""
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         """Held while `_connection` is interrupted, or taken away because it may be closed."""
@@ -562,17 +548,16 @@ class OwnLegs(Legs):
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
         with self._guard:
             before, self._connection = self._connection, None
-        with self._guarded(None):
+        with self._noting_damage():
             connection = self.live.connection()
-        if connection is not before:
-            self._keyword = KeywordLeg(connection)
-            self._view = self._view_stamp = None
-            self._note_damage("")
-            with self._guarded(connection):
+            if connection is not before:
+                self._keyword = KeywordLeg(connection)
+                self._view = self._view_stamp = None
+                self.damage = ""
                 self.identity = made_by(read_meta(connection))
-            if self._providers.identity is not None:
-                # Its vectors have to be loaded first, and how long that takes nobody knows.
-                self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
+                if self._providers.identity is not None:
+                    # Its vectors have to be loaded first, and how long that takes nobody knows.
+                    self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
         # Only now may a search be interrupted: one generation is known whole.
         self._connection = connection
         return connection
@@ -584,22 +569,21 @@ class OwnLegs(Legs):
         except IndexMissing:
             return None
         try:
-            with self._guarded(connection):
+            with self._noting_damage():
                 return function(connection)
         except Interrupted as error:
             # Only closing stops what is no search.
             raise IndexMissing("the index is closed") from error
 
     @contextmanager
-    def _guarded(self, connection: Connection | None) -> Iterator[None]:
-        """Raise `IndexDamaged` for what damage does to a reader, and have the status tell it."""
+    def _noting_damage(self) -> Iterator[None]:
+        """Raise `IndexUnusable` for a file that cannot be read; damage is noted for the status."""
         try:
-            with mapped_errors(self.live.path, connection):
+            with mapped_errors(self.live.path):
                 yield
         except IndexDamaged as error:
-            self._note_damage(str(error))
-            # What is held of it may be the half of something.
-            self._view = self._view_stamp = None
+            self.damage = str(error)
+            self._bus.publish(StatusChanged())
             raise
 
     def interrupt(self) -> None:
@@ -634,7 +618,7 @@ class OwnLegs(Legs):
         rows = cache(lambda: allowed_rows(connection, query))
 
         def pool() -> CandidatePool:
-            with self._guarded(connection):
+            with self._noting_damage():
                 made = build_pool(
                     connection,
                     query.raw,
@@ -662,7 +646,7 @@ class OwnLegs(Legs):
                 partial(pool())
             began = time.perf_counter()
             try:
-                with self._guarded(connection):
+                with self._noting_damage():
                     allowed = rows()
                     if leg is Leg.KEYWORD:
                         answers[leg] = self._keyword.search(query, limit, allowed)

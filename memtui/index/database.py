@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -305,6 +306,11 @@ def vector_extension(connection: apsw.Connection) -> str | None:
     return str(connection.execute("SELECT vec_version()").fetchall()[0][0])
 
 
+_UNWRITTEN = re.compile(
+    "no such (column|table|fts5 table)|vtable constructor failed|invalid fts5 file format"
+    "|malformed JSON"
+)
+"""The messages of SQLite, as an error of no kind, for tables and values that nobody wrote."""
 _PERMISSIONS = "check the folder's permissions"
 _IN_WORDS = {
     Fault.DAMAGED: ("{path.name} is damaged: {error}", "memtui index --force builds it again"),
@@ -319,20 +325,14 @@ _IN_WORDS = {
 
 
 @contextmanager
-def mapped_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
-    """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people.
-
-    What else is raised may come of rows that nobody wrote: with the `connection` that read them
-    the file is asked, and where it is damaged that is the error.
-    """
+def mapped_errors(path: Path) -> Iterator[None]:
+    """Turn what a broken file of memtui's raises into `IndexUnusable` with a line for people."""
     try:
         yield
-    except (apsw.Error, OSError, ValueError, TypeError, LookupError) as error:
+    except (apsw.Error, OSError, UnicodeDecodeError, DecodeError) as error:
         kind, wrong = fault(error), safe_line(str(error))
-        if kind is None and connection is not None and not isinstance(error, Interrupted):
-            # The check of a file takes other names of columns for those of another table.
-            found = damage(connection) or (wrong if "no such column" in wrong else None)
-            kind, wrong = (Fault.DAMAGED, safe_line(found)) if found else (kind, wrong)
+        if isinstance(error, apsw.SQLError) and _UNWRITTEN.search(wrong):
+            kind = Fault.DAMAGED
         if isinstance(error, apsw.ReadOnlyError):
             kind = Fault.UNOPENABLE
         if kind is None or (kind is Fault.UNREADABLE and isinstance(error, OSError)):
@@ -387,27 +387,11 @@ def checkpoint(connection: apsw.Connection) -> None:
 
 
 def damage(connection: apsw.Connection) -> str | None:
-    """Check pages, types and whether every row has what it belongs to; the first thing wrong.
-
-    Reads no text and no vector. `None` where all is well.
-    """
-    try:
-        first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
-        if first != "ok":
-            return " ".join(first.split())
-        if any(connection.execute(query).fetchall() for query in _ALONE):
-            return "file, chunk, words and vector do not belong together"
-    except (apsw.SQLError, apsw.CorruptError) as error:
-        return str(error)
-    return None
+    """Check the file's structure; the first thing that is wrong, or `None`."""
+    first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
+    return None if first == "ok" else safe_line(first)
 
 
-_ALONE: Final = (
-    "PRAGMA foreign_key_check",
-    "SELECT id FROM chunks WHERE embedded <> 0 EXCEPT SELECT id FROM vectors LIMIT 1",
-    "SELECT id FROM chunks EXCEPT SELECT id FROM chunks_fts_docsize LIMIT 1",
-    "SELECT id FROM chunks_fts_docsize EXCEPT SELECT id FROM chunks LIMIT 1",
-)
 SCHEMA_VERSION: Final = 6
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"

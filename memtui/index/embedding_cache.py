@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from memtui.embedding.provider import ProviderIdentity, Vector, is_unit
+from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable, IsCancelled
 from memtui.index.database import (
     Connection,
@@ -83,7 +83,8 @@ class EmbeddingCache:
             for text_hash, dims, blob in rows
             if isinstance(blob, bytes) and dims == (identity.dimensions or dims) == len(blob) / 4
         }
-        return {name: vector for name, vector in vectors.items() if is_unit(vector)}
+        squares = {name: np.square(one, dtype=float).sum() for name, one in vectors.items()}
+        return {name: vectors[name] for name, one in squares.items() if round(one, 3) in (0, 1)}
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
@@ -156,17 +157,6 @@ class EmbeddingCache:
     def count(self) -> int:
         """Return how many vectors it holds, of all providers."""
         return self._run(lambda connection: number(connection, _COUNT), 0)
-
-    def damaged_rows(self) -> int:
-        """Read everything back; return how many vectors count as unknown, of all providers."""
-        import numpy as np
-
-        def is_whole(dims: object, blob: Any) -> bool:
-            is_sized = isinstance(blob, bytes) and dims == len(blob) / 4
-            return is_sized and is_unit(np.frombuffer(blob, dtype="<f4"))
-
-        query = "SELECT dims, vector FROM embedding_cache"
-        return self._run(lambda file: sum(not is_whole(*row) for row in file.execute(query)), 0)
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""

@@ -306,7 +306,7 @@ class Indexer:
             self._stamp = None
             self._update(generation=0)
             return
-        with mapped_errors(self._live.path, connection):
+        with mapped_errors(self._live.path):
             stamp = self._live.stamp()
             if stamp != self._stamp:
                 self._update(generation=self._live.generation, **counts(connection))

@@ -129,7 +129,7 @@ def sync(job: Job) -> Job:
         job.folder.clean()
         job.bus.publish(IndexChanged())
     path = job.folder.path(generation)
-    with closing(open_database(path)) as connection, mapped_errors(path, connection):
+    with mapped_errors(path), closing(open_database(path)) as connection:
         meta = read_meta(connection)
         check_version(meta, path)
         if not job.recipe.matches(meta):

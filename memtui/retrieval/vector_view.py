@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.errors import Cancelled, IsCancelled
-from memtui.retrieval.connection import Connection, damaged, snapshot, whole_vector
+from memtui.retrieval.connection import Connection, damaged, snapshot
 from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -131,24 +131,23 @@ class VectorView:
             if len(added) > len(self._rowids) - self.count:
                 self.reserve(len(added))
             width = self.dims * self._matrix.itemsize
-            query, ids, done = "SELECT * FROM vectors", [], 0
+            query, ids = "SELECT id, vector FROM vectors", []
             if len(added) < len(embedded):
                 query += " WHERE id IN (SELECT value FROM json_each(?))"
                 ids = [json.dumps(added.tolist())]
             # One that is left half-read would show the same moment to every later search.
-            with closing(connection.execute(f"{query} ORDER BY id", ids)) as rows:
+            with closing(connection.execute(query, ids)) as rows:
                 unread = iter(rows)
                 while part := list(islice(unread, _READ_AT_A_TIME)):
-                    vectors = b"".join([whole_vector(width, *row) for row in part])
-                    block = np.frombuffer(vectors, np.float32)
-                    numbers = np.array([row[0] for row in part], dtype=np.int64)
-                    if not np.array_equal(numbers, added[done : (done := done + len(part))]):
-                        break
+                    if any(type(one) is not bytes or len(one) != width for _, one in part):
+                        raise damaged(f"a vector is not of {self.dims} numbers")
+                    block = np.frombuffer(b"".join([vector for _, vector in part]), np.float32)
+                    numbers = np.array([row for row, _ in part], dtype=np.int64)
                     self.append(numbers, block.reshape(len(part), self.dims))
                     if is_long and gives_way is not None and gives_way():
                         raise Cancelled
-            if done != len(added) or part:
-                raise damaged("the vectors are not those of the chunks")
+            if missing := len(np.setdiff1d(added, self.rowids)):
+                raise damaged(f"{missing} of the vectors are gone")
 
 
 def _ids(connection: Connection, query: str) -> RowIds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from memtui.embedding.batch import BatchStore
 from memtui.embedding.provider import ProviderIdentity, clean_vectors
 from memtui.engine import Engine
-from memtui.engine.doctor import attempted, deep_checks
+from memtui.engine.doctor import attempted, database_checks, deep_checks
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.failover import read_marker
 from memtui.errors import MemtuiError, SettingsError
-from memtui.index.database import damage, open_database
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import (
@@ -250,14 +249,13 @@ def check_own(given: Given) -> None:
                 told, is_right = [str(error)], True
             for line in told:
                 one_line(line)
-                assert "memtui index" in line, "the cure is not told"
+                assert "memtui index" in line, f"no cure: {line}"
         _told(engine.index.refresh_status)
         _told(engine.browse.files)
         assert not told or engine.index.status().state == "error"
-    deep = [*attempted("contents", deep_checks(IndexFolder(path.parent), lambda line: None))]
-    with suppress(MemtuiError), closing(open_database(path, readonly=True)) as connection:
-        told += filter(None, [damage(connection)])
-    assert is_right or told or any(check.grade == "problem" for check in deep), "another list"
+    folder = IndexFolder(path.parent)
+    looks = [*database_checks(folder), *attempted("", deep_checks(folder, lambda line: None))]
+    assert is_right or told or any(check.grade == "problem" for check in looks), "another list"
 
 
 def check_cache(given: Given) -> None:

@@ -154,7 +154,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     ("change", "said"),
     [
         ("chunks SET text = ''", "the index cannot be used"),
-        ("vectors SET checksum = 7", "no vector"),
+        ("vectors SET vector = x'00'", "no vector"),
     ],
 )
 async def test_damage_is_told_with_the_key_that_heals_it(
