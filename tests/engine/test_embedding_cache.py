@@ -190,7 +190,9 @@ def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
     assert_same(cache.get_many(dataclasses.replace(IDENTITY, dimensions=None), stored), stored)
 
 
-@pytest.mark.parametrize("blob", [b"", b"\0" * 31, np.full(960, np.nan, "<f4").tobytes()])
+@pytest.mark.parametrize(
+    "blob", [b"", b"\0" * 31, *(np.full(960, one, "<f4").tobytes() for one in (np.nan, 1, 1e38))]
+)
 def test_a_damaged_vector_is_unknown(cache: EmbeddingCache, path: Path, blob: bytes) -> None:
     stored = vectors("a", 2)
     cache.put_many(IDENTITY, stored)

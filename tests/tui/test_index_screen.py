@@ -153,7 +153,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("chunks SET text = ''", "the index cannot be used"),
+        ("chunks SET text = ''", "(Esc R while typing) builds it again"),
         ("vectors SET vector = x'00'", "no vector"),
     ],
 )
@@ -168,7 +168,7 @@ async def test_damage_is_told_with_the_key_that_heals_it(
         await run.press("escape", "4")
         await until(run.pilot, lambda: "R builds the index again" in run.text)
         assert "index-1.db is damaged" in run.text
-        await run.press("R")
+        await run.press("escape", "R")
         await until(run.pilot, lambda: "keep it as it is" in run.text)
         await run.press("y")
         await until(run.pilot, lambda: "● ready" in run.text)
