@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memtui.text.redact import SHORTEST_HINTED
 from tests.support.known import load
 
-KNOWN, SECOND = "credentials_known", "credentials_second"
+KNOWN, SECOND, THIRD = "credentials_known", "credentials_second", "credentials_third"
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
     "letters": string.ascii_letters,
