@@ -330,6 +330,18 @@ def test_a_truncated_index(state: State, kept: int) -> None:
     assert "is damaged" in str(refusal(state.database))
 
 
+@pytest.mark.parametrize(("own", "column"), [("rowids", "id"), ("chunks", "validity")])
+def test_a_vector_table_whose_own_tables_have_other_columns(
+    state: State, own: str, column: str
+) -> None:
+    with closing(open_foreign(state.database)) as opened:
+        table = f"{opened.layout.vec}_{own}"
+    edit(state.database, f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
+    with closing(open_foreign(state.database)) as opened:
+        assert opened.layout.vec is not None
+        assert not opened.vec_readable
+
+
 def test_a_half_made_index(state: State) -> None:
     opened = open_foreign(state.database)
     layout = opened.layout

@@ -319,6 +319,8 @@ def open_foreign(
             vec_readable = layout.vec is not None and vector_extension(connection) is not None
             if vec_readable:
                 try:
+                    for own, columns in index_format()["vectors"].items():
+                        opened.select(f"SELECT {columns} FROM {layout.vec}_{own} LIMIT 0")
                     opened.select(f"SELECT id FROM {layout.vec} LIMIT 1")
                 except DatabaseError as error:
                     if fault(error) is Fault.LOCKED:
