@@ -411,7 +411,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
             places[rowid] = place = f"{path}:{line}" if path is not None else f"row {rowid}"
             try:
                 fetch_chunks(connection, [rowid])[rowid]
-                words = rowid, index_text(text)
+                words = rowid, index_text(str(text))
                 connection.execute("INSERT INTO temp.again(rowid, text) VALUES(?, ?)", words)
             except (DatabaseError, DecodeError, KeyError):
                 unread.add(rowid)
