@@ -44,7 +44,7 @@ from tests.support.embedding import registered_provider
 Floats = NDArray[np.float32]
 Words = NDArray[np.object_]
 
-VERSION = 2
+VERSION = 3
 """Changes when the same seed gives other text, so that kept corpora are made again."""
 
 CHUNKS_A_FILE = 5
@@ -297,7 +297,8 @@ class StoredProvider(Provider):
     dimensions = DIMENSIONS
     identity = ProviderIdentity(
         STORED,
-        "stored",
+        # A chunk is named by its model: these are those of an index by the embedded one, too.
+        MODELS["minilm"].identity(EmbeddingSettings()).model,
         DIMENSIONS,
         settings_fingerprint({"provider": STORED, "version": VERSION}),
     )
@@ -436,7 +437,6 @@ def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
     recipe = Recipe(MODELS["minilm"].identity(EmbeddingSettings()))
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany(_NOTED, stats)
-    connection.execute("UPDATE chunks SET model = ?", (recipe.model,))
     write_meta(connection, recipe.meta())
     connection.execute("COMMIT")
     connection.close()
