@@ -65,8 +65,9 @@ class CannotEdit(ValueError):
 def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
     """Return the text with other values for these keys; `REMOVED` takes a key or a table out.
 
-    Everything else stays as it is, comments, order and layout among it. Tables that are missing
-    are made; a key to remove that is not there is no mistake. Raises `CannotEdit` when the text is
+    Everything else stays as it is, comments, order and layout among it; where some lines end in
+    CRLF, all do then. Tables that are missing are made; a key to remove that is not there is no
+    mistake. Raises `CannotEdit` when the text is
     not TOML, when a key is a table or lies below a value, and when more of the text, or a comment
     inside a value, would change.
     """

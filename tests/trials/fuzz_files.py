@@ -348,6 +348,8 @@ def check_edit(given: Given) -> None:
         after = edited(text, {path: value})
     except (CannotEdit, RecursionError):
         return
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     found = tomllib.loads(after)
     wanted = None if value is REMOVED else tomllib.loads(f"x = {toml_value(value)}")["x"]
     assert _at(found, path) == wanted, "the key does not say what was asked for"
