@@ -67,9 +67,8 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
 
     Everything else stays as it is, comments, order and layout among it; where some lines end in
     CRLF, all do then. Tables that are missing are made; a key to remove that is not there is no
-    mistake. Raises `CannotEdit` when the text is
-    not TOML, when a key is a table or lies below a value, and when more of the text, or a comment
-    inside a value, would change.
+    mistake. Raises `CannotEdit` when the text is not TOML, when a key is a table or lies below a
+    value, and when more of the text, or a comment inside a value, would change.
     """
     after = text.replace("\r\n", "\n")
     try:
