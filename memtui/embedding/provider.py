@@ -93,9 +93,12 @@ class Provider:
     """The host that text is sent to, for people; empty when it stays in this program."""
     remote: bool = False
     """True if text leaves this machine."""
-    withholds: bool = False
-    """True if it is not sent the texts that hold a credential."""
     _usage = Usage()
+
+    @property
+    def withholds(self) -> bool:
+        """Return whether it is not sent the texts that hold a credential."""
+        return False
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         """Embed a query; all zero when the model sees nothing in it.

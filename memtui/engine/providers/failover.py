@@ -75,7 +75,7 @@ class WatchedProvider(Provider):
             self._concrete = replace(choice, provider=registration.name)
             self.identity = registration.identity(self._concrete)
             self.dimensions = self.identity.dimensions
-            self._go_to(*registration.destination(self._concrete))
+            self.address, self.remote = registration.destination(self._concrete)
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider, or return this one when it is loaded; blocks while it loads.
@@ -98,14 +98,14 @@ class WatchedProvider(Provider):
                     inner.close()
                 # A model's file may tell more than the settings did.
                 self.identity, self.dimensions = inner.identity, inner.dimensions
-                self._go_to(inner.address, inner.remote)
+                self.address, self.remote = inner.address, inner.remote
                 self.batch_size = inner.batch_size
                 self.inner = inner
             return self
 
-    def _go_to(self, address: str, remote: bool) -> None:
-        self.address, self.remote = address, remote
-        self.withholds = remote and not self.choice.send_credentials
+    @property
+    def withholds(self) -> bool:
+        return self.remote and not self.choice.send_credentials
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         return self._call(lambda inner, stop: inner.embed_query(text, cancelled=stop), cancelled)
