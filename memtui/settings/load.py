@@ -325,10 +325,14 @@ class SettingsFiles(Struct, frozen=True):
                 problems.append(Problem("protected", place, key, message, hint))
             layers[Source.PROJECT] = trusted
             chosen = {layer[REDACTION].value for layer in layers.values() if REDACTION in layer}
-            for key, given in [*trusted.items()] if chosen <= {"auto"} else ():
-                if key == f"{RANKING}.profile" or key.startswith(f"{PROFILES}."):
-                    # What is masked would follow the profile.
-                    trusted[REDACTION] = given._replace(value="wide")
+            profiles = [
+                given
+                for key, given in trusted.items()
+                if key == f"{RANKING}.profile" or key.startswith(f"{PROFILES}.")
+            ]
+            if profiles and chosen <= {"auto"}:
+                # What is masked would follow the profile.
+                trusted[REDACTION] = profiles[-1]._replace(value="wide")
         settings, contradictions = merge(layers)
         every = (*problems, *contradictions)
         return Loaded(settings, layers, every, user_file, user, project, self.root)
