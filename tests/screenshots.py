@@ -33,7 +33,7 @@ from memtui.tui.options import UiOptions
 from tests.support import pictures
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
 from tests.support.known import load
-from tests.support.pictures import comparable, everything_read, rest, svg_lines, to_png
+from tests.support.pictures import comparable, everything_read, moving, rest, svg_lines, to_png
 from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
 
@@ -55,6 +55,8 @@ class Picture:
     act: str = ""
     memory: Memory = "demo"
     machine: str = ""
+    film: tuple[tuple[float, str, str], ...] = ()
+    """The frames of a moving picture: seconds, caption, keys that lead to it."""
 
 
 OPTIONS = {one.name for one in fields(Picture)} - {"name", "size"}
@@ -156,6 +158,13 @@ class Stage:
                 await self._play(app, pilot, picture)
                 svg = app.export_screenshot(title="memtui", simplify=True)
                 lines = render_lines(app)
+                if picture.film:
+                    frames = []
+                    for seconds, caption, keys in picture.film:
+                        await press_all(app, pilot, keys)
+                        svg = app.export_screenshot(title=caption, simplify=True)
+                        frames.append((seconds, svg))
+                    svg = moving(frames)
             app.memories.close()
         return svg, lines
 
@@ -189,9 +198,15 @@ class Stage:
         if act := getattr(pictures, picture.act, None):
             await act(app, pilot)
         else:
-            for key in picture.act.split():
-                await (everything_read(app, pilot) if key == "~" else pilot.press(key))
+            await press_all(app, pilot, picture.act)
         await rest(app, pilot)
+
+
+async def press_all(app: MemtuiApp, pilot: Pilot[Any], keys: str) -> None:
+    """Press keys, of which `~` waits until nothing goes on any more, and wait for the screen."""
+    for key in keys.split():
+        await (everything_read(app, pilot) if key == "~" else pilot.press(key))
+    await rest(app, pilot)
 
 
 def is_ready(status: IndexStatus, memory: Memory) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,42 @@ def comparable(lines: list[str]) -> list[str]:
 
 
 def svg_lines(svg: str) -> list[str]:
-    """The lines of text in a picture."""
-    rows: dict[int, list[tuple[float, str]]] = {}
+    """The lines of text in a picture, of one frame after the other."""
+    lines: list[str] = []
     pattern = r'<text[^>]*?x="([\d.]+)"[^>]*?clip-path="url\(#[^)]*?line-(\d+)\)"[^>]*>(.*?)</text>'
-    for x, row, content in re.findall(pattern, svg):
-        text = html.unescape(re.sub(r"<[^>]+>", "", content)).replace("\xa0", " ")
-        rows.setdefault(int(row), []).append((float(x), text))
-    return ["".join(text for _, text in sorted(rows[row])) for row in sorted(rows)]
+    for frame in svg.split("<svg "):
+        rows: dict[int, list[tuple[float, str]]] = {}
+        for x, row, content in re.findall(pattern, frame):
+            text = html.unescape(re.sub(r"<[^>]+>", "", content)).replace("\xa0", " ")
+            rows.setdefault(int(row), []).append((float(x), text))
+        lines += ["".join(text for _, text in sorted(rows[row])) for row in sorted(rows)]
+    return lines
+
+
+def moving(frames: Sequence[tuple[float, str]]) -> str:
+    """Return one picture that shows frames in turn, so many seconds each, again and again.
+
+    Where nothing may move, or nothing can, the last one stands.
+    """
+    total, begins = sum(seconds for seconds, _ in frames), 0.0
+    rules, layers = [], []
+    for number, (seconds, svg) in enumerate(frames):
+        first, last = (f"{100 * at / total:.2f}%" for at in (begins, begins + seconds))
+        shown = "visible" if number == len(frames) - 1 else "hidden"
+        rules.append(
+            f".frame{number} {{ visibility: {shown}; animation: show{number} {total:g}s step-end"
+            f" infinite }} @keyframes show{number} {{ 0% {{ visibility: hidden }}"
+            f" {first} {{ visibility: visible }} {last} {{ visibility: hidden }} }}"
+        )
+        layers.append(f'<g class="frame{number}">{svg}</g>')
+        begins += seconds
+    box = re.search(r'viewBox="[^"]*"', frames[0][1])
+    still = "@media (prefers-reduced-motion) { g { animation: none !important } }"
+    style = "\n".join([*rules, still])
+    body = "\n".join(layers)
+    assert box is not None
+    head = f'<svg {box[0]} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>'
+    return f"{head}\n{body}\n</svg>\n"
 
 
 def on_grid(svg: str) -> str:
