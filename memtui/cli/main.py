@@ -306,7 +306,9 @@ def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> Non
 
 def thread_crashed(details: threading.ExceptHookArgs) -> None:
     """Report an exception that ended a thread, in the place of Python's own trace."""
-    if isinstance(details.exc_value, Exception):
+    # Textual's thread that writes to the terminal ends like this when somebody closes it.
+    is_of_terminal = details.thread is not None and details.thread.name == "textual-output"
+    if isinstance(details.exc_value, Exception) and not is_of_terminal:
         _report(os.environ, _crash(details.exc_value), as_json=False)
 
 

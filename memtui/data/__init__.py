@@ -7,8 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+DATA_FOLDER = Path(__file__).resolve().parent
+
 
 @cache
 def read_table(name: str) -> dict[str, Any]:
     """Read a TOML file of this folder."""
-    return tomllib.loads((Path(__file__).parent / name).read_text("utf-8"))
+    return tomllib.loads((DATA_FOLDER / name).read_text("utf-8"))

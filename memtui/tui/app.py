@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
@@ -56,6 +59,8 @@ LASTING_SCREENS = {
 """The screens that keep their state while one memory is open, each imported for its first use."""
 HANDLED = SearchReady | SearchFailed | SyncFinished | SyncFailed | ForeignExamined | LegChanged
 """The events that the search screen shows one by one."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)]))
+"""The signals after which the interface ends in order, with 128 and their number as exit code."""
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
@@ -136,6 +141,11 @@ class MemtuiApp(App[int]):
         return self.search_screen
 
     def on_mount(self) -> None:
+        # Whoever ends the program from outside gets the terminal back, too.
+        for number in ENDING_SIGNALS if not self.is_headless else ():
+            # The event loop of Windows knows no signals.
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         keymap, theme = self.options.settings.keymap, self.options.settings.ui.theme
         self.keymap, unknown = resolve_keymap(keymap.preset, keymap.bindings)
         self.set_keymap(self.keymap)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
@@ -13,10 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from memtui.data import read_table
+from memtui.data import DATA_FOLDER, read_table
 from memtui.model import Chunk, citation
+from memtui.settings.files import make_folder, state_dir, write_new
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
+from memtui.tui.format import home_relative
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -116,20 +120,46 @@ def editor_arguments(
 def edit_place(screen: Screen[Any], file: Path, line: int) -> bool:
     """Run the editor on a file at a 1-based line, with the terminal given up meanwhile.
 
-    False when no editor ran; why, and what it ended with, is told.
+    Of what comes with memtui, such as the demo, a copy in the state folder is opened. False when
+    no editor ran; why, and what it ended with, is told.
     """
     app = app_of(screen)
+    failure: OSError | ValueError | None = None
+    code = 0
     try:
+        if is_of_demo := file.resolve().is_relative_to(DATA_FOLDER):
+            file = _copied(file.resolve(), app.options.state_dir or state_dir())
         arguments = editor_arguments(app.options.settings.editor, os.environ, str(file), line)
+        if shutil.which(arguments[0]) is None:
+            raise FileNotFoundError(f"there is no program {arguments[0]}")
         with app.suspend():
-            code = subprocess.run(arguments, check=False).returncode
+            # Textual takes the terminal back only where nothing is raised in here.
+            try:
+                code = subprocess.run(arguments, check=False).returncode
+            except OSError as error:
+                failure = error
     except SuspendNotSupported:
         tell(screen, safe_line(f"No editor here. The place is {file}:{line}"), warning=True)
         return False
     except (OSError, ValueError) as error:
-        tell(screen, f"The editor did not start: {error}\nSet `editor` or $EDITOR.", error=True)
+        failure = error
+    if failure is not None:
+        why = safe_line(str(failure))
+        tell(screen, f"The editor did not start: {why}; set `editor` or $EDITOR.", error=True)
         return False
     if code:
         tell(screen, safe_line(f"{arguments[0]} ended with code {code}"), warning=True)
+    if is_of_demo:
+        place = safe_line(home_relative(str(file)))
+        tell(screen, f"The demo is not edited; this was a copy: {place}")
     screen.refresh()
     return True
+
+
+def _copied(file: Path, folder: Path) -> Path:
+    """Return the user's copy of a file of the demo, made when there is none."""
+    copy = folder / file.relative_to(DATA_FOLDER)
+    make_folder(copy.parent)
+    with suppress(FileExistsError):
+        write_new(copy, file.read_bytes(), 0o600)
+    return copy

@@ -87,6 +87,17 @@ class Terminal:
                 f"exit code {found} instead of {code}; on screen:\n{self.screen()}\n{crash}"
             )
 
+    def is_given_back(self) -> None:
+        """Wait until the terminal is as it was: no second screen, mouse off, cursor, echo."""
+        modes = "#{alternate_on} #{mouse_any_flag} #{cursor_flag} #{pane_tty}"
+
+        def is_as_before(shown: str) -> bool:
+            *flags, tty = self.tmux("display-message", "-p", modes).split()
+            lines = subprocess.run(["stty", "-aF", tty], capture_output=True, text=True).stdout
+            return flags == ["0", "0", "1"] and {"echo", "icanon"} <= {*lines.split()}
+
+        self.until(is_as_before, "the terminal as it was")
+
     def title(self) -> str:
         """The title that the program gave the terminal."""
         return self.tmux("display-message", "-p", "#{pane_title}").strip()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import stat
 import sys
 from pathlib import Path
@@ -84,6 +86,38 @@ def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home
         window.ends()
 
 
+@pytest.mark.parametrize("interpreter", ["", "/no/such/interpreter"])
+def test_an_editor_that_cannot_start_leaves_the_screen(
+    root: Path, home: Path, interpreter: str
+) -> None:
+    editor = home / "editor.sh"
+    if interpreter:
+        editor.write_text(f"#!{interpreter}\n", encoding="utf-8")
+        editor.chmod(0o755)
+    more = {**KEYWORD_ONLY, "EDITOR": str(editor)}
+    with terminal(str(root), home=home, size=(100, 30), more=more) as window:
+        window.shows("ready")
+        window.type("heron")
+        finds(window, "2026-11-19.md")
+        window.press("C-o")
+        window.shows("The editor did not start")
+        window.type(" pond")
+        window.shows("heron pond")
+        window.press("C-q")
+        window.ends()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_ends_it_and_gives_the_terminal_back(root: Path, home: Path, name: str) -> None:
+    own_id, number = home / "process-id", signal.Signals[name]
+    before = ("sh", "-c", 'echo $$ > "$0"; exec "$@"', str(own_id))
+    with terminal(str(root), home=home, more=KEYWORD_ONLY, before=before) as window:
+        window.shows("ready")
+        os.kill(int(own_id.read_text()), number)
+        window.ends(128 + number)
+        window.is_given_back()
+
+
 def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> None:
     attack = "heron \x1b]2;PWNED\x1b\\ \x9b31m [/] [@click=app.quit]hi[/] \x07 \u202etxt.exe\n"
     (root / "memory/attack.md").write_text(f"# {attack}\n{attack * 3}", encoding="utf-8")
@@ -153,6 +187,7 @@ def test_a_crash_says_where_and_not_what(root: Path, home: Path, way: str) -> No
         window.shows("ready")
         window.press("F1")
         window.ends(0 if way == "thread" else 1)
+        window.is_given_back()
         shown = window.screen()
     assert not [one for one in ("sk-proj-Zq8L", "heron sleeps", "Traceback") if one in shown]
     (trace,) = (home / "state" / "memtui").glob("crash-*.txt")

@@ -23,6 +23,8 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.engine.engine import Engine
+from memtui.index.transcripts.discovery import demo_homes
+from memtui.memory.workspace import demo_root
 from memtui.model import (
     Decay,
     IndexState,
@@ -36,7 +38,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.settings.schema import KeymapSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
@@ -602,3 +604,33 @@ async def test_a_memory_that_cannot_be_opened_says_why() -> None:
         assert "no [/] space ␛[2J left" in screen_text(app)
         await pilot.press("escape", "r", "x", "e", "R", "q")
     assert app.return_code == 0
+
+
+@pytest.mark.parametrize("screen", ["search", "browse", "care", "sessions", "chunk"])
+async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None:
+    def demo(bus: Bus) -> Engine:
+        settings = Settings(embedding=EmbeddingSettings(provider="none"))
+        engine = Engine.open(
+            demo_root(),
+            settings,
+            bus=bus,
+            data_dir=tmp_path / "data",
+            homes=demo_homes(),
+            write=True,
+        )
+        engine.index.sync(wait=True)
+        return engine
+
+    options = dark(root=demo_root(), state_dir=tmp_path / "state")
+    async with running(demo, options=options, size=(120, 40)) as run:
+        await run.press("escape")
+        await run.search("gate")
+        await run.press("escape")
+        if screen == "chunk":
+            run.app.action_show_chunk()
+        elif screen != "search":
+            getattr(run.app, f"action_show_{screen}")()
+        await settle(run.app, run.pilot)
+        await run.press("e")
+        (place,) = (tmp_path / "state").rglob("*.md" if screen != "sessions" else "*.jsonl*")
+        assert any(str(place) in toast for toast in run.toasts)
