@@ -182,7 +182,7 @@ def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> It
             yield (
                 f"  {words.padded(agent.name, _AGENT)} {kind:<{_INDEX}} "
                 f"{dimensions:>5} {agent.files:>6} {agent.chunks:>8} "
-                f"{'-' if age is None else words.short_age(age)}"
+                f"{'-' if age is None else words.age(age)}"
             )
             places = {"database": agent.database, "workspace": agent.workspace}
             details = {"model": agent.made_by}

@@ -175,7 +175,7 @@ def rows(
         yield [
             f"{hit.rank:>2} {arrow:<4}{words.number(hit.effective, 3):>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
-            f"  {words.short_age(age)}{mark}",
+            f"  {words.age(age)}{mark}",
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
         parts: list[Part] = [" " * _INDENT]
@@ -196,7 +196,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"
         yield (
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}, "
-            f"{hit.chunk.path} line {hit.chunk.start_line}, {words.long_age(age)}{mark}."
+            f"{hit.chunk.path} line {hit.chunk.start_line}, {words.age(age)}{mark}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]
         yield ""
@@ -231,9 +231,9 @@ def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Ite
         explanation = explain_chunk(ranked, hit.chunk.id)
         yield ""
         yield [(place(hit.chunk), BOLD)]
-        yield f"  {verdict_words(ranked, hit, spell=words.EXACT)}"
+        yield f"  {verdict_words(ranked, hit)}"
         for section in (
-            arithmetic_section(ranked, explanation, words.EXACT),
-            ranks_section(ranked, explanation, {}, words.EXACT),
+            arithmetic_section(ranked, explanation),
+            ranks_section(ranked, explanation, {}),
         ):
             yield from (line.text for line in layout.section(section))

@@ -29,7 +29,7 @@ from memtui.model import (
 from memtui.ranking.trace import Explanation
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
-from memtui.report.words import MINUS, Spell
+from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line
 
 TONES: Mapping[Leg | Stage, Tone] = {
@@ -74,11 +74,11 @@ class ScoreStep(Struct, frozen=True):
         return TONES.get(self.kind, Tone.RERANK)
 
 
-def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -> Section:
+def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
     """The waterfall of one chunk of the pool, from the raw values to the last stage."""
     rows = []
-    for step in score_steps(ranked, explanation.scored, spell):
-        score = "" if step.value is None else spell(step.value)
+    for step in score_steps(ranked, explanation.scored):
+        score = "" if step.value is None else words.score(step.value)
         rank = "" if step.rank is None else words.rank(step.rank)
         what = "  ".join(filter(None, (step.formula, step.note)))
         tone = Tone.ERROR if step.failed else step.tone if score else Tone.MUTED
@@ -91,16 +91,14 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -
         more = len(ordered) - _SHARED_WORDS
         tail = f" and {words.count(more)} more" if more > 0 else ""
         shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
-        jaccard = spell.number(similar.similarity)
+        jaccard = words.short_number(similar.similarity)
         notes = (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
     return Section(
         SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=axis(ranked)
     )
 
 
-def score_steps(
-    ranked: Ranked, scored: Hit | Drop, spell: Spell = words.SHORT
-) -> tuple[ScoreStep, ...]:
+def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
     """Spell out the score of a hit or a near miss of `ranked`, first the legs, then the stages."""
     steps: list[ScoreStep] = []
     end = 0.0
@@ -111,10 +109,10 @@ def score_steps(
             value, rank = part.contribution, part.position + 1
             start, end = end, end + value
             extent = Extent(min(start, end), max(start, end))
-        leg_words = _leg_words(ranked, scored, leg, spell)
+        leg_words = _leg_words(ranked, scored, leg)
         steps.append(ScoreStep(leg, sign, value, rank, *leg_words, extent))
     for stage in scored.stages:
-        if (about := _stage_words(ranked, stage, spell)) is None:
+        if (about := _stage_words(ranked, stage)) is None:
             continue
         before, after = stage.before, stage.after
         extent = Extent(0.0, after) if after > 0 else None
@@ -147,7 +145,7 @@ def place(chunk: Chunk) -> str:
     return safe_line(chunk.citation)
 
 
-def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg, spell: Spell) -> tuple[str, str, str]:
+def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, str]:
     """Return the formula of a leg, or why it has none; the origin of its value; that in brief."""
     ranking, pool, chunk = ranked.ranking, ranked.pool, scored.chunk
     if (part := scored.legs.get(leg)) is None:
@@ -160,17 +158,17 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg, spell: Spell) -> tu
         if searched and chunk.model and chunk.model != searched:
             why = f"its vector is of another model: {safe_line(chunk.model)}"
         return why, "", why
-    origin = brief = f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
-    mapped, text = spell(part.mapped), part.text_score
+    origin = brief = f"{words.LEG_UNITS[leg]} {words.score(part.raw)}"
+    mapped, text = words.score(part.mapped), part.text_score
     if text is not None and text != part.mapped:
-        brief = f"{mapped} = {spell(text)} + boost"
+        brief = f"{mapped} = {words.score(text)} + boost"
     if text is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
         hit = next(hit for hit in pool.hits[Leg.KEYWORD] if hit.chunk_id == chunk.id)
         if not hit.has_body:
             origin = "the path alone"
         else:
             raw = origin if hit.score is None else "substrings, no bm25"
-            origin = f"{raw} → text score {spell(text)}"
+            origin = f"{raw} → text score {words.score(text)}"
         if part.mapped != text or not hit.has_body:
             kind = "path score" if part.mapped == hit.path_raw else "counted as"
             if hit.has_body and part.mapped == hit.boosted:
@@ -183,10 +181,10 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg, spell: Spell) -> tu
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
         origin = f"{words.MAPPING_WORDS[ranking.keyword_mapping]} {origin}"
     note = f"{origin} ({safe_line(', '.join(part.terms))})" if part.terms else origin
-    return f"{spell.number(part.weight)} × {mapped}", note, brief
+    return f"{words.short_number(part.weight)} × {mapped}", note, brief
 
 
-def _stage_words(ranked: Ranked, stage: StageScore, spell: Spell) -> list[str] | None:
+def _stage_words(ranked: Ranked, stage: StageScore) -> list[str] | None:
     """Return the sign, the formula, the note and the brief note of what a stage did to a score.
 
     `None` for a stage that has nothing to say of it.
@@ -199,12 +197,12 @@ def _stage_words(ranked: Ranked, stage: StageScore, spell: Spell) -> list[str] |
     if template is None:
         return None
     is_alone = ranking.search_mode is not SearchMode.HYBRID
-    values = {name: spell.number(value) for name, value in numbers.items()} | {
-        "before": spell(stage.before),
-        "after": spell(stage.after),
+    values = {name: words.short_number(value) for name, value in numbers.items()} | {
+        "before": words.score(stage.before),
+        "after": words.score(stage.after),
         # The release counts the content as 0 where only the name was found: read it off.
-        "content": spell(2 * stage.after - 1),
-        "operand": spell(stage.operand or 0.0),
+        "content": words.score(2 * stage.after - 1),
+        "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
         "method": "one leg alone" if is_alone else words.FUSION_WORDS[ranking.fusion],
         "why": words.reason_words(stage.reason) if stage.reason is not Reason.OK else "",
@@ -213,13 +211,13 @@ def _stage_words(ranked: Ranked, stage: StageScore, spell: Spell) -> list[str] |
     }
     for score in ("maximum", "ranked_by", "span"):
         if isinstance(value := numbers.get(score), int | float):
-            values[score] = spell(value)
+            values[score] = words.score(value)
     if isinstance(age := numbers.get("age_days"), int | float):
         days = words.short_number(max(0.0, age), 1)
         power = f"2^({MINUS}{days} d / {values['half_life_days']} d)"
         if ranking.decay.floor > 0:
             power = f"{values['floor']} + (1 {MINUS} {values['floor']}) × {power}"
-        values |= {"age": words.days(age), "power": power}
+        values |= {"age": words.age(age), "power": power}
     sign, formula, *notes = (part.format_map(values) for part in template)
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 

@@ -11,9 +11,9 @@ from memtui.report.layout import Column, Extent, Row, Section, Tone
 from memtui.report.words import (
     ALIKE_WORDS,
     NOTHING,
+    age,
     ago,
     count,
-    days,
     number,
     rank,
     reason_words,
@@ -52,8 +52,8 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     date = reason_words(chunk.day_from) if chunk.day_from is not None else ""
     if chunk.day is not None:
         since = (now.date() - chunk.day).days if now is not None else 0
-        age = f"{days(since)}{' ago' if since > 0 else ''}" if now is not None else ""
-        date = ", ".join(filter(None, (age, date and f"from the {date}")))
+        told = age(since) if now is not None else ""
+        date = ", ".join(filter(None, (told, date and f"from the {date}")))
         date = f"{chunk.day}  {date}".rstrip()
     changed = "not known"
     if record.changed is not None:

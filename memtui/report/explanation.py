@@ -32,7 +32,7 @@ from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import TONES, arithmetic_section, place, place_of, score_steps
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
-from memtui.report.words import EXACT, MINUS, SHORT, Spell
+from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
 
 EXCERPT_LINES = 12
@@ -117,8 +117,8 @@ class Explained(Struct, frozen=True, dict=True):
         return str(self.subject) if isinstance(self.subject, Place) else "a chunk"
 
 
-def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
-    """Build the report; `spell` writes its scores, by default so that they can be read back."""
+def report_of(explained: Explained) -> Report:
+    """Build the report: everything that people read of an explanation."""
     ranked, inquiry, explanation = explained.ranked, explained.inquiry, explained.explanation
     chunk, shown, due = explained.chunk, explained.shown, explained.due
     places = inquiry.leg_places if inquiry is not None else {}
@@ -130,19 +130,19 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
 
     sections: list[Section] = []
     if inquiry is not None or not shown:
-        sections.append(part(Part.INQUIRY, _trace_section(explained, spell)))
+        sections.append(part(Part.INQUIRY, _trace_section(explained)))
     if explanation is not None:
-        sections.append(arithmetic_section(ranked, explanation, spell))
-    sections.append(ranks_section(ranked, explanation, places, spell))
+        sections.append(arithmetic_section(ranked, explanation))
+    sections.append(ranks_section(ranked, explanation, places))
     if inquiry is not None and chunk is not None:
-        sections += _term_sections(ranked, chunk.id, inquiry.terms, spell)
+        sections += _term_sections(ranked, chunk.id, inquiry.terms)
     elif Part.INQUIRY in due:
         sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
     if not shown:
         changes, other_words = _changes_section(explained, places), _words_section(explained.words)
         sections.append(part(Part.LEAST, changes, "trying every parameter"))
         sections.append(part(Part.WORDS, other_words, "trying words of its text"))
-    passages = _passages_section(explained.passages, spell)
+    passages = _passages_section(explained.passages)
     sections.append(part(Part.PASSAGES, passages, "comparing sentence by sentence"))
     sections.append(legs_section(ranked))
     if chunk is not None:
@@ -151,25 +151,24 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         missing = f"{words.count(left, 'line')} more" if left > 0 else ""
         quoted = "\n".join(lines[:EXCERPT_LINES])
         sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
-    verdict = verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet"
+    verdict = verdict_words(ranked, explained.scored, inquiry) or "not known yet"
     filled = tuple(
         one for one in sections if one.rows or one.notes or one.quoted or one.pending or one.problem
     )
     return Report(explained.title, ranked.pool.query, verdict, shown, filled)
 
 
-def verdict_words(
-    ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None, spell: Spell = SHORT
-) -> str:
+def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None) -> str:
     """Return the rank of a place, or what lost it first; empty until that is known."""
     if isinstance(scored, Hit):
-        effective = f", effective {spell(scored.effective)}"
-        return f"SHOWN at rank {scored.rank}, score {spell(scored.score)}{effective}"
+        shown, before = words.score(scored.shown_score), words.score(scored.score)
+        ranked_by = f" ({before} before MMR)" if before != shown else ""
+        return f"SHOWN at rank {scored.rank}, score {shown}{ranked_by}"
     failure = inquiry.first_failure if inquiry is not None else None
     first = failure_words(failure) if failure is not None else ""
     if scored is not None:
         is_pushed = failure is not None and failure.outcome is Outcome.PUSHED_OUT
-        verdict = f"NOT SHOWN: {drop_words(scored, ranked, spell)}"
+        verdict = f"NOT SHOWN: {drop_words(scored, ranked)}"
         return f"{verdict}; first {first}" if is_pushed else verdict
     if inquiry is None:
         return ""
@@ -178,7 +177,7 @@ def verdict_words(
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
 
 
-def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -> str:
+def drop_words(drop: Drop, ranked: Ranked | None = None) -> str:
     """Return why a candidate is not in the list, with the numbers that were compared."""
     numbers = drop.numbers
     match drop.reason:
@@ -189,8 +188,9 @@ def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -
         case Reason.BELOW_MIN_SCORE:
             decay = stage_score(drop, Stage.DECAY)
             operand = decay.operand if decay is not None else None
-            after = f" after decay × {spell(operand)}" if operand not in (None, 1) else ""
-            return f"{spell(drop.score)} < minimum {spell.number(numbers['min_score'])}{after}"
+            after = f" after decay × {words.score(operand)}" if operand not in (None, 1) else ""
+            minimum = words.short_number(numbers["min_score"])
+            return f"{words.score(drop.score)} < minimum {minimum}{after}"
         case Reason.CUT_AT_K:
             return f"rank {drop.stages[-1].rank} > k {numbers['k']}"
         case Reason.DUPLICATE_TEXT if ranked is not None:
@@ -210,26 +210,26 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
     if step.outcome is Outcome.PUSHED_OUT:
         by = f" by {safe_line(step.other)}" if step.other else ""
         return f"pushed down to {words.rank(step.rank)} in {name}{by}"
-    why = ", ".join(filter(None, (rank, *_step_words(step, SHORT)))) or "lost here"
+    why = ", ".join(filter(None, (rank, *_step_words(step)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
 
 
-def _trace_section(explained: Explained, spell: Spell) -> Section:
+def _trace_section(explained: Explained) -> Section:
     """One line for each station and stage; the first failure is the strong one."""
     inquiry, scored, rows = explained.inquiry, explained.scored, []
     if inquiry is None and Part.INQUIRY in explained.due:
         # Each station has its line already, so that little moves when they are known.
         rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station]
     elif inquiry is not None:
-        scores = score_steps(explained.ranked, scored, spell) if scored is not None else ()
+        scores = score_steps(explained.ranked, scored) if scored is not None else ()
         by_stage = {one.kind.value: one for one in scores if isinstance(one.kind, Stage)}
         for step in inquiry.steps:
             mark, tone, outcome = _OUTCOMES[step.outcome]
             score, other = by_stage.get(step.at.value), safe_line(step.other)
             if score is None or score.value is None:
-                why = _step_words(step, spell)
+                why = _step_words(step)
             else:
-                why = [spell(score.value), score.formula, score.note]
+                why = [words.score(score.value), score.formula, score.note]
                 if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
                     why.append(f"behind {other}")
             what = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
@@ -246,7 +246,7 @@ def _rank_words(step: TraceStep) -> str:
     return words.rank(step.rank) + (f" of {words.count(step.of)}" if step.of else "")
 
 
-def _step_words(step: TraceStep, spell: Spell) -> list[str]:
+def _step_words(step: TraceStep) -> list[str]:
     """Return the reason of a step, the words that matter, and what was compared."""
     why, other, numbers = words.reason_words(step.reason), safe_line(step.other), step.numbers
     is_discovered = step.at is Station.DISCOVERED
@@ -258,7 +258,7 @@ def _step_words(step: TraceStep, spell: Spell) -> list[str]:
         why = ""
     write: Mapping[str, Callable[[Any], str]] = {
         **dict.fromkeys(("bytes", "limit_bytes"), size_words),
-        **dict.fromkeys(("bm25", "cosine", "after"), spell),
+        **dict.fromkeys(("bm25", "cosine", "after"), words.score),
     }
     values = {
         name: write.get(name, str)(value) for name, value in numbers.items() if value is not None
@@ -290,7 +290,7 @@ def legs_section(ranked: Ranked) -> Section:
 
 
 def ranks_section(
-    ranked: Ranked, explanation: Explanation | None, places: Mapping[Leg, LegPlace], spell: Spell
+    ranked: Ranked, explanation: Explanation | None, places: Mapping[Leg, LegPlace]
 ) -> Section:
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
@@ -313,14 +313,14 @@ def ranks_section(
         if leg_rank is not None:
             is_keyword = standing.asked not in ("", ranked.pool.query.strip())
             by = f" by the keyword {standing.asked}" if is_keyword else ""
-            raw = f", {spell(leg_rank.raw)}" if leg_rank.raw is not None else ""
+            raw = f", {words.score(leg_rank.raw)}" if leg_rank.raw is not None else ""
             at = f"#{leg_rank.position + 1} of {words.count(leg_rank.total)}{by}{raw}"
         rows.append(Row((f"{leg.value}, of all", at), tone=TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 
 def _term_sections(
-    ranked: Ranked, chunk_id: str, terms: KeywordExplanation | None, spell: Spell
+    ranked: Ranked, chunk_id: str, terms: KeywordExplanation | None
 ) -> Iterator[Section]:
     """Yield the terms of the MATCH expression, then those of each keyword searched by itself."""
     if terms is None:
@@ -336,23 +336,27 @@ def _term_sections(
     columns = (Column("term"), *numbers, Column("as"))
     for one in (terms, *terms.keywords):
         title = "terms" if one is terms else f"keyword {one.asked}"
-        notes = (*_term_notes(one, spell), *(last if one is terms else ()))
+        notes = (*_term_notes(one), *(last if one is terms else ()))
         top = max((term.share for term in one.terms), default=0.0)
-        rows = tuple(_term_rows(one, spell))
+        rows = tuple(_term_rows(one))
         yield Section(SectionId.TERMS, title, columns, rows, notes, axis=top or None)
 
 
-def _term_rows(terms: KeywordExplanation, spell: Spell) -> Iterator[Row]:
+def _term_rows(terms: KeywordExplanation) -> Iterator[Row]:
     """Yield each term with its share of the score, below it its phrases; then the substrings."""
     for term in terms.terms:
         is_single = len(term.phrases) == 1
         if not is_single:
-            cells = (term.text, "", "", "", spell(term.share), "together")
+            cells = (term.text, "", "", "", words.score(term.share), "together")
             yield Row(cells, _HELD[term.held], Tone.KEYWORD)
         for phrase in term.phrases:
             text, stems = term.text if is_single else f"  {phrase.match}", " ".join(phrase.tokens)
-            counts = (str(phrase.tf), f"{phrase.df} of {terms.rows}", spell.number(phrase.idf))
-            cells = (text, *counts, spell(phrase.share), stems if stems != text.strip() else "")
+            numbers = (words.short_number(phrase.idf), words.score(phrase.share))
+            counts = (
+                words.count(phrase.tf),
+                f"{words.count(phrase.df)} of {words.count(terms.rows)}",
+            )
+            cells = (text, *counts, *numbers, stems if stems != text.strip() else "")
             if not phrase.tokens:
                 cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
             tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
@@ -364,7 +368,7 @@ def _term_rows(terms: KeywordExplanation, spell: Spell) -> Iterator[Row]:
         yield Row(cells, _HELD[substring.held], Tone.KEYWORD)
 
 
-def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
+def _term_notes(terms: KeywordExplanation) -> Iterator[str]:
     """Yield what was searched for, the numbers of BM25, and the words that were left out."""
     unsent = "" if terms.sent else " (not sent: its keywords are asked one by one)"
     yield f"MATCH {terms.match or 'nothing'}{unsent}"
@@ -372,10 +376,10 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
     if not terms.indexed:
         yield _NO_ROW
     elif terms.terms:
-        average = spell.number(terms.average_length)
+        average = words.short_number(terms.average_length)
         yield f"length {words.count(terms.length, 'token')}, {average} on average"
     if terms.score is not None:
-        yield f"bm25 {spell(terms.score)}, minus the sum of the shares"
+        yield f"bm25 {words.score(terms.score)}, minus the sum of the shares"
     if terms.missing:
         yield f"the chunk lacks what is required: {', '.join(terms.missing)}"
     if terms.nowhere:
@@ -494,7 +498,7 @@ def _words_section(changes: WordChanges | None) -> Section:
     return replace(section, columns=columns, rows=tuple(map(Row, cells)), notes=(note,))
 
 
-def _passages_section(passages: Passages | None, spell: Spell) -> Section:
+def _passages_section(passages: Passages | None) -> Section:
     """The passages nearest to the query, marked as what they are: an illustration."""
     columns = (Column("cosine", right=True), Column("passage"))
     section = Section(SectionId.PASSAGES, "nearest passages")
@@ -506,5 +510,5 @@ def _passages_section(passages: Passages | None, spell: Spell) -> Section:
         why = words.reason_words(passages.reason) if passages.reason is not Reason.OK else "none"
         note = f"no passages: {why}"
     quoted = ((one.cosine, passages.text[one.start : one.end].split()) for one in passages.found)
-    rows = tuple(Row((spell(cosine), " ".join(text))) for cosine, text in quoted)
+    rows = tuple(Row((words.score(cosine), " ".join(text))) for cosine, text in quoted)
     return replace(section, columns=columns, rows=rows, notes=(note,))

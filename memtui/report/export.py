@@ -31,7 +31,7 @@ from memtui.report.json_text import (
     search_entry,
 )
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
-from memtui.report.words import SHORT, cells_of
+from memtui.report.words import cells_of
 from memtui.settings.files import cause_of, write_new, written_beside
 from memtui.text.sanitize import safe, safe_line
 
@@ -54,7 +54,7 @@ class ExportFailed(MemtuiError):
 def exported(
     explained: Explained, format_: Format, *, dark: bool = True, ascii_only: bool = False
 ) -> str:
-    """Return an explanation as a whole document; text and JSON hold every number exactly."""
+    """Return an explanation as a whole document; JSON alone has every digit of a number."""
     match format_:
         case Format.TEXT:
             return text_of(report_of(explained), ascii_only=ascii_only)
@@ -63,7 +63,7 @@ def exported(
         case Format.MARKDOWN:
             return markdown_of(report_of(explained))
         case Format.SVG:
-            return svg_of(report_of(explained, spell=SHORT), dark=dark)
+            return svg_of(report_of(explained), dark=dark)
 
 
 def explanation_document(

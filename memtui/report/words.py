@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.marks import snippet
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import counted, safe_line
 
 MINUS: Final = "\u2212"
 NOTHING: Final = "–"
@@ -137,28 +137,9 @@ def short_number(value: object, decimals: int = 3) -> str:
     return f"{value:.2g}" if text == "0" and value else text
 
 
-class Spell(Struct, frozen=True):
-    """The way numbers are written: scores, and everything else that was compared."""
-
-    score: Callable[[float], str]
-    number: Callable[[object], str]
-
-    def __call__(self, value: float) -> str:
-        """Write a score."""
-        return self.score(value)
-
-
-EXACT: Final = Spell(lambda value: repr(float(value)), lambda value: short_number(value, 6))
-"""For text: a score can be read back to the last bit."""
-SHORT: Final = Spell(score, short_number)
-"""For screens and pictures."""
-
-
 def count(value: int, noun: str = "", plural: str = "", after: str = "") -> str:
-    """A whole number in groups of three, with its noun: `1 284`, `1 file`, `2 files to index`."""
-    digits = f"{value:,}".replace(",", " ").replace("-", MINUS)
-    named = noun if value == 1 else plural or noun + "s"
-    return f"{digits} {named}{after}" if noun else digits
+    """A whole number with its noun: `1,284`, `1 file`, `2 files to index`."""
+    return counted(value, noun, plural).replace("-", MINUS, 1) + after
 
 
 def rounded(value: int) -> str:
@@ -216,39 +197,27 @@ def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
     return None if day is None else (now - day) / ONE_DAY
 
 
-def short_age(days: float | None) -> str:
-    """`today`, `3d`, `5mo`, `2y`, `ahead` for a date to come, `ever` for none."""
+def age(days: float | None) -> str:
+    """An age in whole days, months or years, never rounded up: `today`, `3 d`, `5 mo`, `2 y`.
+
+    `in 3 d` is to come; `undated` does not age.
+    """
     if days is None or days >= _EVER_DAYS:
-        return "ever"
-    if days <= -1:
-        return "ahead"
-    if days < 1:
+        return "undated"
+    if abs(days) < 1:
         return "today"
-    if days < 60:
-        return f"{int(days)}d"
-    return f"{int(days / 30.4375)}mo" if days < 730 else f"{int(days / 365.25)}y"
-
-
-def long_age(days: float | None) -> str:
-    """An age as a sentence says it."""
-    if days is None:
-        return "no date"
-    if days <= -1:
-        return f"{count(int(-days), 'day')} ahead"
-    return "today" if days < 1 else f"{count(int(days), 'day')} old"
-
-
-def days(value: float) -> str:
-    """A number of days in words: `3 d`, `0.5 d`, `today`, `2 d ahead`."""
-    if abs(value) < 0.05:
-        return "today"
-    if value < 0:
-        return f"{short_number(-value, 1)} d ahead"
-    return f"{value:.0f} d" if value >= 10 else f"{short_number(value, 1)} d"
+    length = abs(days)
+    number, unit = (length, "d") if length < 60 else (length / 30.4375, "mo")
+    if length >= 730:
+        number, unit = length / 365.25, "y"
+    return f"{'in ' if days < 0 else ''}{int(number)} {unit}"
 
 
 def ago(when: datetime | None, now: datetime | None = None) -> str:
-    """The time since a moment: `just now`, `3 s ago`, `5 min ago`, `2 h ago`, `12 d ago`."""
+    """The time since a moment: `just now`, `3 s ago`, `5 min ago`, `2 h ago`.
+
+    A day and more are written as every age is: `12 d ago`, `7 mo ago`.
+    """
     if when is None:
         return "never"
     reference = now if now is not None else datetime.now(UTC)
@@ -260,7 +229,7 @@ def ago(when: datetime | None, now: datetime | None = None) -> str:
     for limit, unit, name in ((MINUTE, SECOND, "s"), (HOUR, MINUTE, "min"), (DAY, HOUR, "h")):
         if seconds < limit:
             return f"{int(seconds // unit)} {name} ago"
-    return f"{int(seconds // DAY)} d ago"
+    return f"{age(seconds / DAY)} ago"
 
 
 def cells_of(text: str) -> int:

@@ -50,9 +50,9 @@ def escaped(value: object) -> str:
     return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], repr(value))
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Write a number of things: `1 chunk`, `1,204 chunks`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+def counted(count: int, noun: str = "", plural: str = "") -> str:
+    """Write a number of things: `1 chunk`, `1,204 chunks`; without a noun the number alone."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}" if noun else f"{count:,}"
 
 
 def size_words(count: int) -> str:

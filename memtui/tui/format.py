@@ -12,6 +12,7 @@ from memtui.data import read_table
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
+from memtui.report.words import age as age
 from memtui.report.words import ago as ago
 from memtui.report.words import count as count
 from memtui.report.words import percent as percent
@@ -19,7 +20,6 @@ from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words
 from memtui.report.words import rounded as rounded
 from memtui.report.words import score as score
-from memtui.report.words import short_age as short_age
 from memtui.text.sanitize import safe_line
 from memtui.text.sanitize import size_words as size_words
 

@@ -51,7 +51,7 @@ VOLATILE = frozenset(_VOLATILE_WORDS.split())
 """Keys whose values are times, places or versions, or tell how far a background look has come."""
 VOLATILE_TEXT = (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d+(\.\d+)? (ms|s)\b|(?<=generation )[0-9a-z]{6,}"
-    r"|(?<=\d )\d+(d|mo|y)(?=\n)"
+    r"|(?<=\d )\d+ (d|mo|y)(?=\n)"
     r"|(?m:(?<=^  ok      )(memtui|python|sqlite|sqlite-vec|keyring) .*)"
 )
 """Times, durations, generations, the ages of agents and versions in the text of a page."""

@@ -110,7 +110,7 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
     assert len(everything) == 5_001 + len(CareRule)
     assert everything[0] == "! Near-duplicates  1" + "nothing looked at".rjust(50)
     assert everything[1] == "  memory/a.md:4  =  memory/b.md:1"
-    assert everything[2].startswith("! Long lines  the first 5 000 ")
+    assert everything[2].startswith("! Long lines  the first 5,000 ")
     assert everything[5_003].startswith("– Unreachable files  not applied: no vectors")
     assert shown("n123 memory")[0].startswith("! Long lines  10 of the first 5 000")
     assert shown("n1239 LONG")[1:] == ["  memory/n1239.md:1  long"]

@@ -30,7 +30,6 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
-from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
@@ -60,7 +59,7 @@ def make_passages(chunk: Chunk) -> Passages:
 
 
 def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> list[Content]:
-    sections = report_of(explained, spell=SHORT).sections
+    sections = report_of(explained).sections
     return [line for section in sections for _, line in section_rows(section, width, glyphs)]
 
 

@@ -33,22 +33,22 @@ def ago(seconds: float) -> str:
     ("write", "cases"),
     [
         (fmt.score, {0.8194: "0.819", -0.0434: "−0.043", -0.0001: "0.000", float("nan"): "–"}),
-        (fmt.count, {0: "0", 999: "999", 1284: "1 284", 1_000_000: "1 000 000"}),
+        (fmt.count, {0: "0", 999: "999", 1284: "1,284", 1_000_000: "1,000,000"}),
         (
             fmt.rounded,
-            {840: "840", 9_999: "9 999", 12_400: "12 k", 512_000: "0.5 M", 2_500_000_000: "2.5 G"},
+            {840: "840", 9_999: "9,999", 12_400: "12 k", 512_000: "0.5 M", 2_500_000_000: "2.5 G"},
         ),
         (
             duration,
             {0.038: "38 ms", 2.41: "2.4 s", 59.97: "1:00 min", 65: "1:05 min", 7800: "2:10 h"},
         ),
         (
-            fmt.short_age,
-            {None: "ever", -3: "ahead", 0.4: "today", 3.4: "3d", 103: "3mo", 500: "16mo", 2600: "7y"},
+            fmt.age,
+            {None: "undated", -3: "in 3 d", 0.9: "today", 59.9: "59 d", 66.9: "2 mo", 2600: "7 y"},
         ),
         (
             ago,
-            {1: "just now", 3: "3 s ago", 300: "5 min ago", 7200: "2 h ago", 1036800: "12 d ago"},
+            {1: "just now", 3: "3 s ago", 300: "5 min ago", 7200: "2 h ago", 1036800: "12 d ago", 9e6: "3 mo ago"},
         ),
     ],
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     look = RowContext(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates, moved={})
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
-    assert heads == ["▼99", "▼1", "=", "▲1"]
+    assert heads == ["▼100", "▼1", "=", "▲1"]
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "*"
     left = replace(look, left={drop.chunk.id: 2})

@@ -231,19 +231,6 @@ def test_json_keeps_what_a_terminal_may_not_see_and_has_no_nan(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("days", "short", "long"),
-    [
-        *((None, "ever", "no date"), (-3.0, "ahead", "3 days ahead"), (-0.5, "today", "today")),
-        *((0.9, "today", "today"), (1.0, "1d", "1 day old"), (59.9, "59d", "59 days old")),
-        (60.0, "1mo", "60 days old"),
-        *((90.0, "2mo", "90 days old"), (800.0, "2y", "800 days old")),
-    ],
-)
-def test_ages(days: float | None, short: str, long: str) -> None:
-    assert (words.short_age(days), words.long_age(days)) == (short, long)
-
-
-@pytest.mark.parametrize(
     ("value", "expected"),
     [(0.30, "0.3"), (1e-9, "1e-09"), (30.0, "30"), (float("nan"), "–"), (0, "0"), ("x", "x")],
 )
@@ -304,7 +291,7 @@ def test_what_is_left_out_is_said_as_on_the_screen() -> None:
     source = TranscriptSource(
         "main", TranscriptKind.OPENCLAW, "/sessions", is_indexed=True, left_out=left_out
     )
-    told = "from another session 2 000, a scheduled prompt 8, of tomorrow 1"
+    told = "from another session 2,000, a scheduled prompt 8, of tomorrow 1"
     assert f"left out: {told}" in [line.strip() for line in source_lines(source, 80)]
     shown = {label: content.plain for label, content in source_facts(source)}
     assert shown["left out"] == told

@@ -201,7 +201,7 @@ def test_what_a_list_says_of_its_vectors(
         ),
         (
             RebuildCost(3, 0, 0, 4000, True, 0.25, "USD"),
-            "~4 000 tokens to embed, about 0.25 USD",
+            "~4,000 tokens to embed, about 0.25 USD",
         ),
         (
             RebuildCost(1, 1, 0, 40, False, 0.0),

@@ -294,7 +294,7 @@ def test_a_picture_says_what_the_text_says() -> None:
     told = explained("備份 router")
     root = ET.fromstring(exported(told, Format.SVG))
     drawn = [word.text or "" for word in root.iter(f"{SVG}text")]
-    lines = lines_of(report_of(told, spell=words.SHORT))
+    lines = lines_of(report_of(told))
     spoken = {word for line in lines for word in line.text.split()}
     assert spoken <= set(drawn) | {""}
     colour = tui_format.variable_defaults(dark=True)["leg-mmr"]

@@ -454,7 +454,7 @@ class _Audit(Struct):
             age = f"{seconds:.0f} s"
             for unit_seconds, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
                 if seconds >= unit_seconds:
-                    age = f"{seconds / unit_seconds:.0f} {unit}"
+                    age = f"{seconds // unit_seconds:.0f} {unit}"
             line = f"{name}: {size:,} bytes, {age} old{holds}"
             lines.append(safe_line(line))
             is_busy = not is_log and seconds < _BUSY_S

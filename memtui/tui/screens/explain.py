@@ -23,7 +23,6 @@ from memtui.ranking.counterfactual.change import Change, apply
 from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
-from memtui.report.words import SHORT
 from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -276,7 +275,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         explained, box, changes = self.explained, self.box, self.query_one(ChangeList)
         self._reading = self._reading_place() if again else None
         self._show_frame()
-        report = report_of(explained, spell=SHORT)
+        report = report_of(explained)
         style = f"bold ${'state-ok' if explained.shown else 'state-warn'}"
         head = [
             Content.styled(safe_line(report.verdict), style),

@@ -46,7 +46,8 @@ SHOWN_DROPS = 24
 SORTS = ("rank", "vector", "keyword", "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
-_AGE = 5
+_AGE = 4
+"""Cells of an age at least: `13 d`."""
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 _MESSAGES = read_table("messages.toml")
@@ -146,7 +147,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     elif steps:
         style = "$state-ok" if steps > 0 else "$state-error"
         arrow = glyphs.up if steps > 0 else glyphs.down
-        moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
+        moved = f"{arrow}{abs(steps)}", emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
@@ -208,7 +209,7 @@ def _head(
     pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(score):>6}", "bold")]
-    used = INDENT + 5
+    used = INDENT + 3 + len(rank[0]) + max(0, len(moved[0]) - 3)
     if context.lines > 1:
         looks = {
             "vector": (glyphs.vector, "$leg-vector"),
@@ -224,11 +225,12 @@ def _head(
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]
         used += 1 + cells
-    room = width - used - 2 - _AGE
+    age = fmt.age(age_of(chunk, context.dates, context.now))
+    room = width - used - 3 - max(_AGE, len(age))
     if room >= 8:
-        age = fmt.short_age(age_of(chunk, context.dates, context.now))
-        place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
-        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
+        place = place_text(chunk.path, chunk.start_line, room)
+        gap = " " * (width - used - 2 - place.cell_length - len(age))
+        pieces += ["  ", place, gap, (age, fmt.MUTED)]
     elif (left := width - used - 1) > 1:
         pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
     return Content.assemble(*pieces)

@@ -451,12 +451,12 @@ class FileList:
             if file.changed is not None:
                 # The demo has a clock of its own, and its files are as new as the installation.
                 seconds = (self._screen.now() - file.changed).total_seconds()
-                when = fmt.short_age(max(0.0, seconds / 86_400))
+                when = fmt.age(max(0.0, seconds / 86_400))
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and self.sort is Sort.RECALLS and self.recalled is not None:
                 number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×"
             size = fmt.size_words(file.size) if file.size is not None else ""
-            numbers = f" {number:>4} {size:>7} {when:>5}" if is_roomy else f" {number:>3} {when:>5}"
+            numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {when:>6}"
         elif is_roomy:
             numbers = f" {fmt.count(len(line.files), 'file')}  {fmt.size_words(line.size)}"
         else:
