@@ -1,10 +1,10 @@
 """The actions that keys can be bound to: the source of bindings, help and keymap.
 
-They stand in `memtui/data/actions.txt`, one line each: its keys, the action (`!`: before the
-focused widget), its title (`*`: in the key bar, `*2`: at that place there), its help, and the id by
-which `[keymap]` can bind other keys to it. From this table come the bindings of every screen and
-widget (`memtui.tui.bindings`), the key bar, the help screen, the palette, `memtui help keys` and
-what `[keymap]` accepts.
+They stand in `memtui/data/actions.txt`, one line each: its keys or `none`, the action (`!`: before
+the focused widget), its title (`*`: in the key bar, `*2`: at that place there), its help, and the
+id by which `[keymap]` can bind other keys to it. From this table come the bindings of every screen
+and widget (`memtui.tui.bindings`), the key bar, the help screen, the palette, `memtui help keys`
+and what `[keymap]` accepts.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Action(Struct, frozen=True):
     where: str
     """The screen or widget that has it."""
     keys: tuple[str, ...]
+    """Empty for what the palette alone offers until `[keymap]` binds a key to it."""
     run: str
     """The action as Textual runs it: `step_k(-1)`."""
     title: str = ""
@@ -55,7 +56,7 @@ def _parse(table: str) -> Iterator[Action]:
         name, star, place = title.partition(" *")
         yield Action(
             where,
-            tuple(keys.split(",")),
+            tuple(keys.split(",")) if keys != "none" else (),
             run.removesuffix("!"),
             name,
             help_,

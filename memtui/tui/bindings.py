@@ -42,7 +42,8 @@ def bindings(*places: str) -> list[BindingType]:
             run = f"part('{part}', '{name}', ({arguments}{',' if arguments else ''}))"
         help_ = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
         binding = Binding(
-            ",".join(action.keys),
+            # Textual has no binding without a key: this one no terminal sends.
+            ",".join(action.keys) or action.id,
             space + run,
             action.title,
             show=action.bar != HIDDEN,
@@ -125,7 +126,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
             if state is not False:
                 new = KeyedAction(node, binding, bool(state), [], [])
                 keyed = actions.setdefault((node, binding.action), new)
-                keyed.keys.append(key)
+                if key != binding.id:
+                    keyed.keys.append(key)
                 if is_text:
                     keyed.typed.append(key)
     return list(actions.values())

@@ -184,7 +184,7 @@ SCENES: Final[Mapping[str, tuple[str, ...]]] = {
     "browse": ("b", DOWN, DOWN, DOWN, ENTER, DOWN, DOWN, "w", "w", "c", DOWN, DOWN, ENTER, ESCAPE),
     "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, ESCAPE),
     "index": ("4", DOWN, DOWN, ESCAPE, "1"),
-    "settings": ("1", "w", ESCAPE, "C", ESCAPE, F9, DOWN, ESCAPE, "P", "P"),
+    "settings": ("1", "w", ESCAPE, F9, DOWN, ESCAPE, "P", "P"),
     "help": ("?", DOWN, DOWN, ESCAPE, F1, ESCAPE),
     "history": ("\x12", DOWN, ESCAPE),
 }

@@ -177,8 +177,14 @@ def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one
 async def test_the_parameters_are_copied_as_an_agents_configuration(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
         await _press(run, "escape", "m", "C")
+        assert run.app.screen is run.app.search_screen
+        await _press(run, "ctrl+p", *"agent conf")
+        await until(run.pilot, lambda: "agent configuration…" in run.text)
+        await _press(run, "enter")
         screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)
+        assert run.app.clipboard == ""
+        await _press(run, "y")
         assert run.app.clipboard == fragment(ranking, "2026.9").text
         await _press(run, "left", "left", "y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text

@@ -322,7 +322,7 @@ class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent confi
 
     def on_mount(self) -> None:
         self.box.focus()
-        self.action_copy()
+        self._show()
 
     def _show(self, copied: str = "") -> None:
         made = fragment(self._ranking, self.release)

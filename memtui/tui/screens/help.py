@@ -83,7 +83,7 @@ class HelpScreen(Dialog[None], keys="help"):
             for line in lines:
                 binding = line.binding
                 styles: dict[str, str] = {}
-                for key in line.keys:
+                for key in line.keys or ["ctrl+p"]:
                     styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
                 keys = Content(" ").join(Content.styled(*one) for one in styles.items())
                 description = binding.description if binding.id else binding.description.lower()

@@ -27,8 +27,6 @@ STEP = 0.05
 FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
 SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "t½")}
 """The number of each stage that can be switched, and its sign in the strip."""
-STEPPED = ("λ", "half-life", "vector", "keyword", "k")
-"""The numbers that keys and the wheel step."""
 
 
 def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
@@ -109,21 +107,15 @@ _METER = 10
 class ParameterPane(Widget):
     """Shows parameters in styles whose meta names them as `parameter`, for the mouse.
 
-    A click goes to the next value of a switch, the wheel steps a number.
+    A click goes to the next value of a switch. The wheel, which scrolls everywhere else, changes
+    nothing.
     """
 
     @on(events.Click)
-    @on(events.MouseScrollUp)
-    @on(events.MouseScrollDown)
-    async def turn(self, event: events.MouseEvent) -> None:
-        if name := event.style.meta.get("parameter"):
+    async def turn(self, event: events.Click) -> None:
+        if (name := event.style.meta.get("parameter")) in (*SWITCHES, "fusion"):
             event.stop()
-            steps = 0
-            if isinstance(event, events.MouseScrollUp | events.MouseScrollDown):
-                steps = 1 if isinstance(event, events.MouseScrollUp) else -1
-                name, _ = SWITCHES.get(name, (name, ""))
-            if name in (STEPPED if steps else (*SWITCHES, "fusion")):
-                await self.run_action(f"screen.part('rankings', 'step', ('{name}', {steps}))")
+            await self.run_action(f"screen.part('rankings', 'step', ('{name}', 0))")
 
 
 class ParamStrip(ParameterPane, TextBlock):
@@ -194,7 +186,7 @@ class ParamPanel(ParameterPane, TextBlock):
         self._glyphs = glyphs
 
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
-        """Show a ranking beside the configured one, then what resets and what copies it."""
+        """Show a ranking beside the configured one, then what resets it."""
         alone = mode is not SearchMode.HYBRID
         aside = f"{mode.replace('_', ' ')}: no MMR, no weights" if alone else ""
         self.border_subtitle = Content.styled(aside, "$state-warn")
@@ -229,6 +221,5 @@ class ParamPanel(ParameterPane, TextBlock):
             lines.append(line.stylize(Style.from_meta({"parameter": switch})))
         changed = sum(now[name] != was[name] for name in now)
         reset = f"reset to config ({changed} changed)" if changed else "as configured"
-        for key, text in (("0", reset), ("C", "copy as agent configuration")):
-            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, fmt.DIM)))
+        lines.append(Content.assemble(("0  ", "$primary bold"), "  ", (reset, fmt.DIM)))
         self.show(lambda width: [fmt.fit(line, width) for line in lines])

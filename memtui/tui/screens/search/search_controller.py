@@ -79,7 +79,7 @@ BURST_SECONDS = 0.15
 every 30 ms or so, and fingers are slower than 150 ms."""
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
-NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
+NOT_THE_AGENTS = "memtui's settings, not the agent's (ctrl+p copies them for the agent)"
 
 
 @dataclass(slots=True)
