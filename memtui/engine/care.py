@@ -27,10 +27,11 @@ from memtui.memory.care.rules import (
     links_in,
     long_file,
     long_lines,
+    replaced_bytes,
     shown,
 )
 from memtui.memory.discover import SOURCE
-from memtui.model import Chunk
+from memtui.model import Chunk, Reason
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
 from memtui.text.redact import redact
 
@@ -40,8 +41,8 @@ MOST_OF_A_FILE: Final = 500
 """Of one rule in one file: whoever has to check more of them checks the whole file."""
 NO_INDEX: Final = "there is no index yet: memtui index makes one"
 _OF_NOTES: Final = (
-    *(CareRule.EMPTY_FILE, CareRule.LONG_FILE, CareRule.DATED_FACT, CareRule.BROKEN_LINK),
-    *(CareRule.LONG_LINE, CareRule.CREDENTIAL),
+    *(CareRule.NO_TEXT, CareRule.EMPTY_FILE, CareRule.LONG_FILE, CareRule.DATED_FACT),
+    *(CareRule.BROKEN_LINK, CareRule.LONG_LINE, CareRule.CREDENTIAL),
 )
 _PARTS: Final = 1000
 _SHOWN: Final = 4_000
@@ -125,6 +126,10 @@ class CareRun:
         for file in files:
             stop_if(self._cancelled)
             names.add_path(file.path)
+            if file.reason is Reason.NOT_TEXT:
+                self._looked_at[CareRule.NO_TEXT] += 1
+                message = f"{file.detail}: save it as UTF-8, or name it in memory.ignore"
+                yield CareFinding(CareRule.NO_TEXT, CarePlace(file.path, 1, 1, ""), message)
         # What cannot be read is listed with its reason among the files.
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))
@@ -134,6 +139,7 @@ class CareRun:
             for rule in _OF_NOTES:
                 self._looked_at[rule] += rule is not CareRule.DATED_FACT or document.day is None
             for findings in (
+                replaced_bytes(document),
                 empty_file(document),
                 long_file(document),
                 long_lines(document, self._index.chunk_tokens),

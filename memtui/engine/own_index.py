@@ -45,8 +45,8 @@ from memtui.index.index_rows import (
     KnownFile,
     counts,
     known_files,
-    oversized_transcripts,
     plan_changes,
+    skipped_when_read,
     within_limit,
 )
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
@@ -403,7 +403,7 @@ class OwnIndex(Index):
             if self.providers.is_untried or (is_fine and is_followed):
                 provider = recorded
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
-        warnings = [self.cache.recovered, clock_warning(moved)]
+        warnings = [self.cache.recovered, clock_warning(moved), *known.warnings]
         if known.problem is not None and known.problem.is_of_texts:
             warnings.append(known.problem.detail)
         if known.cache_excess:
@@ -438,7 +438,7 @@ class OwnIndex(Index):
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
-                "skipped": (*discovery.skipped, *oversized_transcripts(connection)),
+                "skipped": (*discovery.skipped, *skipped_when_read(connection)),
                 **counts(connection),
             }
 

@@ -55,6 +55,7 @@ from memtui.model import (
     Leg,
     Ranked,
     Reason,
+    SkippedFile,
     SourceFile,
 )
 from memtui.model.browsing import MemoryFile
@@ -149,6 +150,7 @@ class OwnReading(Reading):
         return [
             RecentFile(row.path, utc_time(row.mtime_ns / 1e9) or EPOCH, row.lines)
             for row in rows.values()
+            if not row.no_text
         ]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
@@ -287,8 +289,10 @@ class OwnFiles(Files):
                 size, mtime_ns = _measure(scope, path)
             is_changed = file is not None and path in changed
             state, reason, detail = FileState.CURRENT, Reason.OK, ""
-            is_too_large = skipped is not None and skipped.reason is Reason.TOO_LARGE
-            if skipped is not None and (row is None or file is None or is_changed or is_too_large):
+            if row is not None and row.no_text and file is not None and not is_changed:
+                skipped = SkippedFile(path, Reason.NOT_TEXT, row.no_text)
+            is_read = skipped is not None and skipped.reason in (Reason.TOO_LARGE, Reason.NOT_TEXT)
+            if skipped is not None and (row is None or file is None or is_changed or is_read):
                 state = FileState.ERROR if skipped.reason in _BROKEN else FileState.SKIPPED
                 reason, detail = skipped.reason, skipped.detail
                 if file is None and row is not None and state is not FileState.ERROR:
@@ -359,7 +363,8 @@ class OwnFiles(Files):
                 numbers = {"bytes": size} if size is not None else {}
                 numbers["limit_bytes"] = scope.settings.max_file_bytes
             return FileStanding(note.path, reason, note.detail, numbers)
-        if row is not None and not plan_changes((note,), {note.path: row}).read:
+        is_text = row is not None and not row.no_text
+        if row is not None and is_text and not plan_changes((note,), {note.path: row}).read:
             return FileStanding(note.path)
         try:
             document = read_document(note, max_bytes=scope.settings.max_file_bytes)

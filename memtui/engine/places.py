@@ -97,7 +97,12 @@ def file_meant(path: str, root: Path, paths: Collection[str]) -> str | None:
 
 
 def read_source(
-    bases: Sequence[str], path: str, indexed_hash: str | None, indexed_text: str
+    bases: Sequence[str],
+    path: str,
+    indexed_hash: str | None,
+    indexed_text: str,
+    *,
+    any_bytes: bool = False,
 ) -> SourceText:
     """Read the note at `path` from the root, the first of `bases`: no link is followed below any.
 
@@ -107,7 +112,8 @@ def read_source(
     absolute = absolute_path(path, bases[0])
     base = next((one for one in bases if parts_below(absolute, one)), "")
     try:
-        document = read_document(SourceFile(path, Path(absolute), "memory", 0, 0, 0, base=base))
+        file = SourceFile(path, Path(absolute), "memory", 0, 0, 0, base=base)
+        document = read_document(file, any_bytes=any_bytes)
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError)
         why = "file gone" if is_gone else error.strerror or type(error).__name__

@@ -47,7 +47,13 @@ class KnownFile(NamedTuple):
     warnings: tuple[str, ...] = ()
     """The problems with it, one line each."""
 
+    @property
+    def no_text(self) -> str:
+        """Say why a note holds no text; empty for one that does, and for a transcript."""
+        return "" if self.hash else "".join(self.warnings)
 
+
+_HAS_TEXT = "(hash <> '' OR warnings = '[]')"
 _FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
 
 
@@ -70,15 +76,19 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
     return known_files(connection, "WHERE path = ?", path).get(path)
 
 
-def oversized_transcripts(connection: Connection) -> list[SkippedFile]:
-    """Return the transcripts that were too large to be read, and are no other files since."""
+def skipped_when_read(connection: Connection) -> list[SkippedFile]:
+    """Return the transcripts that were too large and the notes that hold no text when read."""
     rows = connection.execute(
-        "SELECT f.path, json_extract(t.facts, '$.detail')"
+        "SELECT f.path, ?1, json_extract(t.facts, '$.detail')"
         " FROM transcripts t JOIN files f ON f.id = t.file_id"
-        " WHERE json_extract(t.facts, '$.reason') = ? ORDER BY 1",
-        (Reason.TOO_LARGE,),
+        " WHERE json_extract(t.facts, '$.reason') = ?1"
+        " UNION ALL SELECT path, ?2, json_extract(warnings, '$[0]') FROM files"
+        f" WHERE NOT {_HAS_TEXT} ORDER BY 1",
+        (Reason.TOO_LARGE, Reason.NOT_TEXT),
     ).fetchall()
-    return [SkippedFile(str(path), Reason.TOO_LARGE, str(detail)) for path, detail in rows]
+    return [
+        SkippedFile(str(path), Reason(str(reason)), str(detail)) for path, reason, detail in rows
+    ]
 
 
 class Plan(Struct, frozen=True):
@@ -118,8 +128,9 @@ def counts(connection: Connection) -> dict[str, Any]:
     rows = connection.execute(
         "SELECT f.source, count(*), ifnull(sum(c.number), 0) FROM files f LEFT JOIN "
         "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c ON c.file_id = f.id "
-        "GROUP BY f.source ORDER BY f.source"
+        f"WHERE {_HAS_TEXT} GROUP BY f.source ORDER BY f.source"
     ).fetchall()
+    replaced = known_files(connection, f"WHERE warnings <> '[]' AND {_HAS_TEXT} ORDER BY path")
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
     return {
@@ -127,6 +138,7 @@ def counts(connection: Connection) -> dict[str, Any]:
         "files": sum(source.files for source in sources),
         "chunks": chunks,
         "vectors": chunks - number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0"),
+        "warnings": tuple(f"{row.path}: {'; '.join(row.warnings)}" for row in replaced.values()),
     }
 
 
@@ -153,6 +165,7 @@ def write_file(
     lines: int,
     seen_ns: int,
     document: Document | None = None,
+    no_text: str = "",
 ) -> int:
     """Make the row of a file, dated as its document says; return its number.
 
@@ -170,7 +183,7 @@ def write_file(
         origin.value if origin else None,
         document.importance if document is not None else None,
         lines,
-        json.dumps(document.warnings if document is not None else (), ensure_ascii=False),
+        json.dumps(document.warnings if document else [no_text] * bool(no_text)),
         seen_ns,
         file.path,
     )

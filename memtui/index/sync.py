@@ -33,9 +33,9 @@ from memtui.index.index_rows import (
     chunks_of,
     delete_chunks,
     known_files,
-    oversized_transcripts,
     plan_changes,
     remove_files,
+    skipped_when_read,
     within_limit,
     write_chunks,
     write_file,
@@ -49,7 +49,7 @@ from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery, discover
 from memtui.memory.documents import read_document, reason_of
-from memtui.model import Leg, SkippedFile, SourceFile
+from memtui.model import Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.files import file_state
 
@@ -68,6 +68,8 @@ _BYTES_AT_ONCE: Final = 2 * 2**20
 _ROOT: Final = "root"
 _RECIPE: Final = "transcripts"
 _REGISTRIES: Final = "transcript_registries"
+# The rules by which notes were decoded; other rules read other text from those with warnings alone.
+_DECODING: Final = ("decoding", "2")
 _NO_LISTS: Final = "{}"
 # The recipe of transcripts that were read in part by one and in part by another.
 _MIXED: Final = "mixed"
@@ -242,6 +244,8 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     job.skipped += discovery.skipped
     plan = plan_changes(files, rows, discovery.unread)
     read = {file.path: file for file in plan.read}
+    if meta.get(_DECODING[0]) != _DECODING[1]:
+        read |= {one.path: one for one in files if one.path in rows and rows[one.path].warnings}
     pending = dict.fromkeys(plan.changed)
     sessions = [file for file in files if file.source == TRANSCRIPTS]
     recipe = scope.recipe
@@ -283,13 +287,14 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
-    job.skipped += oversized_transcripts(connection)
+    job.skipped += skipped_when_read(connection)
     if files:
         root = file_state(job.scope.root)
         write_meta(
             connection,
             {
                 _RECIPE: recipe,
+                **dict([_DECODING]),
                 _REGISTRIES: stamps,
                 UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
                 _ROOT: f"{root.device}:{root.inode}",
@@ -315,10 +320,14 @@ def _index_notes(
             try:
                 document = read_document(file, max_bytes=job.scope.settings.max_file_bytes)
             except OSError as error:
-                detail = error.strerror or str(error)
-                job.skipped.append(SkippedFile(file.path, reason_of(error), detail))
+                detail, reason = error.strerror or str(error), reason_of(error)
                 remove_files(connection, [file.path])
-                stats.files_removed += row is not None
+                stats.files_removed += row is not None and not row.no_text
+                if reason is Reason.NOT_TEXT:
+                    # Its row says so, and nobody reads it before it is another file.
+                    write_file(connection, file, "", 0, seen_ns, no_text=detail)
+                else:
+                    job.skipped.append(SkippedFile(file.path, reason, detail))
                 continue
             if row is not None and (row.hash, row.source) == (document.hash, file.source):
                 stat = (file.size, file.mtime_ns, file.inode, seen_ns, file.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import math
@@ -36,16 +37,30 @@ _REPLACEMENT = "\ufffd"
 _BYTE_ORDER_MARK = "\ufeff"
 
 
+_MARKED = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_NO_TEXT_SHARE = 1 / 3
+"""Latin-1 letters are a smaller part of a text than this; bytes that cannot be decoded are a larger
+one of an image, and of Cyrillic or Japanese in an encoding of its own."""
+
+
 class NotRegularFile(OSError):
     """The path, a file when it was found, is now a pipe, a socket, a device or a folder."""
 
 
-def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Document:
+class NotText(OSError):
+    """The bytes of the file are no text in UTF-8 or, with a byte order mark, in UTF-16."""
+
+
+def read_document(
+    file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES, any_bytes: bool = False
+) -> Document:
     """Read and decode a file that discovery found.
 
-    The text is the file's UTF-8 without a byte order mark. Bytes that are not UTF-8 and NUL become
-    U+FFFD, one for one, and are named in the warnings; line ends stay as they are, so line numbers
-    and hashes are those of the file. Never blocks on a pipe and never follows a link.
+    The text is the file's UTF-8, or UTF-16 where a byte order mark says so, without the mark. Bytes
+    that are neither become U+FFFD, one for one, and are named in the warnings; line ends stay as
+    they are, so line numbers are those of the file. With `any_bytes` every file is text, as
+    OpenClaw reads it: UTF-8, and NUL becomes U+FFFD. Never blocks on a pipe and never follows a
+    link.
 
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
@@ -55,21 +70,10 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
             raw += piece
     if len(raw) > max_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
-    warnings: list[str] = []
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        text = raw.decode(errors="replace")
-        bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
-        line = raw.count(b"\n", 0, error.start) + 1
-        sequences = counted(bad, "bad sequence")
-        warnings.append(f"not UTF-8: {sequences} shown as U+FFFD, first on line {line}")
-    text = text.removeprefix(_BYTE_ORDER_MARK)
-    if "\0" in text:
-        nuls = counted(text.count("\0"), "NUL byte")
-        line = text.count("\n", 0, text.index("\0")) + 1
-        warnings.append(f"{nuls} shown as U+FFFD, first on line {line}")
-        text = text.replace("\0", _REPLACEMENT)
+    text, warning, bad_line, no_text = _decoded(raw, any_bytes)
+    if no_text and not any_bytes:
+        raise NotText(errno.EILSEQ, f"no text: {no_text}", str(file.absolute))
+    text = text.removeprefix(_BYTE_ORDER_MARK).replace("\0", _REPLACEMENT)
     matter = front_matter(text)
     day, day_from = day_of_path(file.path), Reason.FILE_NAME
     if day is None:
@@ -81,8 +85,30 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
         day=day,
         day_from=day_from if day is not None else None,
         importance=matter.importance,
-        warnings=tuple(warnings),
+        warnings=(warning,) if warning else (),
+        bad_line=bad_line,
     )
+
+
+def _decoded(raw: bytearray, any_bytes: bool) -> tuple[str, str, int, str]:
+    """Return the text, a warning with its line where bytes were replaced, and why it is none."""
+    marked = (name for mark, name in _MARKED if raw.startswith(mark) and not any_bytes)
+    encoding, warning, line, no_text = next(marked, "utf-8"), "", 0, ""
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = raw.decode(encoding, errors="replace")
+        bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode(encoding))
+        line = raw[: error.start].decode(encoding).count("\n") + 1
+        sequences = counted(bad, "bad sequence")
+        warning = f"not {encoding.upper()}: {sequences} shown as U+FFFD, first on line {line}"
+        if bad > len(text) * _NO_TEXT_SHARE:
+            no_text = f"{sequences} in {counted(len(text), 'character')}"
+    before, nul, _ = text.partition("\0")
+    if nul:
+        first = before.count("\n") + 1
+        no_text = f"{counted(text.count(nul), 'NUL byte')}, first on line {first}"
+    return text, warning, line, no_text
 
 
 def open_regular(path: Path, base: str = "") -> int:
@@ -137,6 +163,8 @@ def reason_of(error: OSError) -> Reason:
     """Say why a file is not indexed, from the error that reading or listing it gave."""
     if isinstance(error, NotRegularFile):
         return Reason.NOT_REGULAR
+    if isinstance(error, NotText):
+        return Reason.NOT_TEXT
     return {
         errno.ENOENT: Reason.VANISHED,
         errno.ENOTDIR: Reason.VANISHED,

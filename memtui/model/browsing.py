@@ -19,6 +19,8 @@ class CareRule(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     UNREACHABLE = "unreachable"
     """No query by its own first words reaches it."""
+    NO_TEXT = "no_text"
+    """Bytes that are no text: replaced ones, and files that hold nothing else."""
     EMPTY_FILE = "empty_file"
     LONG_FILE = "long_file"
     DATED_FACT = "dated_fact"

@@ -51,7 +51,9 @@ class Document(Struct, frozen=True):
     importance: float | None
     """`importance` of the front matter, 0 to 1 (values above 1 are read as 1 to 10)."""
     warnings: tuple[str, ...] = ()
-    """One line each: undecodable bytes replaced, NUL bytes found."""
+    """One line each: undecodable bytes replaced."""
+    bad_line: int = 0
+    """The first line with bytes that were replaced; 0 for none."""
 
 
 class ChunkSpan(Struct, frozen=True):

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     NOT_REGULAR = "not_regular"
     UNREADABLE = "unreadable"
     TOO_LARGE = "too_large"
+    NOT_TEXT = "not_text"
     DUPLICATE_FILE = "duplicate_file"
     OUTSIDE_ROOT = "outside_root"
     VANISHED = "vanished"

@@ -16,11 +16,15 @@ from msgspec.structs import replace
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
 from memtui.engine.ports import Partial, SearchRequest
-from memtui.model import CandidatePool, FileState, Reason
+from memtui.model import CandidatePool, FileState, IndexState, Reason, SkippedFile
 from memtui.model.browsing import CareRule
+from memtui.model.inquiry import Place
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, TranscriptSettings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory
+
+NO_TEXT = "no text: 3 NUL bytes, first on line 3"
+REPLACED = "not UTF-8: 1 bad sequence shown as U+FFFD, first on line 3"
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +76,40 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     assert (lab.place, day.place) == ("../outside", "workspace")
     assert (day.day, day.chunks, day.lines) == (date(2026, 2, 7), 1, 3)
     assert day.size == len(NOTES[day.path].encode())
+
+
+def test_bytes_that_are_no_text_are_told_wherever_files_are(memory: SmallMemory) -> None:
+    notes = memory.root / "memory"
+    (notes / "wide.md").write_bytes("# Bramble\n\nThe hedge is cut.\n".encode("utf-16"))
+    (notes / "latin.md").write_bytes("# Notes\n\nThe café by the river.\n".encode("latin-1"))
+    (notes / "image.md").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    with memory.open() as engine:
+        engine.index.sync(wait=True)
+        statuses = [engine.index.status()]
+        found, *_ = engine.search.ask("bramble").hits
+        files = {file.path: file for file in engine.browse.files()}
+        care = [one for one in engine.browse.care().findings if one.rule is CareRule.NO_TEXT]
+        trace = engine.explain.inquire_at(engine.search.ask("hedge"), Place("memory/image.md"))
+    with memory.open(write=False) as engine:
+        engine.index.refresh_status()
+        statuses.append(engine.index.status())
+    skipped = SkippedFile("memory/image.md", Reason.NOT_TEXT, NO_TEXT)
+    for status in statuses:
+        assert (status.state, status.skipped) == (IndexState.READY, (skipped,))
+        assert status.warnings == (f"memory/latin.md: {REPLACED}",)
+        assert status.files == len(NOTES) + 2
+    assert found.chunk.path == "memory/wide.md"
+    assert trace.steps[-1].reason is Reason.NOT_TEXT
+    image, latin = files["memory/image.md"], files["memory/latin.md"]
+    assert (image.state, image.reason, image.detail) == (
+        *(FileState.SKIPPED, Reason.NOT_TEXT),
+        NO_TEXT,
+    )
+    assert (latin.state, latin.detail) == (FileState.CURRENT, REPLACED)
+    assert [(one.place.citation, one.message) for one in care] == [
+        ("memory/image.md#L1", f"{NO_TEXT}: save it as UTF-8, or name it in memory.ignore"),
+        ("memory/latin.md#L3", f"{REPLACED}: save it as UTF-8"),
+    ]
 
 
 def test_without_vectors_a_record_says_why(memory: SmallMemory) -> None:

@@ -6,6 +6,8 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,17 @@ from memtui.index.database import (
     write_meta,
 )
 from memtui.index.generations import LiveIndex, WriterLock
-from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes, within_limit
+from memtui.index.index_rows import (
+    KnownFile,
+    counts,
+    known_file,
+    known_files,
+    plan_changes,
+    within_limit,
+)
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
-from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile
+from memtui.model import ChunkSpan, Document, Leg, Reason, SkippedFile, SourceFile
 from memtui.settings.schema import MemorySettings
 from memtui.text.tokens import index_text
 from tests.support.conversations import Homes, said
@@ -177,7 +186,7 @@ def test_a_file_that_cannot_be_read_is_named_and_loses_its_rows(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("bytes.md", b"caf\xe9 \xff\xfe nul \x00 end\n"),
+        ("bytes.md", b"caf\xe9 \xff\xfe and its end\n"),
         ("empty.md", b""),
         ("blank.md", b" \n\t\n"),
         ("line\nbreak.md", b"text\n"),
@@ -196,6 +205,40 @@ def test_hostile_files_are_indexed_and_harm_nothing(
     assert result.stats.files_added == 2
     assert matches(live, "alpha") == 1
     assert workspace.sync().stats.chunks_written == 0
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_file_without_text_is_skipped_counted_and_read_once(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(workspace.write("good.md", "alpha\n"))
+    age(workspace.write("image.md", b"\x89PNG\0\0"))
+    first, again = workspace.sync(), workspace.sync()
+    why = SkippedFile("image.md", Reason.NOT_TEXT, "no text: 2 NUL bytes, first on line 1")
+    assert first.skipped == again.skipped == [why]
+    assert (first.stats.files_added, first.stats.files_skipped) == (1, 1)
+    read = partial(pytest.fail, "read again")
+    monkeypatch.setattr("memtui.index.sync.read_document", read)
+    assert workspace.sync().skipped == [why]
+    assert counts(live.connection())["files"] == 1
+    monkeypatch.undo()
+    age(workspace.write("image.md", "bravo, a text\n"))
+    assert (workspace.sync().skipped, matches(live, "bravo")) == ([], 1)
+
+
+def test_what_older_rules_decoded_otherwise_is_read_anew(
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(workspace.write("wide.md", "# Wide\n".encode("utf-16")))
+    age(workspace.write("zero.md", b"zero \0 \xff byte\n"))
+    age(workspace.write("latin.md", b"caf\xe9\n"))
+    with monkeypatch.context() as older:
+        older.setattr("memtui.index.sync.read_document", partial(read_document, any_bytes=True))
+        assert workspace.sync().skipped == []
+    with closing(open_database(workspace.folder.path(1))) as connection:
+        write_meta(connection, {"decoding": "1"})
+    assert [skipped.path for skipped in workspace.sync().skipped] == ["zero.md"]
+    assert matches(live, "wide") == 1
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 

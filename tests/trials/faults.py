@@ -483,7 +483,7 @@ def _hits_with(stage: Stage, word: str) -> list[str]:
 
 
 async def _bytes(stage: Stage) -> None:
-    stage.write("memory/latin.md", b"# Latin\n\nA caf\xe9 with a dotterel, \x00 and \x1b[2J.\n")
+    stage.write("memory/latin.md", b"# Latin\n\nA caf\xe9 with a dotterel and \x1b[2J.\n")
     await stage.finds("dotterel", "memory/latin.md")
     await press(stage.pilot, "escape", "2", "slash", *"latin", "enter")
     await stage.named("not UTF-8", "bad sequence")

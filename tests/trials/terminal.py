@@ -54,7 +54,8 @@ def make_notes(root: Path) -> int:
         day = f"2026-11-{1 + number % 20:02d}"
         body = f"# {WORD} {text}\n\n- {text} {WORD} note {number}\n\n```sh\n{text}\n```\n\n[{text}]({text})\n"
         name = text.replace("/", "_").replace("\0", "")[:60]
-        data = body.encode("utf-8", "surrogatepass")
+        # A file with NUL would not be taken for text.
+        data = body.replace("\0", "").encode("utf-8", "surrogatepass")
         with suppress(OSError, UnicodeEncodeError):
             _write(memory, f"{day}-{name}.md", data)
         _write(memory, f"{day}-{number}.md", data + b"\xff\xfe \x80 not UTF-8\n")

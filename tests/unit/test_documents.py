@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import time
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -54,13 +55,19 @@ NOT_UTF8 = "not UTF-8: {} shown as U+FFFD, first on line {}"
             "fine \ufffd\ncaf\ufffd\n\ufffd\ufffd end\ufffd",
             NOT_UTF8.format("4 bad sequences", 2),
         ),
-        (b"\xe2\xef\xbf\xbd", "\ufffd\ufffd", NOT_UTF8.format("1 bad sequence", 1)),
+        (b"a \xe2\xef\xbf\xbd", "a \ufffd\ufffd", NOT_UTF8.format("1 bad sequence", 1)),
         (
-            "a\ud800b".encode("utf-8", "surrogatepass"),
-            "a\ufffd\ufffd\ufffdb",
+            "a few \ud800b".encode("utf-8", "surrogatepass"),
+            "a few \ufffd\ufffd\ufffdb",
             NOT_UTF8.format("3 bad sequences", 1),
         ),
-        (b"a\nb\0c\0", "a\nb\ufffdc\ufffd", "2 NUL bytes shown as U+FFFD, first on line 2"),
+        (BOM_UTF16_LE + "日 é\r\n😀".encode("utf-16-le"), "日 é\r\n😀", ""),
+        (BOM_UTF16_BE + "日 é\r\n😀".encode("utf-16-be"), "日 é\r\n😀", ""),
+        (
+            BOM_UTF16_LE + "one\ntwo \ud800\nthree".encode("utf-16-le", "surrogatepass"),
+            "one\ntwo \ufffd\nthree",
+            "not UTF-16-LE: 1 bad sequence shown as U+FFFD, first on line 2",
+        ),
         (
             b"line\n" * 300_000 + "é".encode() + b"\n\xff",
             "line\n" * 300_000 + "é\n\ufffd",
@@ -76,6 +83,27 @@ def test_text_warnings_and_the_hash_of_the_text(
     assert document.warnings == ((warning,) if warning else ())
     assert document.hash == hashlib.sha256(text.encode()).hexdigest()
     assert (document.day, document.day_from, document.importance) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"a\nb\0c\0", "no text: 2 NUL bytes, first on line 2"),
+        ("# Titel\n".encode("utf-16-le"), "no text: 8 NUL bytes, first on line 1"),
+        (BOM_UTF16_BE + "a\0".encode("utf-16-be"), "no text: 1 NUL byte, first on line 1"),
+        (bytes(range(128, 255)) + b"x" * 20, "no text: 127 bad sequences in 147 characters"),
+        ("Привет, мир".encode("koi8-r"), "no text: 9 bad sequences in 11 characters"),
+    ],
+)
+def test_bytes_that_are_no_text_are_told_but_where_the_agent_reads_them(
+    tmp_path: Path, content: bytes, why: str
+) -> None:
+    with pytest.raises(OSError, match=r".") as raised:
+        read(tmp_path, content)
+    assert (raised.value.strerror, reason_of(raised.value)) == (why, Reason.NOT_TEXT)
+    as_utf8 = content.decode(errors="replace").replace("\0", "\ufffd")
+    file = source_file(tmp_path / "note.md")
+    assert read_document(file, any_bytes=True).text == as_utf8
 
 
 def test_lines_are_split_at_line_feeds_only_and_surrogates_hash_as_replaced() -> None:

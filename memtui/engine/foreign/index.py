@@ -448,7 +448,7 @@ class AgentFiles(Files):
             place = Path(listed.absolute)
             file = SourceFile(path, place, MEMORY, listed.size, mtime_ns, 0, base=listed.base)
             with suppress(OSError):
-                yield read_document(file)
+                yield read_document(file, any_bytes=True)
 
     def source(self, path: str) -> SourceText:
         """Read the note from the workspace when it is what was indexed.
@@ -467,7 +467,8 @@ class AgentFiles(Files):
         if workspace is None or "\0" in path:
             what = NO_WORKSPACE if workspace is None else _NO_FILE_NAME
             return SourceText(path, split_lines(text), "gone", f"{what}; indexed text")
-        source = read_source([os.path.abspath(workspace)], path, digest, text)
+        bases = [os.path.abspath(workspace)]
+        source = read_source(bases, path, digest, text, any_bytes=True)
         if source.state != "changed":
             return source
         detail = "changed since it was indexed; this is the indexed text"
@@ -495,7 +496,8 @@ class AgentFiles(Files):
                 with suppress(OSError):
                     base = listing.files[path].base
                     file = SourceFile(path, Path(place), MEMORY, 0, 0, 0, base=base)
-                    lines = tuple(split_lines(read_document(file).text))
+                    document = read_document(file, any_bytes=True)
+                    lines = tuple(split_lines(document.text))
             return _standing(truth, lines)
         # The program's rules say nothing about it: what is there, or what it lies below.
         if nothing := absent(place):

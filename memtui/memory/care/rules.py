@@ -467,6 +467,14 @@ _ENOUGH: Final = 1_000
 """So many characters of a line tell whether it says anything."""
 
 
+def replaced_bytes(document: Document) -> Iterator[CareFinding]:
+    """Yield the first line of a note in which bytes were replaced, as they are no text."""
+    if document.bad_line:
+        line = split_lines(document.text)[document.bad_line - 1]
+        advice = f"{'; '.join(document.warnings)}: save it as UTF-8"
+        yield _finding(CareRule.NO_TEXT, document.file, document.bad_line, line, advice)
+
+
 def empty_file(document: Document) -> Iterator[CareFinding]:
     """Yield a file in which nothing is said: no word but front matter and a short title."""
     title = 0
