@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import os
 import signal
@@ -13,10 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.console import Console, RenderableType
 from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -43,7 +45,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.common import act_on_part
+from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.search.search_screen import SearchScreen
 
 if TYPE_CHECKING:
@@ -56,13 +58,21 @@ LASTING_SCREENS = {
     "sessions": "sessions.sessions_screen:SessionsScreen",
     "care": "care:CareScreen",
 }
-"""The screens that keep their state while one memory is open, each imported for its first use."""
+"""The screens that keep their state while one memory is open, each imported for its first use.
+
+The screen bar has them by their lines in the table of actions.
+"""
 HANDLED = SearchReady | SearchFailed | SyncFinished | SyncFailed | ForeignExamined | LegChanged
 """The events that the search screen shows one by one."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)]))
 """The signals after which the interface ends in order, with 128 and their number as exit code."""
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
+
+
+# Textual takes Alt and a digit for the character that a Mac writes with them, such as `£`.
+for _digit in "123456789":
+    cast("dict[str, Any]", ANSI_SEQUENCES_KEYS).pop(f"\x1b{_digit}", None)
 
 
 class MemtuiApp(App[int]):
@@ -261,51 +271,55 @@ class MemtuiApp(App[int]):
         saved = f"saved {safe_line(str(path))}"
         in_background(self, write, lambda _: tell(self, saved), "save the screenshot")
 
-    def action_show_search(self) -> None:
-        """Go to the search screen, to its list where one pane is shown at a time."""
-        if self.screen is self.search_screen:
+    def action_show_screen(self, name: str) -> None:
+        """Go to a screen of the bar; on the search screen to its list."""
+        from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
+
+        if name in LASTING_SCREENS:
+            self._show_lasting(name)
+        elif name == "index":
+            kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
+            shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
+            self._bring(*shown or (kind(glyphs=self.options.glyphs),))
+        elif self.screen is self.search_screen:
             self.search_screen.show_pane("results")
         else:
             self._bring(self.search_screen)
-
-    def action_show_browse(self) -> None:
-        """Go to the files of the memory; from a result to its chunk."""
-        if (chunk := self._result()) is not None:
-            self.open_place(chunk.path, chunk.start_line, chunk.id)
-        else:
-            self._show_lasting("browse")
-
-    def action_show_sessions(self) -> None:
-        """Go to the conversations; from a result that is of one straight to its turn."""
-        chunk = self._result()
-        if chunk is not None and self.is_conversation(chunk.path):
-            self.open_turn(chunk.path, chunk.start_line, chunk.end_line)
-        else:
-            self._show_lasting("sessions")
 
     def action_show_asked(self) -> None:
         if (screen := self._show_lasting("sessions")) is not None:
             screen.open_asked()
 
-    def action_show_care(self) -> None:
-        self._show_lasting("care")
+    def action_close_top(self) -> None:
+        """Close the screen in front; quit from the search screen."""
+        if self.screen is self.search_screen:
+            self.exit(0)
+        else:
+            close(self.screen)
 
-    def action_show_index(self) -> None:
-        from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out suspending where there is no terminal that can."""
+        return action != "suspend_process" or (os.name != "nt" and not self.is_headless)
 
-        if isinstance(self.screen, IndexScreen):
-            return
-        kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
-        self.push_screen(kind(glyphs=self.options.glyphs))
+    def worded(self, binding: Binding) -> Binding:
+        if binding.id == "quit" and self.screen is not self.search_screen:
+            return dataclasses.replace(binding, description="close", show=False)
+        return binding
 
     def action_interrupt(self) -> None:
-        """Copy what is selected, else stop what runs, else quit."""
+        """Copy what is selected, else clear the text that is typed, stop what runs, or quit."""
         focused = self.focused
         selected = focused.selected_text if isinstance(focused, Input) else ""
         selected = selected or self.screen.get_selected_text() or ""
         if selected:
             self.copy_to_clipboard(selected)
             self.notify("copied the selection", markup=False)
+            return
+        typed = self.search_screen.query_input if self.screen is self.search_screen else None
+        typed = focused if isinstance(focused, Input) else typed
+        if typed is not None and typed.value:
+            self.search_screen.notes.remember_query()
+            typed.clear()
             return
         for screen in (self.screen, self.search_screen):
             # A screen that looks for something in the background can be stopped.
@@ -319,9 +333,7 @@ class MemtuiApp(App[int]):
 
     def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
         """Show a file of the memory at a line, on the browse screen."""
-        is_on_stack = self._screens.get("browse") in self.screen_stack
         if (screen := self._show_lasting("browse")) is not None:
-            screen.came_to_read |= not is_on_stack
             screen.open_place(path, line, chunk_id)
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
@@ -345,7 +357,7 @@ class MemtuiApp(App[int]):
             self.notify("No chunk: choose a result first.", markup=False)
 
     def run_query(self, query: str) -> None:
-        self.action_show_search()
+        self.action_show_screen("search")
         self.search_screen.search.set_query(query)
 
     def _result(self) -> Chunk | None:

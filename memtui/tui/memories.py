@@ -180,7 +180,7 @@ class Memories:
 
         def chosen(opened: EngineOpened | None) -> None:
             if opened is not None:
-                app.action_show_search()
+                app.action_show_screen("search")
                 self.show(opened)
             elif app.engine is None:
                 self.open_again()

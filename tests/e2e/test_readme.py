@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from memtui.settings.actions import ACTIONS
+from memtui.settings.actions import ALL_ACTIONS
 from memtui.settings.load import load_settings
 from tests.e2e.terminal import private_environment, terminal
 from tests.support import command_line, demo, recorded
@@ -101,10 +101,10 @@ def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
 def test_every_key_in_the_table_is_bound() -> None:
     table = re.search(r"## Keys\n\n(.*?)\n\n", TEXT, re.DOTALL)
     assert table is not None
-    names = {"↓": "down", "↑": "up"}
-    # A list and an input have Enter of their own, the palette has its key from the library.
-    bound = {"enter", "ctrl+p"} | {
-        key.lower() if len(key) > 1 else key for action in ACTIONS for key in action.keys
+    names = {"↓": "down", "↑": "up", "esc": "escape", ",": "comma"}
+    # The palette has its key from the library.
+    bound = {"ctrl+p"} | {
+        key.lower() if len(key) > 1 else key for action in ALL_ACTIONS for key in action.keys
     }
     for row in table[1].splitlines()[2:]:
         for written in re.findall(r"`([^`]+)`", "|".join(row.split("|")[1:3])):

@@ -154,14 +154,14 @@ async def browse_a_note(app: MemtuiApp, pilot: Pilot[int]) -> None:
     app.open_place(NOTE, 19)
     await everything_read(app, pilot)
     if app.size.height > 30:
-        await pilot.press("t")
+        await pilot.press("T")
         await everything_read(app, pilot)
 
 
 async def open_care(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Look for what needs care."""
     await pilot.press("escape")
-    app.action_show_care()
+    app.action_show_screen("care")
     await everything_read(app, pilot)
 
 

@@ -278,16 +278,16 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         await press(run.pilot, "o", "o", "o", "o", "o")
         await until(run.pilot, lambda: "recalls 1/2 esc stops" in run.text)
         # The days may show something else meanwhile; escape stops, and only that.
-        await press(run.pilot, "H", "escape")
+        await press(run.pilot, "B", "escape")
         await until(run.pilot, lambda: calls == [2, 0])
         await until(run.pilot, lambda: "recalls not counted" in run.text)
         goes_on.set()
         await run.press("o", "o", "o", "o", "o")
         await until(run.pilot, lambda: "by recalls  12 files" in run.text)
         assert calls == [2, 0, 2]
-        await run.press("G", "H")
+        await run.press("G", "B")
         assert "× · 3 chunks" in run.text
-        await run.press("H")
+        await run.press("B")
         await until(run.pilot, lambda: "recalled" in run.text)
         notes.queries = ("ssid", *notes.queries)
         await run.press("o", "o", "o", "o", "o")
@@ -308,16 +308,15 @@ async def test_a_list_that_fails_keeps_what_there_was(
         await run.press("right_square_bracket")
         await until(run.pilot, lambda: "next file: memory/topics/garden.md" in run.toasts)
         await run.press("escape")
-        assert run.app.screen is run.app.search_screen, "one key leads back to where it was asked"
-        run.app.action_show_browse()
+        assert screen.file_rows.has_focus, "the first step back is the tree"
+        await run.press("escape")
+        assert run.app.screen is run.app.search_screen
+        run.app.action_show_screen("browse")
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "files", fail)
             run.engine.bus.publish(FileIndexed("memory/people/mai.md", 1))
             await until(run.pilot, lambda: "cannot list the files: disk on fire" in run.text)
         assert len(screen.file_list.files) == 12
-        screen.view.focus()
-        await run.press("escape")
-        assert screen.file_rows.has_focus, "opened by hand, Escape leads to the tree"
         run.app.open_place("not/there.md", 7)
         await settle(run.app, run.pilot)
         assert screen.reader.path == "not/there.md"
@@ -362,10 +361,10 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
         await until(run.pilot, lambda: "no Markdown notes here" in run.text)
         for size in ((50, 14), (1, 1), (160, 50)):
             await resize(run.pilot, size)
-            await run.press(*"z o h l G y e K m t O D : . f".split(), "enter", "escape", "escape")
-            run.app.action_show_browse()
+            await run.press(*"z o h l G y e K M T L D : @ f".split(), "enter", "escape", "escape")
+            run.app.action_show_screen("browse")
         (empty.root / "MEMORY.md").write_text("x" * 1_000_000)
         run.engine.index.sync(wait=True)
         await until(run.pilot, lambda: "xxxx" in run.text)
-        await run.press("m")
+        await run.press("M")
         assert any("more than 400000 characters, not rendered" in toast for toast in run.toasts)

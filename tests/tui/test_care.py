@@ -52,10 +52,10 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
 
     looks(held)
     async with running(memory.open) as run:
-        run.app.action_show_care()
+        run.app.action_show_screen("care")
         await until(run.pilot, lambda: "61 %  esc stops" in run.text)
         await run.press("escape")
-        assert "stopped · r tries again" in run.text
+        assert "stopped · r rescan" in run.text
         steps.clear()
         await press(run.pilot, "r")
         await until(run.pilot, lambda: "looking" in run.text)
@@ -63,7 +63,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await run.press("escape")
         looks(counted)
         await run.press("r")
-        await run.press("n", "j")
+        await run.press("right_square_bracket", "n")
         finding = cast("CareScreen", run.app.screen).finding
         assert finding is not None
         assert finding.rule is CareRule.BROKEN_LINK
@@ -76,7 +76,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await run.press("r")
         assert cast("CareScreen", run.app.screen).finding == worded, "at another place"
         await run.press("escape")
-        run.app.action_show_care()
+        run.app.action_show_screen("care")
         await settle(run.app, run.pilot)
         assert cast("CareScreen", run.app.screen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
@@ -84,7 +84,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await until(run.pilot, lambda: "looked at before the last change" in run.text)
         await run.press("escape")
         looks(failing)
-        run.app.action_show_care()
+        run.app.action_show_screen("care")
         await until(run.pilot, lambda: "the index cannot be read" in run.text)
 
 
@@ -136,7 +136,7 @@ async def test_hostile_and_endless_texts_at_any_size(memory: SmallMemory, looks:
     looks(lambda browse, **options: CareReport(tuple(findings), {}, skipped))
     options = UiOptions(Settings(ui=UiSettings(theme="memtui-light", glyphs="ascii")))
     async with running(memory.open, size=(1, 1), options=options) as run:
-        run.app.action_show_care()
+        run.app.action_show_screen("care")
         await settle(run.app, run.pilot)
         screen = cast("CareScreen", run.app.screen)
         for size in ((1, 1), (40, 10), (100, 30)):

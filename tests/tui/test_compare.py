@@ -113,11 +113,11 @@ async def test_equal_rankings_are_said_and_another_profile_is_shown(memory: Smal
         assert "Nothing differs from the configured ranking" in run.text
         seen = []
         for _ in range(4):
-            await run.press("b")
+            await run.press("P")
             seen.append(names(screen)[1])
         assert seen == [CONFIGURED, CURRENT, "memtui", "mine"]
-        await run.press("A")
-        assert names(screen)[0] == CONFIGURED
+        await run.press("left", "P")
+        assert names(screen)[0] == "memtui"
 
 
 async def test_a_ranking_that_takes_other_candidates_is_searched_for(

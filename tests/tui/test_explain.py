@@ -191,7 +191,7 @@ async def test_the_rest_follows_and_leaving_stops_looking(
         gate.clear()
         try:
             left = screen.chunk_id
-            await run.pilot.press("j")
+            await run.pilot.press("n")
             assert screen.chunk_id != left
             await there(run, screen, Part.INQUIRY)
             await run.pilot.press("escape")
@@ -239,13 +239,12 @@ async def test_a_part_that_fails_is_told_in_its_place(
         assert "results k" in run.text
         # What would bring it into the list is not asked of a result.
         monkeypatch.setattr(run.engine.what_if, "word_changes", fail)
-        await run.press("k")
+        await run.press("N")
         await there(run, screen, Part.WORDS)
         assert Part.WORDS not in screen.explained.problems
-        await run.press("j")
-        await run.press("y")
+        await run.press("n", "Y")
         assert "NOT SHOWN: rank 4 > k 3" in run.app.clipboard
-        await run.press("Y")
+        await run.press("alt+y")
         assert "| " in run.app.clipboard
         assert run.toasts[-1] == "Explanation copied as Markdown."
         await run.press("J")
@@ -291,7 +290,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         assert search.state.ranking == replace(asked, k=4)
         assert screen.explained.shown
         # The change that was made last is taken back first.
-        await run.press("j")
+        await run.press("n")
         await there(run, screen, Part.LEAST)
         await run.press("a")
         assert search.state.ranking == replace(asked, k=5)

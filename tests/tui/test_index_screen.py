@@ -107,7 +107,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
 ) -> None:
     monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.2)
     async with running(memory.open, size=(120, 40)) as run:
-        await run.press("escape", "4")
+        await run.press("escape", "5")
         screen = run.app.screen
         assert isinstance(screen, IndexScreen)
         assert "12 files, 14 chunks, 14 vectors" in run.text
@@ -165,12 +165,12 @@ async def test_damage_is_told_with_the_key_that_heals_it(
     async with running(memory.open, size=(140, 40)) as run:
         run.app.search_screen.query_input.value = "router config"
         await until(run.pilot, lambda: said in run.text and "index-1.db is damaged" in run.text)
-        await run.press("escape", "4")
+        await run.press("escape", "5")
         await until(run.pilot, lambda: "R builds the index again" in run.text)
         assert "index-1.db is damaged" in run.text
         await run.press("escape", "R")
         await until(run.pilot, lambda: "keep it as it is" in run.text)
-        await run.press("y")
+        await run.press("R")
         await until(run.pilot, lambda: "● ready" in run.text)
         await run.press("escape")
         await run.search("router")
@@ -197,7 +197,7 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
     (memory / "router.md").write_text("# other\n", encoding="utf-8")
     edit(state.database, "DELETE FROM memory_index_chunks_fts WHERE rowid % 3 = 0")
     async with foreign_running(target) as run:
-        await press(run.pilot, "escape", "i")
+        await press(run.pilot, "escape", "5")
         await settle(run.app, run.pilot)
         screen = run.app.screen
         assert isinstance(screen, AgentIndexScreen)
@@ -234,5 +234,5 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
         assert isinstance(run.app.screen, DetailScreen)
         assert "~ stale" in run.text
         assert "in index  2026-" in run.text
-        await press(run.pilot, "escape", "s", "R")
+        await press(run.pilot, "escape", "r", "R")
         assert "openclaw memory index --force" in next(iter(run.app._notifications)).message

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from memtui.engine.ports import RebuildCost
 from memtui.model import Fusion, Reason, SkippedFile
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
+from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS, Action
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import UNICODE
@@ -30,13 +30,86 @@ from tests.support.small_memory import SmallMemory
 from tests.tui.harness import dark, running, screen_text, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
 
+MEANINGS = {
+    **{"1": "Search", "2": "Browse", "3": "Sessions", "4": "Care", "5": "Index"},
+    **{"/": "query|filter|find", "?": "help", "f1": "help", "q": "quit|back", "escape": "back"},
+    **{"ctrl+c": "stop", "ctrl+q": "quit", "ctrl+s": "screenshot", "ctrl+z": "suspend"},
+    **{"e": "edit", "alt+e": "edit other", "y": "cite", "Y": "copy text", "alt+y": "copy Markdown"},
+    **{"o": "sort", "x": "explain", "t": "trace", "p": "pin", "n": "next .*", "N": "previous .*"},
+    **{"]": "next .*", "[": "previous .*", "f": "search only here|filter files"},
+    **{
+        "b": "show in Browse",
+        "s": "show its turn",
+        "K": "chunk",
+        "c": "compare",
+        "D": "difference",
+    },
+    **{"r": "sync|rescan|check|check again", "R": "rebuild", "u": "undo", "U": "redo"},
+    **{"a": "apply( for this session)?", "w": "write.*", "v": "view", "M": "rendered"},
+    **{"z": "fold all", "Z": "records", "S": "sweep", "E": "embedding provider…", "H": "not shown"},
+    **{"T": "timeline", "comma": "parameters", "P": "profile", "m": "MMR", "d": "decay"},
+    **{"(": "λ −.*", ")": "λ .*", "{": "shorter half-life", "}": "longer half-life"},
+    **{"<": "vector weight −.*", ">": "vector weight .*", "-": "k −1", "+": "k .1", "=": "k .1"},
+    **{
+        "F": "fusion",
+        "0": "reset",
+        "O": "sources…",
+        "L": "outline",
+        "A": "asked",
+        "J": "save JSON",
+    },
+    **{"B": "measure", "@": "same day", ":": "chunks", ".": "back to the chunk", "X": "swap"},
+    **{"ctrl+r": "history", "space": "choose"},
+    "enter": "open.*|apply|write|copy text",
+    # The same while a text is typed.
+    **{"ctrl+o": "edit", "ctrl+y": "cite", "ctrl+l": "view", "f2": "MMR", "f3": "decay"},
+    **{"f4": "explain", "f5": "sync|rescan|check|check again", "f6": "λ −.*", "shift+f6": "λ .*"},
+    **{"f7": "pin", "f8": "difference", "f9": "embedding provider…"},
+    **{"alt+1": "Search", "alt+2": "Browse", "alt+3": "Sessions", "alt+4": "Care"},
+    **{"alt+5": "Index", "alt+s": "query", "alt+w": "cite"},
+}
+"""What each key does on every screen and in every dialog: expressions for the titles."""
+STEPS = {*"jkhlgG", "up", "down", "left", "right", "home", "end", "pageup", "pagedown"} | {
+    *("tab", "shift+tab", "space", "ctrl+d", "ctrl+u", "ctrl+n", "ctrl+j", "ctrl+k"),
+    *("alt+p", "alt+less_than_sign", "alt+greater_than_sign"),
+}
+"""Keys that move or scroll, wherever they are."""
+SUBJECT = re.compile(".*(result|question|match|finding)")
 
-def test_no_key_of_a_place_has_two_meanings() -> None:
-    for places in ({"search", "app"}, *({action.where} for action in ALL_ACTIONS)):
+
+def bound(preset: str) -> list[tuple[Action, str]]:
+    """Every action of the table with each of its keys."""
+    own = {name: keys.split(",") for name, keys in PRESETS[preset].items()}
+    return [
+        (action, {"slash": "/"}.get(key, key))
+        for action in ALL_ACTIONS
+        for key in own.get(action.id, action.keys)
+    ]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_key_has_one_meaning_on_every_screen_and_in_every_dialog(preset: str) -> None:
+    wrong = [
+        f"{key} in {action.where}: {action.title or action.run}"
+        for action, key in bound(preset)
+        if not (key in STEPS and not SUBJECT.fullmatch(action.title))
+        and not re.fullmatch(MEANINGS.get(key, ""), action.title or action.run)
+    ]
+    assert wrong == []
+
+
+def test_no_meaning_is_of_a_key_that_is_gone() -> None:
+    assert MEANINGS.keys() - {key for preset in PRESETS for _, key in bound(preset)} == set()
+
+
+def test_no_key_of_a_place_has_two_actions() -> None:
+    dialogs = ("configuration", "confirm", "difference", "explain", "place", "providers", "write")
+    places = [{"search", "app"}, *({"dialog", name} for name in (*dialogs, "transcripts"))]
+    for where in (*places, *({action.where} for action in ALL_ACTIONS)):
         keys = Counter(
-            key for action in ALL_ACTIONS if action.where in places for key in action.keys
+            key for action in ALL_ACTIONS if action.where in where for key in action.keys
         )
-        assert {key for key, count in keys.items() if count > 1} == set(), places
+        assert {key for key, count in keys.items() if count > 1} == set(), where
 
 
 def test_every_configurable_action_has_an_id_of_its_own_and_help() -> None:
@@ -79,7 +152,11 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
         screen = run.app.search_screen
         commands = {command.name: command for command in MemtuiCommands(screen).commands()}
         for action in ACTIONS:
-            if action.where != "list" and not {"up", "down"} & set(action.keys):
+            if (
+                action.id != "suspend"
+                and action.where != "list"
+                and not {"up", "down"} & set(action.keys)
+            ):
                 assert action.title in commands, action.id
         assert commands["MMR"].keys[:2] == ("m", "F2")
         commands["preset: diverse"].run()
@@ -212,8 +289,8 @@ def test_a_rebuild_is_priced_and_says_where_text_is_sent(
 async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     answers: list[str | None] = []
     async with running(memory.open) as run:
-        for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
-            choices = {"rebuild": (ALL, "y"), "keep": ("keep it", "esc")}
+        for keys in ("R", "q", "escape", "enter", "left enter", "up enter", "y n escape"):
+            choices = {"rebuild": (ALL, "R"), "keep": ("keep it", "esc")}
             dialog = Confirm(ALL, [], choices)
             run.app.push_screen(dialog, answers.append)
             await run.press(*keys.split())

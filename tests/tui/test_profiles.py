@@ -184,9 +184,9 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)
         assert run.app.clipboard == ""
-        await _press(run, "y")
+        await _press(run, "Y")
         assert run.app.clipboard == fragment(ranking, "2026.9").text
-        await _press(run, "left", "left", "y")
+        await _press(run, "left", "left", "Y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text
         await _press(run, "right", "right", "right")
         assert str(screen.release) == "2026.9"

@@ -168,7 +168,7 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any) -> None:
         await run.search()
         count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 1.50" in run.text
-        await run.press("escape", "n")
+        await run.press("escape", "H")
         assert f"Not shown ({count})" in run.text
 
 
@@ -283,7 +283,7 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
         assert run.app.search_screen.query_input.value == "router config"
         await run.press("slash", "right", "enter")
         assert focus(run) == "preview"
-        await run.press("4")
+        await run.press("5")
         assert run.app.screen is not run.app.search_screen
         await run.press("1")
         assert run.app.screen is run.app.search_screen
@@ -371,7 +371,7 @@ async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemo
         await until(run.pilot, lambda: "2026-02-20.md" in run.text)
         await run.press("escape", "R")
         assert isinstance(run.app.screen, Confirm)
-        await run.press("y")
+        await run.press("R")
         await until(run.pilot, lambda: any("rebuilt" in toast for toast in run.toasts))
 
 
@@ -442,7 +442,7 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         screen.rankings.clock = lambda: next(times)
         states, sequence = ([(screen.state.ranking, look(screen.state.ranked))], asked_last(run))
         await run.press("escape")
-        for key in ("left_square_bracket", "d", "greater_than_sign", "minus", "F", "0"):
+        for key in ("left_parenthesis", "d", "greater_than_sign", "minus", "F", "0"):
             await run.press(key)
             states.append((screen.state.ranking, look(screen.state.ranked)))
         for state in states[-2::-1]:
@@ -527,7 +527,7 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
             run.pilot, lambda: "could not list the recent notes: disk [/gone]" in run.toasts
         )
         run.engine.providers.cost = failing(OSError("disk [/gone]"))
-        for keys in (("escape",), ("4",)):
+        for keys in (("escape",), ("5",)):
             run.app.clear_notifications()
             await press(run.pilot, *keys, "R")
             await until(
@@ -545,7 +545,7 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
         assert not run.toasts
         assert "failed" not in run.text
         # Near misses that nobody reads begin at their top again after a change.
-        await run.press("escape", "n")
+        await run.press("escape", "H")
         missed = screen.near.rows[2].id
         screen.near.choose(missed, by_user=True)
         await settle(run.app, run.pilot)
@@ -629,7 +629,7 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
         if screen == "chunk":
             run.app.action_show_chunk()
         elif screen != "search":
-            getattr(run.app, f"action_show_{screen}")()
+            run.app.action_show_screen(screen)
         await settle(run.app, run.pilot)
         await run.press("e")
         (place,) = (tmp_path / "state").rglob("*.md" if screen != "sessions" else "*.jsonl*")

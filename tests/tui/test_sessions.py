@@ -394,7 +394,7 @@ async def talking(
     options = dark(root=memory.root, files=files)
     open_engine = partial(memory.open, homes=homes.homes)
     async with running(open_engine, size=size, options=options) as run:
-        await run.press("escape", "s")
+        await run.press("escape", "3")
         screen = cast("SessionsScreen", run.app.screen)
         file = folder / "openclaw/agents/main/sessions/s1.jsonl"
         if talks:
@@ -419,7 +419,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await until(
             run.pilot, lambda: run.app.search_screen.state.answered_text == "needle firmware"
         )
-        await talks.press("escape", "3")
+        await talks.press("escape", "s")
         await until(run.pilot, lambda: reader.conversation is not None)
         await settle(run.app, run.pilot)
         assert talks.line == 14, "not the first turn of the chunk: the one that says it"
@@ -444,11 +444,11 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
             stream.write(more := said("user", "Or at ten.", 11))
         await talks.press("r")
         await talks.shows("entry 14/16")
-        await talks.press("escape")
+        await talks.press("q")
         assert run.app.screen is run.app.search_screen, "one key leads back"
         assert talks.file.read_bytes() == before + grown + more, "transcripts are only read"
         talks.file.unlink()
-        run.app.action_show_sessions()
+        run.app.action_show_screen("sessions")
         screen.conversations.load()
         await until(run.pilot, lambda: "gone from the disk" in str(reader.view.border_subtitle))
         run.app.open_turn("sessions/gone.jsonl", 1)
@@ -477,25 +477,25 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
     async with talking(memory, size=(160, 50)) as talks:
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
-        await talks.press("a")
+        await talks.press("A")
         await talks.shows("Asked its memory here  3", "of 2 come back the same")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
-        await talks.press("a")
+        await talks.press("A")
         await talks.shows("No search of the memory in this conversation.")
         await talks.read(TALK)
-        await talks.press("a")
+        await talks.press("A")
         await talks.shows("Asked its memory here  3", "of 2 come back the same")
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
         distant = replace(status, provider=provider)
         monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
-        run.app.action_show_search()
+        run.app.action_show_screen("search")
         run.app.search_screen.state.ranking = Ranking(k=2)
-        await talks.press("escape", "s")
-        await talks.shows("x  asks again: the query goes to", "api.example.org")
+        await talks.press("escape", "3")
+        await talks.shows("r  asks again: the query goes to", "api.example.org")
         assert not asked.replays
-        await talks.press("x")
+        await talks.press("r")
         await until(run.pilot, lambda: list(asked.replays) == [asked.calls_list.chosen_id])
 
 
@@ -525,7 +525,7 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
             await talks.shows("cannot list the conversations", "Why does the router")
             await talks.press("enter")
             await talks.shows("✗ cannot read ␛[31m/x")
-            await talks.press("a")
+            await talks.press("A")
             await talks.shows("Asked its memory", "✗ cannot read ␛[31m/x")
             await talks.press("escape", "O")
             await talks.shows("openclaw:main")

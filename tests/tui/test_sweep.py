@@ -213,7 +213,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
             await run.press("tab")
             assert f"at {parameter} " in run.text
-        await run.press("3", *["l"] * 40)
+        await run.press("tab", "tab", *["l"] * 40)
         assert "off 30 d" in run.text
         await run.press("escape")
         assert run.app.search_screen.state.ranking == BASE

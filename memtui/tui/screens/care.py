@@ -152,12 +152,12 @@ class CareScreen(Screen[None]):
                 ("  esc stops", fmt.MUTED),
             )
         elif self._problem:
-            text = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
+            text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
             state = Content.styled(text, "$state-error")
         elif report is None:
             address = query_address(app_of(self).engine)
             sent = f" (sends first words to {address})" if address else ""
-            state = Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
+            state = Content.styled(f"not looked at · r rescan{sent}", fmt.MUTED)
         else:
             rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "rule")
             words = f"nothing found by {rules}"
@@ -165,7 +165,7 @@ class CareScreen(Screen[None]):
                 of = len({one.rule for one in report.findings})
                 words = f"{fmt.count(len(report.findings), 'finding')} by {of} of {rules}"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
-            hint = "" if self._is_current else "looked at before the last change · r look again  "
+            hint = "" if self._is_current else "looked at before the last change · r rescan  "
             state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)
         self.refresh_bindings()
@@ -220,13 +220,13 @@ class CareScreen(Screen[None]):
         if (place := finding.other if is_other else finding.place) is not None:
             act_on_place(self, verb, place.path, place.start_line, place.end_line, place.chunk_id)
 
-    def action_rule(self, step: int) -> None:
-        """Go to the heading of the next or the previous rule."""
+    def action_finding(self, step: int, is_rule: bool = False) -> None:
+        """Go to the next or the previous finding, or to the heading of a rule."""
         rows, at = self.findings.rows, self.findings.cursor or 0
         beyond = rows[at + 1 :] if step > 0 else rows[:at][::-1]
-        heading = next((row.id for row in beyond if row.id.startswith(_HEADING)), None)
-        if heading is not None:
-            self.findings.choose(heading)
+        ids = (row.id for row in beyond if row.id.startswith(_HEADING) is is_rule)
+        if (row_id := next(ids, None)) is not None:
+            self.findings.choose(row_id)
 
     def action_pane(self) -> None:
         """Give the keys to the other pane."""

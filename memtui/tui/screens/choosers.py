@@ -198,7 +198,7 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
     def on_mount(self) -> None:
         box = self.query_one(Input)
         box.border_title = Content("Open an index")
-        box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
+        box.border_subtitle = f"enter open  esc {'notes folder' if self._notes else 'back'}"
         if self._agents is None:
             self._note("looking for agents…")
             in_background(self, self._find, self._take, "look for agents")
@@ -263,12 +263,15 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
             self._is_opening = False
             self._note(error, "$state-error")
 
-        in_background(self, open_index, self.action_leave, failed)
+        in_background(self, open_index, self.close_with, failed)
 
-    def action_leave(self, opened: EngineOpened | None = None) -> None:
-        """Go back, with what was opened or without."""
-        self._is_left = True
+    def close_with(self, opened: EngineOpened) -> None:
         close(self, opened)
+
+    def action_close(self) -> None:
+        """Go back without; what is being opened is closed again."""
+        self._is_left = True
+        close(self)
 
 
 def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:

@@ -237,7 +237,7 @@ class ChunkScreen(Screen[None]):
             note = "gone from the index, as its whole file is · esc back"
             if (now := self.successor) is not None:
                 lines = citation("", now.start_line, now.end_line).removeprefix("#")
-                note = f"gone from the index · f shows what stands there now: {lines}"
+                note = f"gone from the index · r shows what stands there now: {lines}"
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
@@ -261,7 +261,7 @@ class ChunkScreen(Screen[None]):
                 empty="the keyword leg sees no words",
             )
             self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
-            self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
+            self.terms.border_subtitle = Content(f"{self._sort} first · o sort")
         self.query_one("#chunk-place", Static).update(place)
         rows: list[Row] = []
         if self.neighbours is not None and record is not None:
@@ -274,7 +274,7 @@ class ChunkScreen(Screen[None]):
             empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Like it")
-        self.like.border_subtitle = Content("⏎ its view · d difference")
+        self.like.border_subtitle = Content("⏎ its view · D difference")
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
@@ -298,12 +298,12 @@ class ChunkScreen(Screen[None]):
         elif not is_asking and not self.is_gone:
             address = query_address(app_of(self).engine)
             where = f"(sends them to {address})" if address else "of the history"
-            empty = f"a asks the {number} {where}"
+            empty = f"r asks the {number} {where}"
         if is_asking:
             done, total = map(fmt.count, self._asking.progress)
-            progress, style = f"asking {done} of {total} · a stops", "$state-warn"
+            progress, style = f"asking {done} of {total} · r stops", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
-            progress, style = "before the last change · a asks again", "$state-warn"
+            progress, style = "before the last change · r asks again", "$state-warn"
         rows = rows_of(queries_section("", answered), [one.query for one in answered], self.glyphs)
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
@@ -340,8 +340,6 @@ class ChunkScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what there is nothing for."""
-        if action == "follow":
-            return self.successor is not None
         has_chunk = self.is_mounted and self.chunk is not None
         if action == "place":
             return has_chunk or None
@@ -360,10 +358,6 @@ class ChunkScreen(Screen[None]):
             self.parts.show("text")
             self.call_after_refresh(self.text.focus)
 
-    def action_follow(self) -> None:
-        if self.successor is not None:
-            self.app.switch_screen(ChunkScreen(self.options, self.successor.id))
-
     def action_difference(self) -> None:
         if self.chunk is not None and self.neighbour is not None:
             self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk))
@@ -373,8 +367,11 @@ class ChunkScreen(Screen[None]):
         self._show()
         self.terms.action_end(-1)
 
-    def action_ask(self) -> None:
-        if not self.stop_running() and not self.is_gone:
+    def action_refresh(self) -> None:
+        """Ask the queries again, or stop; of a chunk that is gone show what stands there now."""
+        if self.successor is not None:
+            self.app.switch_screen(ChunkScreen(self.options, self.successor.id))
+        elif not self.stop_running() and not self.is_gone:
             self._ask()
 
     def action_place(self, verb: str) -> None:

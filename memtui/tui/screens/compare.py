@@ -269,11 +269,12 @@ class CompareScreen(Screen[str | None]):
         """Only with two pinned chunks there is another comparison; it has no sides to cycle."""
         if action == "mode":
             return bool(self.pinned)
-        return action not in ("cycle", "side", "move") or not self._shows_results
+        return action not in ("profile", "side", "move") or not self._shows_results
 
-    def action_cycle(self, which: int, step: int) -> None:
-        name = next_of(self.choices, self.sides[which].name, step)
-        self._note, self.sides[which] = "", self._ranked_side(name)
+    def action_profile(self) -> None:
+        """Show the next ranking on the active side."""
+        name = next_of(self.choices, self.sides[self.active].name)
+        self._note, self.sides[self.active] = "", self._ranked_side(name)
         self._show()
 
     def action_swap(self) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -51,7 +51,7 @@ class Dialog(ModalScreen[ScreenResultType]):
     def __init_subclass__(cls, *, keys: str = "", title: str = "", **options: Any) -> None:
         """`keys` is its place in the table of actions, `title` that of its group in the help."""
         if keys:
-            cls.BINDINGS = bindings(keys)
+            cls.BINDINGS = bindings(keys, "dialog")
         cls.BINDING_GROUP_TITLE = title or cls.BINDING_GROUP_TITLE
         super().__init_subclass__(**options)
 
@@ -78,11 +78,20 @@ class Dialog(ModalScreen[ScreenResultType]):
             scroll.styles.max_height = max(2, room)
         return room
 
-    def action_scroll(self, lines: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
     def action_move(self, step: int) -> None:
-        self.rows.action_move(step)
+        """Choose another row; where there are none, scroll the text."""
+        for rows in self.query(RowList):
+            return rows.action_move(step)
+        for scroll in self.query(VerticalScroll):
+            scroll.scroll_relative(y=step, animate=False)
+
+    def action_close(self) -> None:
+        close(self)
+
+    def on_click(self, event: events.Click) -> None:
+        """Go back, as Escape does, by a click beside the box."""
+        if event.widget is self:
+            self.action_close()
 
     @on(Input.Submitted)
     def _text_submitted(self) -> None:
@@ -100,7 +109,7 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
     def __init__(
         self, title: str, facts: Sequence[Fact], answers: Mapping[str, tuple[str, str]]
     ) -> None:
-        """`answers` are words and keys by id; Enter gives `keep`, the harmless one."""
+        """`answers` are words and keys by id; Enter and Escape give `keep`, the harmless one."""
         super().__init__()
         self._title, self._facts, self._answers = title, facts, answers
 
@@ -127,6 +136,9 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
 
     def action_answer(self, answer: str) -> None:
         close(self, answer)
+
+    def action_close(self) -> None:
+        close(self, "keep")
 
     @on(RowList.Opened)
     def answer_opened(self, message: RowList.Opened) -> None:
@@ -189,7 +201,7 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
             ("vectors", Content(f"by {words.brief(name)}")),
             *rebuild_facts(cost, app_of(screen).options.glyphs),
         ]
-        answers = {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")}
+        answers = {"rebuild": ("rebuild the index", "R"), "keep": ("keep it as it is", "esc")}
         screen.app.push_screen(Confirm("Rebuild the index?", facts, answers), confirmed)
 
     in_background(screen, engine.providers.cost, ask, "price the rebuild", group="price")
@@ -212,7 +224,7 @@ class FirstRunHint(Dialog[None], title="Welcome"):
     def on_mount(self) -> None:
         self.frame("Five keys to begin with", "any key begins")
 
-    def on_click(self) -> None:
+    def on_click(self, event: events.Click) -> None:
         close(self)
 
 
@@ -279,7 +291,7 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
     def _show(self, counts: str, lines: Sequence[Content]) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
         title = Content.assemble(*sides, f"  {safe_line(self._path)}")
-        self.frame(title, f"{counts}n/N changes  j/k scroll  esc back")
+        self.frame(title, f"{counts}n/N change  j/k scroll  esc back")
         self.view.lay_out(lambda width: lines)
 
     def _compared(self, lines: Sequence[str]) -> None:
@@ -328,7 +340,7 @@ class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent confi
         made = fragment(self._ranking, self.release)
         self.text = safe(made.text)
         title = Content.assemble("For OpenClaw ", (self.release, "bold"))
-        self.frame(title, "y copy  ←/→ release  esc back", copied, "$state-ok bold")
+        self.frame(title, "Y copy  ←/→ release  esc back", copied, "$state-ok bold")
         self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
         cannot = Content.styled("This release takes every parameter.", "$state-ok")
         if made.cannot:

@@ -29,7 +29,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.place_actions import app_of
+from memtui.tui.place_actions import app_of, cite
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
@@ -326,7 +326,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         apply = "a apply  " if has_changes and not explained.shown else ""
         undo = "u undo  " if self._applied else ""
         pin = "p pin  c compare  " if explained.chunk is not None else ""
-        self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
+        self.frame(title, f"n/N other results  {apply}{undo}{pin}Y copy  esc back")
 
     def _reading_place(self) -> tuple[Widget, int] | None:
         """Return the section in the middle of the view and its line; `None` at the top."""
@@ -360,7 +360,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
         choice: Change | WordChange = changes[at]
-        self._note = f"applied: {change_words(choice)}   u takes it back"
+        self._note = f"applied: {change_words(choice)}   u undo"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
@@ -396,6 +396,10 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         if self.explained.chunk is not None:
             self.search.notes.toggle_pin(self.explained.chunk)
             self._show_frame()
+
+    def action_cite(self) -> None:
+        if (chunk := self.explained.chunk) is not None:
+            cite(self, chunk.path, chunk.start_line, chunk.end_line)
 
     def action_show_chunk(self) -> None:
         if self.chunk_id is not None:

@@ -132,7 +132,7 @@ class IndexScreen(Screen[None]):
         foreign, empty, titles = status.foreign, "none", {"facts": "Facts"}
         truth = foreign.truth if foreign is not None else None
         if foreign is not None and truth is None:
-            empty = "examining…" if foreign.examining else "not examined: s examines"
+            empty = "examining…" if foreign.examining else "not examined: r check again"
         for name in (*self.LEFT, *self.RIGHT):
             widget = self.query_one(f"#{name}", RowList)
             listed: Sequence[ReportRow] = sections.get(name, ())

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
-_KEYS = "enter switch…  t try  esc back"
-_FIRST_KEYS = "enter switch…  t try  esc keep minilm"
-_KEEP_KEYS = "enter keep minilm on this machine  t try"
+_KEYS = "enter switch…  r check  esc back"
+_FIRST_KEYS = "enter switch…  r check  esc keep minilm"
+_KEEP_KEYS = "enter keep minilm on this machine  r check"
 _HEADS = ("", "provider", "state", "model", "  dims", "text goes to")
 _LABEL = 9
 _ROOMY = 94
@@ -223,7 +223,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         present = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
             "keep": (f"keep {present}" if present else "keep searching by keyword", "esc"),
-            "session": ("switch for this session", "s"),
+            "session": ("switch for this session", "a"),
         }
         if files is not None:
             answers["write"] = ("switch and write to the settings", "w")
@@ -348,7 +348,7 @@ def provider_facts(
     if probe is None:
         asks = words.place_words(listing.address, remote=listing.remote)
         does = "loads the model" if asks == words.HERE else f"asks {asks} for the vector of a word"
-        facts.append(("try", Content.assemble(("t", "$primary bold"), (f" {does}", fmt.MUTED))))
+        facts.append(("try", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
     elif probe.works:
         parts = [words.model_words(probe.model, probe.dimensions)]
         if probe.milliseconds is not None:

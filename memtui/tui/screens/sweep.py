@@ -6,11 +6,10 @@ import math
 from bisect import bisect_left, bisect_right
 from datetime import datetime
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.screen import Screen
@@ -22,7 +21,7 @@ from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.report.words import SWEPT_PARAMETERS, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, stop_if_cancelled, tell
+from memtui.tui.background import in_background, stop_if_cancelled
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import close
@@ -48,7 +47,7 @@ class Words(Struct, frozen=True):
 
 
 PARAMETERS = convert(SWEPT_PARAMETERS, dict[Parameter, Words])
-"""The parameters that can be swept, by the keys 1 to 7."""
+"""The parameters that can be swept, in the order of Tab."""
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -197,13 +196,7 @@ class SweepScreen(Screen[Ranking | None]):
     BINDING_GROUP_TITLE = "Sweep"
     HORIZONTAL_BREAKPOINTS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("sweep"),
-        *(
-            Binding(str(key), f"choose('{one}')", words.name, show=False, id=f"sweep.{one.name}")
-            for key, (one, words) in enumerate(PARAMETERS.items(), start=1)
-        ),
-    ]
+    BINDINGS = bindings("sweep")
 
     def __init__(self, search: SearchScreen, ranked: Ranked) -> None:
         super().__init__()
@@ -324,13 +317,9 @@ class SweepScreen(Screen[Ranking | None]):
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
         parameters = []
-        for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
-            if parameter in self.subjects:
-                style = "bold reverse" if parameter is self.parameter else ""
-                label = f"{other.name} "
-                parameters.append(
-                    Content.assemble((f" {key} ", f"$primary {style}"), (label, style))
-                )
+        for parameter in self.subjects:
+            style = "bold reverse" if parameter is self.parameter else ""
+            parameters.append(Content.styled(f" {PARAMETERS[parameter].name} ", style))
         flips = self._flip_lines()
         for selector, draw in (
             ("#sweep-parameters", lambda width: [Content(" ").join(parameters)]),
@@ -423,15 +412,8 @@ class SweepScreen(Screen[Ranking | None]):
         self._go(round(value, 0 if self.parameter is Parameter.K else 4))
 
     def action_parameter(self, step: int) -> None:
-        self.action_choose(next_of(self.subjects, self.parameter, step))
-
-    def action_choose(self, name: str) -> None:
-        parameter = Parameter(name)
-        if parameter not in self.subjects:
-            tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
-        elif parameter is not self.parameter:
-            self.parameter = parameter
-            self._begin()
+        self.parameter = next_of(self.subjects, self.parameter, step)
+        self._begin()
 
     def action_line(self, step: int) -> None:
         ids = list(self.traced)

@@ -175,7 +175,7 @@ class StatusBar(TextBlock):
 
     async def on_click(self, event: events.Click) -> None:
         event.stop()
-        await self.run_action("app.show_index")
+        await self.run_action("app.show_screen('index')")
 
 
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:

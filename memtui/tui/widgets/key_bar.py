@@ -12,7 +12,8 @@ from memtui.tui.bindings import is_typed, key_name, keyed_actions
 LIMIT = 7
 _OFF = "$foreground 40%"
 _BACK = ("close", "dismiss")
-_ALWAYS = (*_BACK, "help", "quit")
+_QUIT = ("close_top", "quit")
+_ALWAYS = (*_BACK, "help", *_QUIT)
 """Actions that keep their place when there is not room for all; the way back before quitting."""
 
 
@@ -40,10 +41,13 @@ class KeyBar(Widget):
                 is_back = binding.action in _BACK and "escape" in named
                 key = "escape" if is_back else max(named, key=is_typed)
                 drawn.setdefault(binding.action, draw_key(key, binding.description, keyed.enabled))
+        if "close_top" in drawn:
+            # One way to quit is enough.
+            drawn.pop("quit", None)
         first = [action for action in drawn if action not in _ALWAYS]
         last = [action for action in drawn if action in _ALWAYS]
         if len(drawn) > LIMIT and not set(_BACK).isdisjoint(last):
-            last = [action for action in last if action != "quit"]
+            last = [action for action in last if action not in _QUIT]
         actions = [*first[: LIMIT - len(last)], *last]
         width = max(self.size.width, 1)
         palette = draw_key(self.app.COMMAND_PALETTE_BINDING, "menu")

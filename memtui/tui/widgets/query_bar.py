@@ -55,6 +55,11 @@ class SafeInput(Input):
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
 
+    def on_key(self, event: events.Key) -> None:
+        """Leave keys with Alt to the screen: Textual would type their letters."""
+        if event.key.startswith("alt+"):
+            event.prevent_default()
+
     def on_paste(self, event: events.Paste) -> None:
         """Take every line that is pasted, as one line, as far as it fits.
 

@@ -53,8 +53,6 @@ class BrowseScreen(Screen[None]):
         self.glyphs = options.glyphs
         self.file_list = FileList(self)
         self.reader = Reader(self)
-        self.came_to_read = False
-        """True if a place was asked for from another screen, to which Escape leads back."""
         self.timeline_wanted: bool | None = None
         """True if the timeline is shown; `None` lets the size decide."""
         self._is_behind = False
@@ -169,7 +167,6 @@ class BrowseScreen(Screen[None]):
         self.describe()
         if message.by_user:
             self.file_list.path_to_reveal = None
-            self.came_to_read = False
         is_replaced = message.by_user or (self.reader.file is None and self._pane() != "file")
         if line is not None and line.file is not None and is_replaced:
             self.reader.show_file(line.file.path)
@@ -256,19 +253,16 @@ class BrowseScreen(Screen[None]):
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.
 
-        What is being counted is stopped first. From a place that another screen led to, the first
-        step is back there.
+        What is being counted is stopped first.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
-        comes_back = self.came_to_read and self._pane() == "file"
         if shows_recalls and self.stop_running():
             return
-        if not comes_back and not self.file_rows.has_focus:
+        if not self.file_rows.has_focus:
             self.file_rows.focus()
-        elif not comes_back and self.filter_input.value:
+        elif self.filter_input.value:
             self.filter_input.value = ""
         else:
-            self.came_to_read = False
             self.app.pop_screen()
 
     def stop_running(self) -> bool:

@@ -12,7 +12,7 @@ from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.files import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.place_actions import cite, edit_at
+from memtui.tui.place_actions import app_of, cite, edit_at
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
@@ -122,6 +122,19 @@ class ResultController:
             return
         self.remember_query()
         edit_at(view, path, line, self.reload)
+
+    def show_in_browse(self) -> None:
+        if (chunk := self._selected("show")) is not None:
+            app_of(self.view).open_place(chunk.path, chunk.start_line, chunk.id)
+
+    def show_turn(self) -> None:
+        app = app_of(self.view)
+        if (chunk := self._selected("show")) is None:
+            return
+        if app.is_conversation(chunk.path):
+            app.open_turn(chunk.path, chunk.start_line, chunk.end_line)
+        else:
+            tell(self.view, "No turn: this result is of a note, not of a conversation.")
 
     def copy_citation(self) -> None:
         if (chunk := self._selected("copy")) is not None:

@@ -349,7 +349,7 @@ class SearchController:
             more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
             out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
             near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
-            near.border_subtitle = Content("n hides")
+            near.border_subtitle = Content("H hide")
             if chosen is not None and (near.has_focus or chosen == keep):
                 state.selected_id = chosen
         if change is not None or entered:

@@ -89,14 +89,9 @@ class AskedPane(Pane):
         """The results of the chosen search now."""
         return self.replays.get(self.calls_list.chosen_id or "")
 
-    def show_here(self) -> None:
-        """Show what the agent asked its memory in this conversation."""
-        self.is_all = False
-        self.sessions.show_pane("asked")
-
-    def toggle_everywhere(self) -> None:
-        """List the searches of every conversation, or of the one that is meant alone."""
-        self.is_all = not self.is_all
+    def show_calls(self) -> None:
+        """List the searches of this conversation; again: of every one, and of this one."""
+        self.is_all = self.sessions.pane == "asked" and not self.is_all
         self.sessions.show_pane("asked")
 
     def show_turn(self) -> None:
@@ -252,7 +247,7 @@ class AskedPane(Pane):
         if replayed is None:
             address = query_address(self.engine)
             waiting = f"asking again{self.glyphs.ellipsis}"
-            asks = f"x  asks again: the query goes to {place_words(address, remote=True)}"
+            asks = f"r  asks again: the query goes to {place_words(address, remote=True)}"
             widget.show_message([aside(asks if address else waiting)])
         elif replayed.problem:
             widget.show_message([self.error_line(replayed.problem)])

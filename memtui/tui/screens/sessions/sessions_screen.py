@@ -30,7 +30,7 @@ from memtui.tui.widgets.query_bar import QueryBar
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
     "reader": ("#turns", ("find", "asked", "edit", "back")),
-    "asked": ("#memory-calls", ("turn", "place", "asked everywhere", "back")),
+    "asked": ("#memory-calls", ("show its turn", "show in Browse", "asked", "back")),
 }
 """The panes from left to right: the widget that gets the keys, and the keys that are offered."""
 
@@ -58,8 +58,6 @@ class SessionsScreen(Screen[None]):
         self.asked = AskedPane(self.glyphs)
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
-        self._came_for_turn = False
-        """True if a turn was asked for from another screen, to which Escape leads back."""
 
     @property
     def is_small(self) -> bool:
@@ -103,7 +101,6 @@ class SessionsScreen(Screen[None]):
             self.reader.read_place(path, line, end_line)
             self.show_pane("reader")
 
-        self._came_for_turn = True
         # Before it is mounted, a screen has no place for it.
         self.call_later(show)
 
@@ -148,12 +145,12 @@ class SessionsScreen(Screen[None]):
                 self._apply_layout()
 
     def worded(self, binding: Binding) -> Binding:
-        matches = ("next",) if self.reader.needle else ()
+        matches = ("next match",) if self.reader.needle else ()
         return replace(binding, show=binding.description in (*matches, *PANES[self.pane][1]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match (action, *parameters[:2]):
-            case ("part", "asked", "show_turn" | "replay_chosen" | "show_place"):
+            case ("part", "asked", "show_turn" | "show_place"):
                 return True if self.asked.calls else None
             case ("part", "reader", "show_chunk"):
                 return True if self.reader.conversation is not None else None
@@ -176,7 +173,6 @@ class SessionsScreen(Screen[None]):
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
         message.stop()
-        self._came_for_turn = False
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
@@ -194,7 +190,10 @@ class SessionsScreen(Screen[None]):
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
 
     def action_sync(self) -> None:
-        if (engine := app_of(self).engine) is not None:
+        """Index what changed; of what the agent asked, ask the chosen search again."""
+        if self.pane == "asked" and self.asked.chosen is not None:
+            self.asked.replay_chosen()
+        elif (engine := app_of(self).engine) is not None:
             engine.index.sync()
             tell(self, "syncing")
             # What is not enough to be indexed yet is shown all the same.
@@ -221,12 +220,11 @@ class SessionsScreen(Screen[None]):
             self.show_pane("reader" if reader.conversation is not None else "list")
         elif self.pane == "reader" and reader.stop_looking():
             reader.view.focus()
-        elif self.pane == "reader" and not self._came_for_turn:
+        elif self.pane == "reader":
             self.show_pane("list")
         elif self.pane == "list" and self.filter_input.value:
             self.filter_input.value = ""
         else:
-            self._came_for_turn = False
             self.app.pop_screen()
 
     def _place(self) -> tuple[str, int] | None:
