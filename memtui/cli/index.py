@@ -22,6 +22,7 @@ from memtui.cli.session import (
     run_sync,
 )
 from memtui.errors import SettingsError
+from memtui.memory.workspace import beside_words
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
 from memtui.report.json_text import plain
@@ -70,7 +71,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         # A short sync always follows a rebuild.
         stats = next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
         engine.refresh_status()
-        _report(invocation, engine.status(), stats)
+        _report(invocation, engine.status(), stats, _beside(invocation, session))
         if watch:
             _follow(invocation, output, session, bus)
         failed = engine.status().provider.state is Reason.PROVIDER_FAILED
@@ -125,12 +126,14 @@ def progress_line(event: SyncProgressed) -> str:
     return "  ".join(parts)
 
 
-def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> None:
+def _report(
+    invocation: Invocation, status: IndexStatus, stats: SyncStats, notes: list[str]
+) -> None:
     names = (
         *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
         *("skipped", "withheld", "provider", "warnings"),
     )
-    lines, notes = [sync_line(stats)], []
+    lines = [sync_line(stats)]
     if status.provider.address and stats.usage.requests:
         provider = status.provider.actual or status.provider.requested
         lines.append(f"spent: {usage_words(stats.usage)} of {provider}")
@@ -241,7 +244,17 @@ def status(invocation: Invocation, deep: bool) -> int:
         word = "works" if probe["works"] else "FAILS"
         lines.append(f"{word:<10}{probe['name']}: {probe['detail']}{hint}")
     nothing = now.state is IndexState.NO_INDEX and not is_foreign
-    return invocation.respond(document, lines, exit_code=EXIT_NO_INDEX if nothing else EXIT_OK)
+    code = EXIT_NO_INDEX if nothing else EXIT_OK
+    notes = [] if is_foreign else _beside(invocation, session)
+    return invocation.respond(document, lines, notes=notes, exit_code=code)
+
+
+def _beside(invocation: Invocation, session: Session) -> list[str]:
+    """Return a note about notes elsewhere that belong to the project, unless paths are named."""
+    if session.loaded.settings.memory.extra_paths:
+        return []
+    offer = beside_words(session.workspace.root, invocation.env, invocation.home)
+    return [f"memtui: {offer}"] if offer else []
 
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:

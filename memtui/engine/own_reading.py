@@ -37,8 +37,8 @@ from memtui.memory.discover import (
     SOURCE,
     Scope,
     bases_of,
+    counts_whole,
     discover,
-    is_memory,
     look_at,
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
@@ -442,7 +442,7 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 
     It takes the path of the file in the index, its source, and the kind of a transcript.
     """
-    (root, *bases), whole_folder = bases_of(scope), not is_memory(scope.root)
+    (root, *bases), whole_folder = bases_of(scope), counts_whole(scope.root.absolute())
     named = filter(None, map(str.strip, scope.settings.extra_paths))
     extras = [(stored_path(base, root), extra) for base, extra in zip(bases, named, strict=True)]
     # Of paths inside each other the innermost counts.

@@ -37,6 +37,8 @@ from memtui.settings.schema import MemorySettings
 
 ROOT_FILES = ("MEMORY.md", "USER.md")
 MEMORY_FOLDER = "memory"
+PROJECT_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
+"""Files of a project that Claude Code and Codex read at the start of every conversation."""
 SOURCE = "memory"
 SUFFIXES = (".md", ".markdown")
 
@@ -70,8 +72,9 @@ def discover(
     """Find the Markdown files of a workspace.
 
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
-    `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
-    twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
+    `memory/` count. Any other root counts as a whole, and so does a folder `memory` with
+    `MEMORY.md` in it, as Claude Code has them. Extra paths come last; a file that is reached twice
+    is kept once. A root that cannot be listed is itself the one skipped path, `.`.
     Raises `Cancelled` when `cancelled()` turns true. With `only`, an absolute path, folders that
     do not lead to it are passed over.
     """
@@ -88,6 +91,21 @@ def is_memory(root: Path) -> bool:
             return any(_marks_memory(entry) for entry in entries)
     except OSError:
         return False
+
+
+def is_project(root: Path) -> bool:
+    """Tell whether a folder holds a file, and no link, that Claude Code or Codex reads."""
+    paths = [root / name for name in PROJECT_FILES]
+    return any(path.is_file() and not path.is_symlink() for path in paths)
+
+
+def counts_whole(root: Path) -> bool:
+    """Tell whether every note in a root counts, not only `MEMORY.md` and those in `memory/`."""
+    try:
+        with os.scandir(root) as entries:
+            return not _has_layout(str(root), entries)
+    except OSError:
+        return True
 
 
 def is_markdown(name: str) -> bool:
@@ -244,7 +262,7 @@ class _NoteSearch(FileSearch):
         self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)
         entries = self.list_folder(self.root, "")
-        self._memory_layout = any(map(_marks_memory, entries))
+        self._memory_layout = _has_layout(self.root, entries)
         if not self._memory_layout:
             self.walk(entries, "")
         for entry in entries if self._memory_layout else ():
@@ -314,6 +332,12 @@ _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
 def _marks_memory(entry: os.DirEntry[str]) -> bool:
     is_folder = entry.name == MEMORY_FOLDER and os.path.isdir(entry.path)
     return is_folder or entry.name == ROOT_FILES[0]
+
+
+def _has_layout(root: str, entries: Iterable[os.DirEntry[str]]) -> bool:
+    marks = {entry.name for entry in entries if _marks_memory(entry)}
+    is_notes = os.path.basename(root) == MEMORY_FOLDER and MEMORY_FOLDER not in marks
+    return bool(marks) and not is_notes
 
 
 def bases_of(scope: Scope) -> list[str]:

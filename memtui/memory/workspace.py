@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from memtui.errors import WorkspaceNotFound
-from memtui.memory.discover import is_memory
+from memtui.memory.discover import PROJECT_FILES, is_memory, is_project
 from memtui.memory.paths import written
+from memtui.settings.containment import is_inside
 
 _DEMO_HINT = "name a folder, or try `memtui demo`"
 _ROOT_VARIABLE = "MEMTUI_ROOT"
@@ -49,8 +51,9 @@ def find_workspace(
     """Choose the memory folder.
 
     In this order: the `folder` argument, `root` (the value of `--root`), `$MEMTUI_ROOT`, the
-    current folder if it holds a memory, the OpenClaw workspace. What is named must exist; the
-    others are only looked at. Raises `WorkspaceNotFound`, which lists the places.
+    current folder if it holds a memory, the OpenClaw workspace, the current folder if it is a
+    project of Claude Code or Codex. What is named must exist; the others are only looked at.
+    Raises `WorkspaceNotFound`, which lists the places.
     """
     named = (
         (folder, "the folder argument"),
@@ -69,7 +72,8 @@ def find_workspace(
                 hint=f"name the folder that holds it: {_shown(path.parent)}",
             )
         raise WorkspaceNotFound(f"no folder {_shown(path)} (from {how})", hint=_DEMO_HINT)
-    looked_at = [f"{_shown(cwd)} (no MEMORY.md and no memory/ in it)"]
+    marks = ", ".join(("MEMORY.md", "memory/", *PROJECT_FILES))
+    looked_at = [f"{_shown(cwd)} (none of {marks} in it)"]
     if is_memory(cwd):
         return Found(Path(os.path.abspath(cwd)), "the current folder")
     at_home = home / ".openclaw"
@@ -87,11 +91,28 @@ def find_workspace(
     several = [at_home / name for name in names if os.path.isdir(at_home / name)]
     if len(several) == 1:
         return Found(Path(os.path.abspath(several[0])), "the OpenClaw workspace")
+    # Of a home or top folder all that it holds would be read.
+    if is_project(cwd) and not is_inside(str(home), str(cwd)):
+        return Found(Path(os.path.abspath(cwd)), "the project in the current folder")
     if several:
         looked_at.append(f"{len(several)} OpenClaw workspaces: {', '.join(map(_shown, several))}")
     raise WorkspaceNotFound(
-        "no memory folder found; looked at: " + "; ".join(looked_at), hint=_DEMO_HINT
+        "no memory folder found; looked at: " + "; ".join(looked_at),
+        hint=beside_words(cwd, env, home) or _DEMO_HINT,
     )
+
+
+def beside_words(root: Path, env: Mapping[str, str], home: Path) -> str:
+    """Say what opens the notes that Claude Code keeps of a project elsewhere; empty for none.
+
+    Nothing outside of a folder that was named or found is read until the user names it.
+    """
+    base = Path(_expanded(env.get("CLAUDE_CONFIG_DIR") or "~/.claude", home))
+    project = re.sub(r"[^A-Za-z0-9]", "-", os.path.abspath(root))
+    notes = base / "projects" / project / "memory"
+    if not os.path.isdir(notes):
+        return ""
+    return f"`memtui {shlex.quote(str(notes))}` opens what Claude Code noted about this folder"
 
 
 def demo_root() -> Path:

@@ -14,13 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus
-from memtui.memory.workspace import home_folder
+from memtui.memory.workspace import beside_words, home_folder
 from memtui.model.status import ForeignAgent
 from memtui.report import status as words
 from memtui.settings.files import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, start_thread
+from memtui.tui.background import in_background, start_thread, tell
 from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class Memories:
             start_thread(before.close, "memtui-close")
         if opened.is_new:
             self._offer_providers(engine)
+            if offer := beside_words(engine.root, os.environ, home_folder()):
+                tell(app.search_screen, offer)
 
     def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
         """Choose among the agents of this machine; those that are known are shown at once."""

@@ -9,7 +9,13 @@ import pytest
 
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import Scope, discover
-from memtui.memory.workspace import Found, demo_root, find_workspace, workspace_id
+from memtui.memory.workspace import (
+    Found,
+    beside_words,
+    demo_root,
+    find_workspace,
+    workspace_id,
+)
 from tests.support.known import load
 
 
@@ -71,6 +77,41 @@ def test_the_order_of_places(machine: Machine) -> None:
     (machine.cwd / "argument").mkdir()
     found = machine.find("argument", root="~/flag")
     assert found == Found(machine.cwd / "argument", "the folder argument")
+
+
+@pytest.mark.parametrize("name", ["CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"])
+def test_a_project_is_taken_where_no_memory_is(machine: Machine, name: str) -> None:
+    note = machine.cwd / name
+    note.write_text("Run the tests before a commit.")
+    assert machine.find() == Found(machine.cwd, "the project in the current folder")
+    workspace = machine.folder(".openclaw/workspace")
+    assert machine.find().root == workspace
+    workspace.rmdir()
+    # A link may lead to somebody else's file, and a home folder holds more than a project.
+    note.rename(machine.home / name)
+    note.symlink_to(machine.home / name)
+    for folder in (machine.cwd, machine.home, machine.home.parent):
+        machine.cwd = folder
+        with pytest.raises(WorkspaceNotFound, match=f"none of MEMORY.md, memory/, .*{name}"):
+            machine.find()
+
+
+def test_what_claude_code_noted_is_offered_and_opened_whole_by_its_name(machine: Machine) -> None:
+    assert beside_words(machine.cwd, machine.env, machine.home) == ""
+    project = re.sub("[^A-Za-z0-9]", "-", str(machine.cwd))
+    notes = machine.folder(f".claude/projects/{project}/memory")
+    for name in ("MEMORY.md", "debugging.md"):
+        (notes / name).write_text("x")
+    with pytest.raises(WorkspaceNotFound) as raised:
+        machine.find()
+    assert f"`memtui {notes}` opens" in raised.value.hint
+    (machine.cwd / "CLAUDE.md").write_text("x")
+    files = discover(Scope(machine.find().root)).files
+    assert [file.path for file in files] == ["CLAUDE.md"]
+    files = discover(Scope(machine.find(str(notes)).root)).files
+    assert [file.path for file in files] == ["MEMORY.md", "debugging.md"]
+    machine.env["CLAUDE_CONFIG_DIR"] = str(machine.home / "elsewhere")
+    assert beside_words(machine.cwd, machine.env, machine.home) == ""
 
 
 @pytest.mark.parametrize("name", ["memory.md", "README.md", "Memory", "memory"])
