@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.style import Style
 from textual import events
+from textual.color import Color
 from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
@@ -54,16 +56,29 @@ async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallM
         ]
 
 
-async def test_every_theme_paints_the_legs(memory: SmallMemory) -> None:
+async def test_another_theme_paints_the_list_at_once_and_what_is_told_can_be_read(
+    memory: SmallMemory,
+) -> None:
     async with running(memory.open, options=OPTIONS) as run:
         await run.search()
+
+        def style_of(text: str) -> Style:
+            line = next(at for at, line in enumerate(render_lines(run.app)) if text in line)
+            return run.app.screen.get_style_at(render_lines(run.app)[line].index(text), line)
+
         assert {theme.name for theme in THEMES} <= set(run.app.available_themes)
         for theme in sorted(run.app.available_themes):
             run.app.theme = theme
-            await run.pilot.pause()
-            assert "█" in run.text
+            run.app.notify("told", markup=False)
+            await settle(run.app, run.pilot)
             variables = run.app.get_css_variables()
             assert variables["leg-vector"] != variables["leg-keyword"]
+            bar, toast = style_of("█").color, style_of("told").color
+            assert bar is not None and toast is not None
+            assert bar.triplet == Color.parse(variables["leg-vector"]).rich_color.triplet
+            # On a background of the theme's own, the terminal's text colour may be that very one.
+            assert toast.name != "default"
+            run.app.clear_notifications()
 
 
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
