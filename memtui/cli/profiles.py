@@ -37,7 +37,7 @@ def profiles(invocation: Invocation) -> int | None:
 
     Without a command: each with its name, what differs from the built-in that it starts from,
     and where it comes from; `*` marks the one in use. --profile and `ranking.profile` take every
-    name, and P in the terminal interface goes from one to the next.
+    name, and P in the terminal interface says what each would change.
     """
     if click.get_current_context().invoked_subcommand is not None:
         return None

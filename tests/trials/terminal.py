@@ -178,20 +178,21 @@ _LONGEST_SECONDS: Final = 20.0
 F1, F2, F4, F8, F9 = "\x1bOP", "\x1bOQ", "\x1bOS", "\x1b[19~", "\x1b[20~"
 ESCAPE, ENTER, DOWN = "\x1b", "\r", "\x1b[B"
 SCENES: Final[Mapping[str, tuple[str, ...]]] = {
-    "results": (DOWN, DOWN, DOWN, "n", "o", "v", "v", "v", "T", "T"),
+    "results": (DOWN, DOWN, DOWN, "n", "o", "v", "v", "v", ",", "l", ","),
     "explanation": ("x", DOWN, DOWN, ENTER, ESCAPE),
     "chunk": ("K", DOWN, DOWN, ESCAPE),
     "comparing": ("p", "c", ESCAPE, "S", ESCAPE, "t", ESCAPE, "D", ESCAPE),
     "browse": ("b", DOWN, DOWN, DOWN, ENTER, DOWN, DOWN, "w", "w", "c", DOWN, DOWN, ENTER, ESCAPE),
     "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, ESCAPE),
     "index": ("4", DOWN, DOWN, ESCAPE, "1"),
-    "settings": ("1", "w", ESCAPE, F9, DOWN, ESCAPE, "P", "P"),
+    "settings": ("1", "w", ESCAPE, F9, DOWN, ESCAPE, "P", DOWN, ENTER),
+    "configuration": ("\x10", "agent conf", ENTER, "y", ESCAPE),
     "help": ("?", DOWN, DOWN, ESCAPE, F1, ESCAPE),
     "history": ("\x12", DOWN, ESCAPE),
 }
 """The keys that are pressed, one after the other, by what they show."""
-COPYING: Final = frozenset({"settings"})
-"""Scenes with a key that copies: `C`, the parameters as an agent's configuration."""
+COPYING: Final = frozenset({"configuration"})
+"""Scenes with a key that copies: `y`, the parameters as an agent's configuration."""
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "search": ("search", WORD, "-n", "40"),
     "search with a hostile query": ("search", f"{WORD} \x1b]2;{MARKER}\x07 \u202e"),

@@ -47,7 +47,7 @@ MEANINGS = {
     **{"r": "sync|rescan|check|check again", "R": "rebuild", "u": "undo", "U": "redo"},
     **{"a": "apply( for this session)?", "w": "write.*", "v": "view", "M": "rendered"},
     **{"z": "fold all", "Z": "records", "S": "sweep", "E": "embedding provider…", "H": "not shown"},
-    **{"T": "timeline", "comma": "parameters", "P": "profile", "m": "MMR", "d": "decay"},
+    **{"T": "timeline", "comma": "parameters", "P": "profile…?", "m": "MMR", "d": "decay"},
     **{"(": "λ −.*", ")": "λ .*", "{": "shorter half-life", "}": "longer half-life"},
     **{"<": "vector weight −.*", ">": "vector weight .*", "-": "k −1", "+": "k .1", "=": "k .1"},
     **{

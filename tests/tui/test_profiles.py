@@ -9,15 +9,17 @@ import pytest
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
+from memtui.report.words import PROFILE_WORDS
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.openclaw.releases import fragment
 from memtui.settings.schema import sample_config
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
+from memtui.tui.widgets.lists import RowList
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
-from tests.tui.harness import Running, dark, running, settle, until
+from tests.tui.harness import Running, all_lines, dark, running, settle, until
 
 MakeOptions = Callable[..., UiOptions]
 
@@ -192,3 +194,21 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         assert str(screen.release) == "2026.9"
         await _press(run, *["left"] * 5)
         assert str(screen.release) == "2026.2"
+
+
+async def test_a_profile_says_what_it_is_and_what_it_would_change(
+    memory: SmallMemory, options: MakeOptions
+) -> None:
+    async with running(memory.open, options=options(), size=(120, 60)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        before = screen.state.ranking
+        await _press(run, "escape", "P")
+        words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
+        assert [name for name in PROFILES if PROFILE_WORDS[name] not in words] == []
+        assert "recent-heavy your own decay on, half-life 30d→14d, k 6×4→4×4: " in words
+        await _press(run, "escape")
+        assert screen.state.ranking == before
+        await _press(run, "P", "G", "k", "enter")
+        assert screen.state.ranking == run.app.options.profiles["recent-heavy"]
+        assert (screen.state.undoable, len(screen.results.rows)) == ([before], 4)

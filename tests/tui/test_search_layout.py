@@ -74,7 +74,8 @@ async def test_another_theme_paints_the_list_at_once_and_what_is_told_can_be_rea
             variables = run.app.get_css_variables()
             assert variables["leg-vector"] != variables["leg-keyword"]
             bar, toast = style_of("█").color, style_of("told").color
-            assert bar is not None and toast is not None
+            assert bar is not None
+            assert toast is not None
             assert bar.triplet == Color.parse(variables["leg-vector"]).rich_color.triplet
             # On a background of the theme's own, the terminal's text colour may be that very one.
             assert toast.name != "default"

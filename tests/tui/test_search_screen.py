@@ -27,6 +27,7 @@ from memtui.index.transcripts.discovery import demo_homes
 from memtui.memory.workspace import demo_root
 from memtui.model import (
     Decay,
+    Fusion,
     IndexState,
     Leg,
     LegState,
@@ -38,6 +39,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
+from memtui.ranking.profiles import PROFILES
 from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
@@ -46,9 +48,10 @@ from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
+from memtui.tui.widgets.parameter_panes import ParamPanel, values
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, dark, press, running, screen_text, settle, until
+from tests.tui.harness import Running, all_lines, dark, press, running, screen_text, settle, until
 
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
@@ -248,24 +251,51 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
         assert not screen.state.ranking.mmr.enabled
 
 
-async def test_a_click_on_a_number_switches_its_stage_and_changes_no_number(run_on: Any) -> None:
-    async with run_on(size=(200, 60)) as run:
-        screen = run.app.search_screen
-        before, panel = screen.state.ranking, screen.panel
-        lines = panel.render().plain.splitlines()
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), WIDE, (200, 60)])
+async def test_parameters_are_seen_whole_and_changed_at_every_size(
+    size: tuple[int, int], run_on: Any
+) -> None:
+    async with run_on(size=size) as run:
+        await run.search()
+        await run.press("escape", "P", "j", "j", "j", "j", "enter", "comma")
+        screen, profile = run.app.search_screen, PROFILES["openclaw-2026.9"]
+        assert screen.state.ranking == profile
+        panel = run.app.screen.query_one(ParamPanel).rows
+        assert panel.has_focus
+        shown = all_lines(panel)
+        now, before = values(profile), values(run.app.options.ranking)
+        assert [value for value in now.values() if value not in shown] == []
+        changed = [f"(was {value})" for name, value in before.items() if value != now[name]]
+        assert [value for value in changed if value not in shown] == []
+        # By the keys that the panel names, by those of the whole program, and by the mouse.
+        await run.press(*["j"] * 4, "l", "l", "h", "m", "j", "j", "j", "right", "j", "h")
+        assert screen.state.ranking == replace(
+            profile,
+            vector_weight=0.75,
+            keyword_weight=0.25,
+            mmr=replace(profile.mmr, enabled=False),
+            fusion=Fusion.RELATIVE_SCORE,
+            min_score=0.3,
+        )
+        await run.press("G", "enter")
+        assert screen.state.ranking == run.app.options.ranking
+        await run.press("k", "l", "escape", "comma" if size < WIDE else "escape", "escape")
+        assert run.app.screen is screen
+        assert focus(run) == "results"
 
-        async def click(title: str) -> None:
-            line = next(at for at, line in enumerate(lines) if title in line)
-            inside = panel.content_region.offset - panel.region.offset
-            await run.pilot.click(panel, offset=(inside.x + 8, inside.y + line))
-            await settle(run.app, run.pilot)
 
-        await click("vector weight")
-        await click("results k")
-        assert (screen.state.ranking, screen.state.undoable) == (before, [])
-        await click("half-life")
-        decay = replace(before.decay, enabled=not before.decay.enabled)
-        assert screen.state.ranking == replace(before, decay=decay)
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run_on: Any) -> None:
+    async with run_on(size=(width, 24)) as run:
+        strip, rankings = run.app.search_screen.strip, run.app.search_screen.rankings
+        rankings.step("fusion", 0)
+        for note in ("", "3 moved"):
+            rankings.note(note)
+            line = strip.render().plain
+            assert "…" not in line
+            assert "RRF" in line
+            # What has no room is counted, beside the key that shows it.
+            assert (", " in line) is ("profile memtui" not in line)
 
 
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,7 +16,7 @@ from memtui.engine.places import parse_place
 from memtui.errors import Cancelled
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
-from memtui.report.words import GENERATION_WORDS
+from memtui.report.words import GENERATION_WORDS, PROFILE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -26,7 +26,7 @@ from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 
-_MOST_LINES = 14
+_MOST_LINES = 18
 _NAME, _AGE = 18, 11
 
 
@@ -55,7 +55,8 @@ class Chooser(Dialog[str], keys="chooser", title="Choice"):
             yield RowList(id="chooser", classes="dialog-box")
 
     def on_mount(self) -> None:
-        self.rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
+        lines = sum(row.lines or 3 for row in self._rows)
+        self.rows.styles.height = min(max(lines, 1), _MOST_LINES) + 2
         self.frame(safe_line(self._title), "⏎ open  esc back")
         self.rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
         if not self._filtered:
@@ -74,6 +75,24 @@ def choose_query(queries: Sequence[str]) -> Chooser:
     """Return a dialog with the queries asked before, newest first; typing narrows them."""
     rows = [Row(query, partial(fmt.fit, Content(safe_line(query)))) for query in queries]
     return Chooser("Queries asked before", rows, filtered=True)
+
+
+def choose_profile(changes: Mapping[str, str], present: str) -> Chooser:
+    """Return a dialog with named rankings, each with what it is and what it would change."""
+
+    def draw(name: str, width: int) -> Content:
+        about = PROFILE_WORDS.get(name, "your own")
+        mark = "  in use" if name == present else ""
+        first = Content.assemble((safe_line(name), "bold"), (mark, "$state-ok"), f"  {about}")
+        second = Content.styled(changes[name], fmt.MUTED)
+        lines = [
+            *first.wrap(max(1, width)),
+            *("  " + one for one in second.wrap(max(1, width - 2))),
+        ]
+        return Content("\n").join(lines)
+
+    rows = [Row(name, partial(draw, name), lines=0) for name in changes]
+    return Chooser("Choose a profile", rows, present)
 
 
 def completions(text: str, paths: Sequence[str]) -> list[str]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.content import Content
+from textual.getters import query_one
 from textual.style import Style
-from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS, PANEL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.bindings import next_of
+from memtui.tui.bindings import bindings, next_of
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.lists import TextBlock
+from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 MAX_K = 50
@@ -34,8 +37,8 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
 
     `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
     by so many steps, as far as they go: `λ`, `vector` and `keyword` (the weight of a leg; the
-    other one has the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30,
-    60, 90, 180, 365 days. Every other parameter stays.
+    other one has the rest) from 0 to 1 by 0.05, `min` the same way, with off below 0.05, `k` from 1
+    to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days. Every other parameter stays.
     """
 
     def moved(value: float, steps: int) -> float:
@@ -48,7 +51,7 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
         case "decay":
             return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
         case "fusion":
-            return replace(ranking, fusion=next_of(Fusion, ranking.fusion))
+            return replace(ranking, fusion=next_of(Fusion, ranking.fusion, steps or 1))
         case "λ":
             return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
         case "half-life":
@@ -59,6 +62,8 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
         case "vector" | "keyword":
             vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
+        case "min":
+            return replace(ranking, min_score=moved(ranking.min_score or 0.0, steps) or None)
         case "k":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
     return ranking
@@ -86,13 +91,18 @@ def describe_change(before: Ranking, after: Ranking) -> str:
     """Say what changed between two rankings, as `λ 0.70→0.65`; another profile by its name."""
     if before.profile != after.profile:
         return f"profile {safe_line(after.profile)}"
+    return changed_values(before, after) or "parameters changed"
+
+
+def changed_values(before: Ranking, after: Ranking) -> str:
+    """Say which parameters differ, but for the name of the profile; empty where none does."""
     was, now = values(before), values(after)
-    changes = [
+    changes = (
         f"{name} {now[name]}" if name in SWITCHES else f"{name} {was[name]}→{now[name]}"
         for name in now
-        if now[name] != was[name]
-    ]
-    return ", ".join(changes) or "parameters changed"
+        if now[name] != was[name] and name != "profile"
+    )
+    return ", ".join(changes)
 
 
 def effect(moves: Difference) -> str:
@@ -101,28 +111,22 @@ def effect(moves: Difference) -> str:
     return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)
 
 
-_METER = 10
+_METER, _METER_AT = 10, 31
 
 
-class ParameterPane(Widget):
-    """Shows parameters in styles whose meta names them as `parameter`, for the mouse.
+class ParamStrip(TextBlock):
+    """Pills for the switches and plain words for the rest, at the right the note.
 
-    A click goes to the next value of a switch. The wheel, which scrolls everywhere else, changes
-    nothing.
+    Where one leg searches alone, it comes first, and what then does nothing is left out. What has
+    no room is counted, what was not changed first. A click on a switch turns it on or off.
     """
 
     @on(events.Click)
     async def turn(self, event: events.Click) -> None:
+        """Go to the next value of the switch that its style names; the wheel changes nothing."""
         if (name := event.style.meta.get("parameter")) in (*SWITCHES, "fusion"):
             event.stop()
             await self.run_action(f"screen.part('rankings', 'step', ('{name}', 0))")
-
-
-class ParamStrip(ParameterPane, TextBlock):
-    """Pills for the switches and plain words for the rest, at the right the note.
-
-    Where one leg searches alone, it comes first, and what then does nothing is left out.
-    """
 
     def show_ranking(
         self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str
@@ -139,33 +143,46 @@ class ParamStrip(ParameterPane, TextBlock):
             idle |= {name for name, stage in switches.items() if stage not in stages}
             idle |= {"vector", "keyword", "fusion"}
             first = Content.styled(f" {mode.replace('_', ' ')} ", "$state-warn on $foreground 8%")
-        pills = [_pill(name, now, was) for name in now if name not in idle]
+        names = [name for name in now if name not in idle]
+        pills = {name: _pill(name, now, was) for name in names}
+        short = {name: _pill(name, now, was, aside=False) for name in names}
+        # What was not changed is left out first, the last one before the others.
+        changed = [name for name in names if pills[name].plain != short[name].plain]
+        leaving = [name for name in names[::-1] if name not in changed] + changed[::-1]
         end = Content.styled(note, "$primary bold")
 
+        def line_of(pills: Mapping[str, Content], left_out: int) -> Content:
+            parts = [first] if first.plain else []
+            parts += [pills[name] for name in names if name not in leaving[:left_out]]
+            if left_out:
+                parts.append(
+                    Content.assemble((",", "$primary bold"), (f" {left_out} more", fmt.DIM))
+                )
+            return Content("  ").join(parts)
+
         def draw(width: int) -> list[Content]:
-            line = first
-            for pill in pills:
-                longer = Content.assemble(line, "  " if line else "", pill)
-                if longer.cell_length > width - (end.cell_length + 2 if note else 0):
-                    break
-                line = longer
+            room = width - (end.cell_length + 2 if note else 0)
+            lines = [line_of(pills, 0), *(line_of(short, count) for count in range(len(names) + 1))]
+            line = next((line for line in lines if line.cell_length <= room), lines[-1])
             padding = max(width - line.cell_length - end.cell_length, 2 if line else 0)
             return [fmt.fit(Content.assemble(line, " " * padding if note else "", end), width)]
 
         self.show(draw)
 
 
-def _pill(name: str, now: Mapping[str, str], was: Mapping[str, str]) -> Content:
+def _pill(
+    name: str, now: Mapping[str, str], was: Mapping[str, str], *, aside: bool = True
+) -> Content:
     """Write one parameter: a switch with its number as a pill, the others as `name value`.
 
-    The configured value follows where it differs.
+    As an `aside` the configured value follows where it differs.
     """
     number, sign = SWITCHES.get(name, (name, ""))
     configured = f" ({was[number]})" if now[number] != was[number] else ""
     if sign and now[name] != was[name]:
         configured = f" (was {was[name]})"
+    style, configured = "$state-warn" if configured else "$foreground", configured * aside
     if not sign:
-        style = "$state-warn" if configured else "$foreground"
         label = "" if name == "fusion" else f"{name} "
         pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
@@ -176,20 +193,29 @@ def _pill(name: str, now: Mapping[str, str], was: Mapping[str, str]) -> Content:
     return pill.stylize(Style.from_meta({"parameter": name}))
 
 
-class ParamPanel(ParameterPane, TextBlock):
-    """A parameter on each line, with its keys, its value and the configured one."""
+class ParamPanel(Vertical):
+    """A parameter in each row, with its keys, its value and the configured one.
 
-    BORDER_TITLE = "Parameters"
+    The chosen one is changed by the arrows, and by Enter where it has no smaller and larger.
+    """
 
-    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+    BINDINGS = bindings("parameter_panel")
+    rows = query_one(RowList)
+
+    def __init__(self, glyphs: Glyphs, *, classes: str = "") -> None:
+        """`classes` are those of the list."""
+        super().__init__(id="parameters")
+        self._glyphs, self._list_classes = glyphs, classes
+
+    def compose(self) -> ComposeResult:
+        yield RowList(id="parameter-list", marker=self._glyphs.marker, classes=self._list_classes)
 
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
-        """Show a ranking beside the configured one, then what resets it."""
-        alone = mode is not SearchMode.HYBRID
-        aside = f"{mode.replace('_', ' ')}: no MMR, no weights" if alone else ""
-        self.border_subtitle = Content.styled(aside, "$state-warn")
+        """Show a ranking beside the configured one."""
+        alone = Content.styled(f"{mode.replace('_', ' ')}: no MMR, no weights", "$state-warn")
+        is_whole = mode is SearchMode.HYBRID
+        self.rows.border_title = "Parameters"
+        self.rows.border_subtitle = Content("h/l change  esc back") if is_whole else alone
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
         shares = {
@@ -199,27 +225,58 @@ class ParamPanel(ParameterPane, TextBlock):
             "keyword": ranking.keyword_weight,
             "k": ranking.k / MAX_K,
         }
-        lines = []
-        for name, (keys, title) in PANEL_WORDS.items():
-            line = Content.assemble((keys, "$primary bold"), "  ", f"{title:<20}")
-            if name in SWITCHES:
-                style = "$state-ok bold" if now[name] == "on" else fmt.DIM
-                line += Content.styled(now[name], style)
-            else:
-                style = "$state-warn" if now[name] != was[name] else "bold"
-                line += Content.styled(f"{now[name]:<6}", style)
-            if name in shares:
+
+        def draw(name: str, width: int) -> Content:
+            keys, title = PANEL_WORDS[name]
+            if name == "reset":
+                changed = sum(now[name] != was[name] for name in now)
+                title = f"reset to config ({changed} changed)" if changed else "as configured"
+                return Content.assemble((keys, "$primary bold"), "  ", (title, fmt.DIM))
+            is_changed = now[name] != was[name]
+            style = "$state-warn" if is_changed else fmt.DIM if now[name] == "off" else "bold"
+            line = Content.assemble((keys, "$primary bold"), f"  {title:<20}")
+            before, end = f" (was {was[name]})" if is_changed else "", line.cell_length
+            for part in (Content.styled(now[name], style), Content.styled(before, fmt.DIM)):
+                # A value is never cut: what has no room goes below.
+                end += part.cell_length
+                line = Content.assemble(line, "\n     " if end > width else "", part)
+            room = _METER_AT - end if width >= _METER_AT + _METER else -1
+            if not is_changed and name in shares and room >= 0:
                 full = round(min(shares[name], 1.0) * _METER)
-                line += Content.styled(self._glyphs.meter_full * full, "$primary")
+                line += Content.styled(" " * room + self._glyphs.meter_full * full, "$primary")
                 empty = self._glyphs.meter_empty * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
-            if now[name] != was[name]:
-                before = f"was {was[name]}" if name in SWITCHES else was[name]
-                line += Content.styled(f" ({before})", fmt.DIM)
-            # A click on the number of a stage switches that.
-            switch = next((one for one, (number, _) in SWITCHES.items() if number == name), name)
-            lines.append(line.stylize(Style.from_meta({"parameter": switch})))
-        changed = sum(now[name] != was[name] for name in now)
-        reset = f"reset to config ({changed} changed)" if changed else "as configured"
-        lines.append(Content.assemble(("0  ", "$primary bold"), "  ", (reset, fmt.DIM)))
-        self.show(lambda width: [fmt.fit(line, width) for line in lines])
+            return line
+
+        rows = [Row(name, partial(draw, name), lines=0) for name in PANEL_WORDS]
+        self.rows.set_rows(rows, self.rows.chosen_id)
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Make the list as high as its rows are at its width."""
+
+        def fit() -> None:
+            self.rows.styles.height = self.rows.tops[-1] + self.rows.gutter.height
+
+        self.call_after_refresh(fit)
+
+    @on(RowList.Chosen)
+    def _row_chosen(self, message: RowList.Chosen) -> None:
+        message.stop()
+
+    @on(RowList.Opened)
+    async def _row_opened(self, message: RowList.Opened) -> None:
+        """Switch what is on or off, reset, choose a profile; make what is a number larger."""
+        message.stop()
+        await self.action_change(1)
+
+    async def action_change(self, direction: int) -> None:
+        """Make the chosen parameter larger or smaller, or go to its next value."""
+        match self.rows.chosen_id:
+            case "reset":
+                call = "'reset'"
+            case "profile":
+                call = "'choose_profile'"
+            case name:
+                call = f"'step', ('{name}', {0 if name in SWITCHES else direction})"
+        await self.run_action(f"screen.part('rankings', {call})")

@@ -581,7 +581,9 @@ class RankingController:
     def show_parameters(self) -> None:
         state, configured = self.view.state, self.view.options.ranking
         self.view.strip.show_ranking(state.ranking, configured, state.mode, self._note)
-        self.view.panel.show_ranking(state.ranking, configured, state.mode)
+        for screen in dict.fromkeys((self.view, *self.view.app.screen_stack)):
+            for panel in screen.query(words.ParamPanel):
+                panel.show_ranking(state.ranking, configured, state.mode)
 
     def against_configured(self, ranked: Ranked) -> str:
         """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.
@@ -596,14 +598,16 @@ class RankingController:
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
         return f"vs config: {words.effect(moves) or 'the same list'}"
 
-    def cycle_profile(self) -> None:
-        """Go to the next named ranking.
+    def choose_profile(self) -> None:
+        """Choose a named ranking, with what it would change.
 
         All of them over memtui's own index. Over an agent's index the one of its release, as the
         agent is configured, and the own ones: other releases' rules would show a list that the
         agent never gets, under a name that says it does. The configured ranking stands for the
         profile that it is of.
         """
+        from memtui.tui.screens.choosers import choose_profile
+
         view, present = self.view, self.view.state.ranking
         configured = view.options.ranking
         foreign = view.status.foreign if view.status is not None else None
@@ -612,9 +616,29 @@ class RankingController:
             for name, ranking in view.options.profiles.items()
             if foreign is None or name not in PROFILES or name == foreign.profile
         }
-        names = list(named)
-        at = names.index(present.profile) if present.profile in named else -1
-        self.change(named[names[(at + 1) % len(names)]] if names else present, at_end=NO_OTHER)
+        if not named.keys() - {present.profile}:
+            self.note(NO_OTHER)
+            return
+
+        def outcome(ranking: Ranking) -> str:
+            """Say what a ranking would do to the list, where the pool alone can tell."""
+            ranked = view.state.ranked
+            if ranked is None or view.engine is None:
+                return ""
+            if needs_search(ranked.pool, present, ranking):
+                return ": searches again"
+            after = view.engine.search.rerank(ranked.pool, ranking)
+            return f": {words.effect(difference(ranked, after)) or 'the same list'}"
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self.change(named[name], at_end="as it is already")
+
+        changes = {
+            name: f"{words.changed_values(present, one) or 'the same parameters'}{outcome(one)}"
+            for name, one in named.items()
+        }
+        view.app.push_screen(choose_profile(changes, present.profile), chosen)
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""

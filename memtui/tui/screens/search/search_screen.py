@@ -66,7 +66,7 @@ WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
-IN_TAB_ORDER = "#query, #results, #near-misses, #preview, #why"
+IN_TAB_ORDER = "#query, #results, #near-misses, #preview, #why, #parameter-list"
 
 
 class SearchScreen(Screen[None]):
@@ -151,7 +151,7 @@ class SearchScreen(Screen[None]):
                     yield Preview(self.glyphs)
                     yield WhyPanel(glyphs=self.glyphs)
                 with Vertical(id="side"):
-                    yield ParamPanel(self.glyphs, id="parameters")
+                    yield ParamPanel(self.glyphs)
                     yield IndexStatusPane(glyphs=self.glyphs)
         yield StatusBar(self.glyphs)
         yield KeyBar()
@@ -356,7 +356,7 @@ class SearchScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def list_entered(self, event: events.DescendantFocus) -> None:
-        chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
+        chosen = event.widget.chosen_id if event.widget in (self.results, self.near) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
 
@@ -458,7 +458,19 @@ class SearchScreen(Screen[None]):
         self.rankings.note(f"preview: {self.preview_place}")
 
     def action_toggle_parameters(self) -> None:
+        """Show the parameters beside the list and give them the keys, or take them away.
+
+        Without room beside the list they lie over its lower part.
+        """
         if self.size.width < WIDE or self.is_small:
-            self.rankings.note(f"no room for the panel below {WIDE} columns")
-        else:
+            from memtui.tui.screens.dialogs import ParametersScreen
+
+            self.app.push_screen(ParametersScreen())
+            return
+        is_shown, had_focus = self.panel.display, self.panel.rows.has_focus
+        if had_focus or not is_shown:
             self.toggle_class("-parameters")
+        if had_focus:
+            self.show_pane("results")
+        else:
+            self.call_after_refresh(self.panel.rows.focus)
