@@ -24,6 +24,7 @@ from memtui.model.rankings import (
     StageTrace,
     TieRule,
     Trace,
+    effective_scores,
 )
 from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
 from memtui.model.status import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -240,7 +240,8 @@ class StageScore(Struct, frozen=True):
 
     `after` is `before` with `operation` and `operand` applied, to the last bit: `multiply`
     before * operand, `subtract` before - operand, `replace` operand, `keep` before, `sum` the
-    sum of the leg contributions in the order vector, keyword. `rank` is 1-based after the stage.
+    sum of the leg contributions in the order vector, keyword. `rank` is 1-based after the stage;
+    what it drops ranks behind what it leaves.
     """
 
     stage: Stage
@@ -253,6 +254,20 @@ class StageScore(Struct, frozen=True):
     numbers: Numbers = {}
 
 
+def effective_scores(stages: Sequence[StageScore]) -> Iterator[float]:
+    """Yield the effective score after each stage: what a list shows.
+
+    What MMR took stays taken behind it. At λ 0 it gives an order and no score, and the score stays.
+    """
+    effective = 0.0
+    for stage in stages:
+        is_replaced = stage.operation is Operation.REPLACE
+        is_other = is_replaced and (stage.stage is Stage.MMR or stage.reason is Reason.OK)
+        if stage.operation is not Operation.KEEP and not is_other:
+            effective = stage.after
+        yield effective
+
+
 class Hit(Struct, frozen=True):
     """A chunk in the result list."""
 
@@ -261,7 +276,7 @@ class Hit(Struct, frozen=True):
     score: float
     """After fusion, decay and rerank; what the profile's own program reports."""
     effective: float
-    """`score` less the MMR penalty in the same unit: falls from row to row, drawn by the bar."""
+    """`score` less the MMR penalty in the same unit, shown and drawn by the bar; `score` at λ 0."""
     legs: Mapping[Leg, LegScore]
     stages: tuple[StageScore, ...]
 
@@ -269,15 +284,6 @@ class Hit(Struct, frozen=True):
     def gained(self) -> int:
         """Places gained (above 0) or lost between fusion and the final list."""
         return self.stages[0].rank - self.rank if self.stages else 0
-
-    @property
-    def shown_score(self) -> float:
-        """The effective score; at λ 0 that is no score, so the one before MMR."""
-        is_replaced = any(
-            stage.stage is Stage.MMR and stage.operation is Operation.REPLACE
-            for stage in self.stages
-        )
-        return self.score if is_replaced else self.effective
 
 
 class Drop(Struct, frozen=True):
@@ -292,6 +298,11 @@ class Drop(Struct, frozen=True):
     stages: tuple[StageScore, ...]
     """The stages it went through before it was lost, and the one that lost it."""
     numbers: Numbers = {}
+
+    @property
+    def effective(self) -> float:
+        """Its effective score when it was lost, as that of a hit."""
+        return list(effective_scores(self.stages))[-1] if self.stages else self.score
 
 
 class StageTrace(Struct, frozen=True):

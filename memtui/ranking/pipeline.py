@@ -23,12 +23,13 @@ from memtui.model import (
     StageScore,
     StageTrace,
     Trace,
+    effective_scores,
 )
 from memtui.ranking import mmr, stages
 from memtui.ranking.stages import FusedRow, StageState, Step, fuse, text_score
 
 Done = tuple[Stage, Step, dict[int, int]]
-"""A stage that ran, and candidate -> 1-based rank after it; what it dropped keeps its rank."""
+"""A stage that ran, and candidate -> 1-based rank after it, what it dropped behind the others."""
 
 
 def _scored(
@@ -140,10 +141,8 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     rows, outside = fuse(pool, ranking)
     scores: Sequence[float] = [row.score for row in rows]
     order: Sequence[int] = range(len(rows))
-    ranks: dict[int, int] = {}
     steps: list[Done] = []
     traces: list[StageTrace] = []
-    effective: Sequence[float] | None = None
     for stage in ranking.stages:
         step = None
         if stage not in SWITCHES or SWITCHES[stage](ranking):
@@ -155,19 +154,16 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
             tuple([rows[index].chunk.id for index in one]) for one in (step.order, step.dropped)
         )
         traces.append(StageTrace(stage, True, shown, dropped, step.numbers))
-        lost = {index: ranks.get(index, at) for at, index in enumerate(step.dropped, start=1)}
-        ranks = {index: at for at, index in enumerate(step.order, start=1)} | lost
+        ranks = {index: at for at, index in enumerate((*step.order, *step.dropped), start=1)}
         steps.append((stage, step, ranks))
         order = step.order
         if step.is_score:
             scores = step.scores
-        if stage is Stage.MMR:
-            effective = step.scores
     hits = []
     for place, index in enumerate(order, start=1):
         score, legs, scored = _scored(ranking, rows[index], index, steps)
-        worth = effective[index] if effective is not None else score
-        hits.append(Hit(rows[index].chunk, place, score, worth, legs, scored))
+        *_, effective = (score, *effective_scores(scored))
+        hits.append(Hit(rows[index].chunk, place, score, effective, legs, scored))
     drops = []
     # The last lost come first, so that the nearest misses lead; within a stage by rank.
     for number, (stage, step, _) in reversed(list(enumerate(steps, start=1))):

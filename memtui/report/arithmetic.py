@@ -25,6 +25,7 @@ from memtui.model import (
     SearchMode,
     Stage,
     StageScore,
+    effective_scores,
 )
 from memtui.ranking.trace import Explanation
 from memtui.report import words
@@ -111,8 +112,8 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
             extent = Extent(min(start, end), max(start, end))
         leg_words = _leg_words(ranked, scored, leg)
         steps.append(ScoreStep(leg, sign, value, rank, *leg_words, extent))
-    for stage in scored.stages:
-        if (about := _stage_words(ranked, stage)) is None:
+    for stage, effective in zip(scored.stages, effective_scores(scored.stages), strict=True):
+        if (about := _stage_words(ranked, stage, effective)) is None:
             continue
         before, after = stage.before, stage.after
         extent = Extent(0.0, after) if after > 0 else None
@@ -122,8 +123,9 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
             extent = None
         sign, formula, note, brief = about
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
+        value = effective if stage.operation is Operation.KEEP else after
         steps.append(
-            ScoreStep(stage.stage, sign, after, stage.rank, formula, note, brief, extent, is_lost)
+            ScoreStep(stage.stage, sign, value, stage.rank, formula, note, brief, extent, is_lost)
         )
     return tuple(steps)
 
@@ -184,7 +186,12 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
     return f"{words.short_number(part.weight)} × {mapped}", note, brief
 
 
-def _stage_words(ranked: Ranked, stage: StageScore) -> list[str] | None:
+def compared_score(score: float, effective: float) -> str:
+    """Return the score that the minimum is compared with, and why it is not the one shown."""
+    return words.score(score) if score == effective else f"{words.score(score)} before MMR"
+
+
+def _stage_words(ranked: Ranked, stage: StageScore, effective: float) -> list[str] | None:
     """Return the sign, the formula, the note and the brief note of what a stage did to a score.
 
     `None` for a stage that has nothing to say of it.
@@ -200,6 +207,7 @@ def _stage_words(ranked: Ranked, stage: StageScore) -> list[str] | None:
     values = {name: words.short_number(value) for name, value in numbers.items()} | {
         "before": words.score(stage.before),
         "after": words.score(stage.after),
+        "compared": compared_score(stage.after, effective),
         # The release counts the content as 0 where only the name was found: read it off.
         "content": words.score(2 * stage.after - 1),
         "operand": words.score(stage.operand or 0.0),
@@ -235,20 +243,19 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
     for leg, part in scored.legs.items():
         left[leg.value] = max(0.0, part.contribution)
     losses = {"mmr": 0.0, "decay": 0.0, "loss": 0.0}
-    for stage in scored.stages:
-        # A stage that keeps the score goes on from the score before MMR; and at lambda 0 the
-        # effective score of MMR is no score. Neither has a length.
-        at_lambda_0 = stage.stage is Stage.MMR and stage.operation is Operation.REPLACE
-        if stage.operation is Operation.KEEP or at_lambda_0:
+    before = None
+    for stage, effective in zip(scored.stages, effective_scores(scored.stages), strict=True):
+        if effective == before:
             continue
-        total, target = sum(left.values()), max(0.0, stage.after)
-        excess = total - target
+        before = effective
+        excess = sum(left.values()) - max(0.0, effective)
         if excess <= 0:
             left["gain"] -= excess
             continue
         losses[stage.stage.value if stage.stage.value in losses else "loss"] += excess
         if stage.operation is not Operation.SUBTRACT:
-            left = {name: length * (target / total) for name, length in left.items()}
+            share = max(0.0, effective) / sum(left.values())
+            left = {name: length * share for name, length in left.items()}
             continue
         for name in ("gain", "keyword", "vector"):
             eaten = min(left[name], excess)

@@ -30,7 +30,14 @@ from memtui.model.inquiry import (
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
-from memtui.report.arithmetic import TONES, arithmetic_section, place, place_of, score_steps
+from memtui.report.arithmetic import (
+    TONES,
+    arithmetic_section,
+    compared_score,
+    place,
+    place_of,
+    score_steps,
+)
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
@@ -161,7 +168,7 @@ def report_of(explained: Explained) -> Report:
 def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | None = None) -> str:
     """Return the rank of a place, or what lost it first; empty until that is known."""
     if isinstance(scored, Hit):
-        shown, before = words.score(scored.shown_score), words.score(scored.score)
+        shown, before = words.score(scored.effective), words.score(scored.score)
         ranked_by = f" ({before} before MMR)" if before != shown else ""
         return f"SHOWN at rank {scored.rank}, score {shown}{ranked_by}"
     failure = inquiry.first_failure if inquiry is not None else None
@@ -177,7 +184,7 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
 
 
-def drop_words(drop: Drop, ranked: Ranked | None = None) -> str:
+def drop_words(drop: Drop, ranked: Ranked) -> str:
     """Return why a candidate is not in the list, with the numbers that were compared."""
     numbers = drop.numbers
     match drop.reason:
@@ -190,10 +197,10 @@ def drop_words(drop: Drop, ranked: Ranked | None = None) -> str:
             operand = decay.operand if decay is not None else None
             after = f" after decay × {words.score(operand)}" if operand not in (None, 1) else ""
             minimum = words.short_number(numbers["min_score"])
-            return f"{words.score(drop.score)} < minimum {minimum}{after}"
+            return f"{compared_score(drop.score, drop.effective)} < minimum {minimum}{after}"
         case Reason.CUT_AT_K:
             return f"rank {drop.stages[-1].rank} > k {numbers['k']}"
-        case Reason.DUPLICATE_TEXT if ranked is not None:
+        case Reason.DUPLICATE_TEXT:
             return f"same text as {place_of(ranked, numbers['duplicate_of'])}"
     return words.reason_words(drop.reason)
 

@@ -85,7 +85,7 @@ def hit_entry(hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
 
 def drop_entry(drop: Drop) -> dict[str, Any]:
     """Return a candidate that is not in the list."""
-    names = ("stage", "reason", "score", "numbers", "legs", "stages")
+    names = ("stage", "reason", "score", "effective", "numbers", "legs", "stages")
     return {**_place(drop.chunk), **{name: getattr(drop, name) for name in names}}
 
 

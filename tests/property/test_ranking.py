@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memtui.engine.explain import inquiry_of
+from memtui.engine.ports import ChunkFacts, FileStanding
 from memtui.model import (
     CandidatePool,
     Decay,
@@ -29,11 +31,18 @@ from memtui.model import (
     Stage,
     StageScore,
 )
+from memtui.model.inquiry import Place
 from memtui.ranking.mmr import Matrix, select
 from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.trace import explain
+from memtui.report.arithmetic import score_steps
+from memtui.report.explanation import Explained, drop_words, report_of
+from memtui.report.json_text import drop_entry, hit_entry
+from memtui.tui import format as fmt
+from memtui.tui.glyphs import UNICODE
+from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit
 from tests.support.dice import examples
 from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
@@ -65,14 +74,16 @@ def assert_sums(scored: Hit | Drop) -> None:
     for stage in scored.stages:
         assert stage.before == score
         assert stage.after == after(stage, fused)
-        if stage.stage is Stage.MMR:
+        if stage.stage is not Stage.MMR:
+            score = stage.after
+            # An exact name is shown with its public score.
+            is_named = stage.stage is Stage.EXACT_PATH and stage.reason is Reason.EXACT_PATH
+            effective = None if is_named else effective
+        elif stage.operation is Operation.SUBTRACT:
             # The order of MMR is explained by a score of its own; the score goes on as it was.
             effective = stage.after
-        else:
-            score = stage.after
     assert scored.score == score
-    if isinstance(scored, Hit):
-        assert scored.effective == (score if effective is None else effective)
+    assert scored.effective == (score if effective is None else effective)
 
 
 OF_PROFILES = [
@@ -114,8 +125,40 @@ def test_hits_and_drops_are_the_pool_with_a_place_and_a_sum_in_every_stage(
                 ranks.setdefault(stage.stage, []).append(stage.rank)
     for of_stage in ranks.values():
         assert sorted(of_stage) == list(range(1, len(of_stage) + 1))
+    # Those of the near misses go on where the list ends, each once, up to the last candidate.
+    behind = [drop.stages[-1].rank for drop in ranked.drops if drop.stages]
+    assert behind == list(range(len(ranked.hits) + 1, len(ranked.hits) + 1 + len(behind)))
     with pytest.raises(KeyError):
         explain(ranked, "no such chunk")
+
+
+@given(CASES, st.sampled_from(SearchMode))
+@settings(max_examples=examples(60))
+def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
+    case: tuple[CandidatePool, Ranking], mode: SearchMode
+) -> None:
+    ranked = rank(case[0], for_mode(case[1], mode), now=NOW)
+    look = RowContext(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates)
+    everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+    for scored in everything:
+        place, score = Place(scored.chunk.path), fmt.score(scored.effective)
+        inquiry = inquiry_of(ranked, place, FileStanding(place.path), ChunkFacts(scored.chunk))
+        explained = Explained(ranked, ranked.ranking, inquiry)
+        report = report_of(explained)
+        if isinstance(scored, Hit):
+            row, entry, verdict = draw_hit(scored, look, 200), hit_entry(scored), "SHOWN at rank"
+            assert f"{scored.rank}, score {score}" in report.verdict
+        else:
+            row, entry = draw_drop(scored, ranked, look, 200), drop_entry(scored)
+            verdict = f"NOT SHOWN: {(why := drop_words(scored, ranked))}"
+            assert why in row.plain
+            assert not scored.stages or inquiry.steps[-1].reason == entry["reason"]
+        assert report.verdict.startswith(verdict)
+        assert f" {score} " in row.plain.split("\n")[0]
+        assert entry["effective"] == scored.effective
+        # Nothing that follows MMR goes back to the score before it.
+        shown = [step.value for step in score_steps(ranked, scored) if step.kind is Stage.CUT]
+        assert shown in ([], [scored.effective])
 
 
 @given(pools(), rankings())

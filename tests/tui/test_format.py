@@ -82,8 +82,8 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "*"
     left = replace(look, left={drop.chunk.id: 2})
-    assert "▼ was #2  rank 3 > k 2" in draw_drop(drop, left, 70).plain
-    assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
+    assert "▼ was #2  rank 3 > k 2" in draw_drop(drop, ranked, left, 70).plain
+    assert draw_drop(drop, ranked, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
 
 
 def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:

@@ -250,7 +250,7 @@ class CompareScreen(Screen[str | None]):
             if side.ranked is not None and (one := _scored(side.ranked, self.chosen)) is not None:
                 chunk, words = one.chunk, verdict_words(side.ranked, one)
                 if isinstance(one, Hit):
-                    words = f"#{one.rank}  {fmt.score(one.shown_score)}"
+                    words = f"#{one.rank}  {fmt.score(one.effective)}"
             parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
         if chunk is None:
             return []
@@ -356,7 +356,7 @@ def comparison_lines(
         is_chosen, is_active = hit.chunk.id == chosen, side == active
         style = f"{'$primary' if is_active else '$foreground'} bold"
         marker = (glyphs.marker if is_chosen else " ", style)
-        score = f"{fmt.score(hit.shown_score):>{7 - side}}" if column >= _SCORED else ""
+        score = f"{fmt.score(hit.effective):>{7 - side}}" if column >= _SCORED else ""
         rank = (f"{hit.rank:>{3 - side}}", "bold")
         mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
         moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)

@@ -25,7 +25,6 @@ from memtui.model import (
     Ranked,
     Stage,
 )
-from memtui.ranking.trace import stage_score
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
 from memtui.report.words import STAGE_WORDS, age_of, duration, leg_words
@@ -74,12 +73,13 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for hit in hits for term in hit.terms))
 
 
-def drop_rows(drops: Sequence[Drop], context: RowContext) -> list[Row]:
+def drop_rows(ranked: Ranked, context: RowContext) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
+    drops = ranked.drops
     rest = [drop for drop in drops[SHOWN_DROPS:] if drop.chunk.id in context.left]
     lines = min(context.lines, 2)
     shown = (*drops[:SHOWN_DROPS], *rest)
-    return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in shown]
+    return [Row(drop.chunk.id, partial(draw_drop, drop, ranked, context), lines) for drop in shown]
 
 
 def start_rows(
@@ -150,7 +150,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         moved = f"{arrow}{abs(steps)}", emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
-    head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
+    head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved)
     if context.lines == 1:
         return head
     lines = 1 if context.lines == 2 else 2
@@ -171,23 +171,20 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     return Content("\n").join([head, *rows])
 
 
-def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
+def draw_drop(drop: Drop, ranked: Ranked, context: RowContext, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
     rank = (f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED)
     was = context.left.get(drop.chunk.id)
     moved = ("", "") if was is None else ("out", "reverse $state-error")
-    mmr = stage_score(drop, Stage.MMR)
-    # The score it was ordered by when it was lost.
-    is_less = mmr is not None and mmr.operation is Operation.SUBTRACT
-    head = _head(drop, context, width, rank, moved, mmr.after if mmr and is_less else drop.score)
+    head = _head(drop, context, width, rank, moved)
     if context.lines == 1:
         return head
     former = f"{context.glyphs.down} was #{was}  " if was is not None else ""
     why = Content.assemble(
         " " * INDENT,
         (former, "$state-error bold"),
-        (drop_words(drop), "$state-warn"),
+        (drop_words(drop, ranked), "$state-warn"),
         "  ",
         (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
     )
@@ -200,7 +197,6 @@ def _head(
     width: int,
     rank: tuple[str, str],
     moved: tuple[str, str],
-    score: float,
 ) -> Content:
     """Write the first line of a row: rank, pin, movement, score, stacked bar, place and age."""
     chunk, glyphs = scored.chunk, context.glyphs
@@ -208,7 +204,7 @@ def _head(
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
     pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
-    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(score):>6}", "bold")]
+    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(scored.effective):>6}", "bold")]
     used = INDENT + 3 + len(rank[0]) + max(0, len(moved[0]) - 3)
     if context.lines > 1:
         looks = {

@@ -342,7 +342,7 @@ class SearchController:
             # One that nobody reads starts at its top when the list is another.
             in_list = view.query_input.has_focus or view.results.has_focus
             keep = None if before is not ranked and in_list else keep
-            rows = drop_rows(drops, context)
+            rows = drop_rows(ranked, context)
             is_same = [row.id for row in rows] == [row.id for row in near.rows]
             chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
             gone = sum(drop.chunk.id in context.left for drop in drops)
