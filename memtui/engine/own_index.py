@@ -66,6 +66,7 @@ from memtui.model import (
     SkippedFile,
     WatcherState,
 )
+from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
@@ -87,8 +88,6 @@ T = TypeVar("T")
 TOKENIZER: Final = f"{FTS5_TOKENIZE.split(' categories')[0]}, CJK in pairs, Thai in threes"
 LEAST_MOVED: Final = timedelta(hours=1)
 """Less is a clock that is set right; no age on a screen tells the difference."""
-LEAST_DEPTH: Final = 50
-"""So many hits are fetched of each leg at least: k and the weights can change without I/O."""
 SLOW_LEG_SECONDS: Final = 0.04
 """A leg expected to take longer than this is not waited for: the other leg's hits come first."""
 UNKNOWN_SECONDS: Final = 1.0

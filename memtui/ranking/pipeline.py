@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -130,6 +131,21 @@ def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
         return after.candidates > pool.limit
     rules = pool.limit, before.keyword_mapping, before.decay.dates
     return rules != (after.candidates, after.keyword_mapping, after.decay.dates)
+
+
+LEAST_DEPTH: Final = 50
+"""So many hits are fetched of each leg at least: k and the weights can change without I/O."""
+
+
+def cut_pool(pool: CandidatePool, ranking: Ranking) -> CandidatePool:
+    """Return the pool that a search with this ranking fetches, out of one that holds as much."""
+    limit = max(ranking.candidates, LEAST_DEPTH)
+    if pool.sized or pool.limit <= limit:
+        return pool
+    hits = {leg: of_leg[:limit] for leg, of_leg in pool.hits.items()}
+    ids = dict.fromkeys(hit.chunk_id for of_leg in hits.values() for hit in of_leg)
+    chunks = {chunk_id: pool.chunks[chunk_id] for chunk_id in ids}
+    return replace(pool, hits=hits, chunks=chunks, limit=limit)
 
 
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:

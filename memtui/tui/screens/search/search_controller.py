@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, SearchMode
-from memtui.ranking.pipeline import Difference, difference, for_mode, needs_search
+from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
@@ -274,7 +274,7 @@ class SearchController:
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
         rankings = state.ranking, for_mode(state.ranking, state.mode)
         if view.engine is not None and ranked.ranking not in rankings:
-            ranked = view.engine.search.rerank(pool, state.ranking)
+            ranked = view.engine.search.rerank(cut_pool(pool, state.ranking), state.ranking)
         entered: frozenset[str] = frozenset()
         if not is_same_query:
             state.selected_by_user = state.selected_by_user and keep in pool.chunks
@@ -531,7 +531,7 @@ class RankingController:
         if shown is None or view.engine is None:
             self.note(say(None))
             return
-        after = view.engine.search.rerank(shown.pool, ranking)
+        after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
         moves = difference(shown, after)
         self.effect = partial(say, moves)
         view.search.show(after, keep=state.selected_id, change=moves)
