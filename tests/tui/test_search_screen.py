@@ -229,12 +229,44 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         assert "synced" not in run.text, "told only where it was asked for"
 
 
-async def test_more_candidates_than_the_pool_holds_ask_again(run_on: Any) -> None:
-    async with run_on(Ranking(k=12)) as run:
-        await run.search()
-        sequence = asked_last(run)
-        await run.press("escape", "plus")
-        assert asked_last(run) > sequence
+async def test_the_pool_grows_and_shrinks_with_the_candidates(run_on: Any) -> None:
+    def candidates(run: Running) -> tuple[int, list[str]]:
+        ranked = run.app.search_screen.state.ranked
+        assert ranked is not None
+        return ranked.pool.limit, [drop.chunk.id for drop in ranked.drops]
+
+    ranking = Ranking(k=1)
+    async with run_on(ranking, WIDE) as run:
+        await run.search("router")
+        before = candidates(run)
+        for back in ("u", "0"):
+            run.app.search_screen.rankings.change(replace(ranking, k=50))
+            await settle(run.app, run.pilot)
+            assert candidates(run)[0] == 200
+            await run.press("escape", back)
+            assert candidates(run) == before
+
+
+async def test_one_row_is_marked_as_chosen(run_on: Any) -> None:
+    async with run_on(Ranking(k=2), WIDE) as run:
+        await run.search("router")
+
+        def marked() -> list[str]:
+            lines = (line for line in run.text.split("\n") if "│›" in line or line[:1] == "›")
+            return [line.split("›")[1].split()[0] for line in lines if ".md" in line]
+
+        screen = run.app.search_screen
+        assert marked() == ["1"]
+        screen.near.focus()
+        await run.press("j")
+        assert marked() == ["4"]
+        screen.preview.focus()
+        await settle(run.app, run.pilot)
+        assert marked() == ["4"], "the preview shows the near miss"
+        screen.results.focus()
+        await settle(run.app, run.pilot)
+        await run.press("j")
+        assert marked() == ["2"]
 
 
 async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) -> None:

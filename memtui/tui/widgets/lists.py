@@ -309,7 +309,6 @@ class RowList(LineView, inherit_bindings=False):
         self._marker = marker
         self._margin = 1 + gap
         self._opens = opens
-        self._secondary = secondary
         self._places: list[int] = []
         """The places of the rows that can be chosen."""
         self._drawn: dict[int, list[Content]] = {}
@@ -480,5 +479,7 @@ class RowList(LineView, inherit_bindings=False):
             style = self.get_visual_style(f"row-list--{name}") + Style(reverse=reverse)
         if self.rows[place].is_heading:
             return style, Content("")
-        is_marked = (place, below) == (self.cursor, 0) and (self.has_focus or not self._secondary)
+        is_marked = (place, below) == (self.cursor, 0) and (
+            self.has_focus or not self.has_class("-secondary")
+        )
         return style, Content((self._marker if is_marked else " ").ljust(self._margin))

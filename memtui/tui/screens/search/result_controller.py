@@ -46,6 +46,10 @@ class ResultController:
         view, state = self.view, self.view.state
         state.selected_id = chunk_id
         view.why.explain(state.ranked, chunk_id)
+        # The chosen row is marked in the list that has what is shown: never two rows.
+        is_near = state.ranked is not None and chunk_id not in (None, *state.ranked.ranks)
+        view.results.set_class(is_near, "-secondary")
+        view.near.set_class(not is_near, "-secondary")
         if (chunk := state.selected_chunk) is not None:
             self.show_note(chunk.path)
         else:
