@@ -17,9 +17,11 @@ from memtui.report.json_text import plain
 from memtui.settings.files import (
     PROJECT_FILE,
     PROJECT_TABLE_FILE,
+    VIEW,
     Problem,
     SettingsProblems,
     StateFolder,
+    cause_of,
     data_dir,
     replace_text,
     state_dir,
@@ -129,6 +131,19 @@ def show_paths(invocation: Invocation) -> int:
     row = "{name:<10}{path}{note}".format
     lines = [row(**one, note="" if one["exists"] else "  (not there)") for one in entries]
     return invocation.respond({"paths": entries}, lines)
+
+
+@command("config forget-view", of=config)
+def forget_view(invocation: Invocation) -> int:
+    """Forget what was chosen on the screen: theme, preview, panel, sort, what is not shown."""
+    file = state_dir() / VIEW
+    is_forgotten = file.exists()
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingsError(f"cannot remove {file}: {cause_of(error)}") from error
+    lines = [f"removed {file}" if is_forgotten else "nothing is remembered of the view"]
+    return invocation.respond({"path": file, "removed": is_forgotten}, lines)
 
 
 @command("config validate", of=config)

@@ -407,6 +407,8 @@ class StateFolder:
         self.write_text(name, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
 
 
+VIEW: Final = "view.json"
+"""The file of the state folder that keeps what was chosen of the look."""
 MOST: Final = 500
 
 

@@ -37,14 +37,14 @@ from memtui.bus import (
     changes_content,
 )
 from memtui.model import Chunk
-from memtui.settings.files import make_private
+from memtui.settings.files import VIEW, make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
-from memtui.tui.options import UiOptions, options_from
+from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.search.search_screen import SearchScreen
 
@@ -137,8 +137,33 @@ class MemtuiApp(App[int]):
     def on_load(self) -> None:
         for theme in THEMES:
             self.register_theme(theme)
-        name = self.options.settings.ui.theme
-        self.theme = name if name in self.available_themes else automatic_theme(os.environ)
+        self._show_theme(self.options.view)
+        self._view_before = self._view()
+
+    def _show_theme(self, view: View) -> None:
+        names = view.theme, self.options.settings.ui.theme, automatic_theme(os.environ)
+        self.theme = next(name for name in names if name in self.available_themes)
+
+    def _view(self) -> View:
+        """Return the view as it is now."""
+        screen = self.search_screen
+        return View(
+            theme=self.theme,
+            preview=screen.preview_place,
+            parameters=screen.has_class("-parameters"),
+            not_shown=screen.shows_near_misses,
+            sort=screen.search.sort,
+        )
+
+    def action_forget_view(self) -> None:
+        """Show everything as configured, and keep nothing of what was chosen."""
+        if self.options.state_dir is not None:
+            with suppress(OSError):
+                (self.options.state_dir / VIEW).unlink(missing_ok=True)
+        self._show_theme(View())
+        self.search_screen.show_view(View())
+        self._view_before = self._view()
+        tell(self, "forgot the view: everything is shown as configured")
 
     def refresh_css(self, animate: bool = True) -> None:
         """Before the first screen take the colours alone: nothing is parsed that has others."""
@@ -400,6 +425,9 @@ class MemtuiApp(App[int]):
         self._screens.clear()
 
     def on_unmount(self) -> None:
+        if self.options.state_dir is not None:
+            keep_view(self.options.state_dir, self._view_before, self._view())
+        self.search_screen.notes.remember_query(at_end=True)
         self.memories.begin_closing()
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.files import state_dir
+from memtui.settings.files import VIEW, StateFolder, read_bytes, state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import Settings
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
+
+
+class View(Struct, frozen=True):
+    """The choices of the look that last from one start to the next; empty is as configured."""
+
+    version: Literal[1] = 1
+    theme: str = ""
+    preview: str = ""
+    sort: str = ""
+    parameters: bool = False
+    """True if the panel is shown although the size alone would not show it, or the other way."""
+    not_shown: bool | None = None
+    """True if the candidates that are not shown are listed; `None` lets the size decide."""
+
+
+def read_view(folder: Path) -> View | None:
+    """Read the view of the last start; `None` for a file that is not one of this version."""
+    try:
+        return msgspec.json.decode(read_bytes(folder / VIEW), type=View)
+    except FileNotFoundError:
+        return View()
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def keep_view(folder: Path, before: View, now: View) -> None:
+    """Keep what was changed of the view; the rest stays as another program may have kept it."""
+    changed = {name: new for name, new in asdict(now).items() if new != getattr(before, name)}
+    if changed and (kept := read_view(folder)) is not None:
+        # Where it cannot be written, nothing is remembered.
+        with suppress(OSError):
+            StateFolder(folder).write_json(VIEW, {**asdict(kept), **changed})
 
 
 class UiOptions(Struct, frozen=True):
@@ -34,6 +69,8 @@ class UiOptions(Struct, frozen=True):
     root: Path = Path()
     state_dir: Path | None = None
     """The folder of history and screenshots; `None` keeps nothing on disk."""
+    view: View = View()
+    """The view to begin with, beside what is configured."""
     is_provider_given: bool = False
     """True if the provider was chosen already: the first run asks nothing then, nor in the demo."""
     warnings: tuple[str, ...] = ()
@@ -61,15 +98,23 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
     settings = loaded.settings
     has_folder = root != Path() and not demo and not foreign
     flags = loaded.layers[Source.FLAG]
+    folder, warnings = state_dir(), loaded.warnings
+    if (view := read_view(folder)) is None:
+        view = View()
+        warnings += (f"{folder / VIEW} is no view of this memtui: not used, and left as it is",)
+    # What is asked for this start wins over what was chosen on the screen.
+    asked = {**flags, **loaded.layers[Source.ENVIRONMENT]}
+    view = replace(view, **{name: "" for name in ("theme", "preview") if f"ui.{name}" in asked})
     return UiOptions(
         settings,
         ranking=settings.configured_ranking(),
         profiles=settings.named_rankings(),
         files=SettingsFiles(dict(os.environ), root if has_folder else None, flags),
         root=root,
-        state_dir=state_dir(),
+        state_dir=folder,
+        view=view,
         # A file, a variable or an option says which provider it is to be, `auto` among them.
         is_provider_given=demo
         or any("embedding.provider" in layer for layer in loaded.layers.values()),
-        warnings=loaded.warnings,
+        warnings=warnings,
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +16,12 @@ from textual.color import Color
 from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
+from memtui.settings.files import VIEW
+from memtui.settings.load import Given, Source, load_settings
 from memtui.tui.format import THEMES
+from memtui.tui.options import UiOptions, View, keep_view, options_from, read_view
 from memtui.tui.widgets.lists import BAR_META
+from memtui.tui.widgets.result_rows import QUERY
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, dark, render_lines, resize, running, settle, until
 
@@ -193,3 +201,87 @@ async def test_the_wheel_over_a_parameter_changes_nothing(memory: SmallMemory) -
             run.app.post_message(event(None, x, y, *none, screen_x=x, screen_y=y))
             await settle(run.app, run.pilot)
             assert run.app.search_screen.state.ranking == run.app.options.ranking
+
+
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., UiOptions]:
+    """Return the options of a start, with these variables of the environment."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def start(*flags: str, **env: str) -> UiOptions:
+        given = {flag: Given(Source.FLAG, flag, False) for flag in flags}
+        loaded = load_settings(flags=given, env={"MEMTUI_CONFIG": os.devnull, **env})
+        return options_from(loaded, tmp_path / "notes", demo=False)
+
+    return start
+
+
+def view_of(run: Running) -> tuple[object, ...]:
+    screen = run.app.search_screen
+    shown_panes = tuple(shown(run, name) for name in ("near-misses", "parameters"))
+    return run.app.theme, screen.preview_place, screen.search.sort, *shown_panes
+
+
+async def test_the_view_is_remembered_until_it_is_forgotten(
+    memory: SmallMemory, options: Callable[..., UiOptions]
+) -> None:
+    views = []
+    for keys in ("escape escape H comma o v", "", "ctrl+p f o r g e t enter", ""):
+        async with running(memory.open, options=options(), size=(120, 40)) as run:
+            if run.app.screen is not run.app.search_screen:
+                await run.press("escape")
+            await run.search("router")
+            views.append(view_of(run))
+            if keys.startswith("escape"):
+                run.app.theme = "dracula"
+            for key in keys.split():
+                await run.press(key)
+            views.append(view_of(run))
+    first, chosen = views[0], ("dracula", "right", "vector", False, True)
+    assert views == [first, chosen, chosen, chosen, chosen, first, first, first]
+    file = (options().state_dir or Path()) / VIEW
+    keep_view(file.parent, View(), View(theme="nord"))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # What is said for one start alone wins, for that start.
+    for theme in ("memtui-light", "nord"):
+        env = {"MEMTUI_UI__THEME": theme} if theme != "nord" else {}
+        async with running(memory.open, options=options(**env)) as run:
+            assert run.app.theme == theme
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 2, "theme": "nord"}', '{"theme": 1}'])
+async def test_a_view_of_something_else_is_told_in_one_line_and_left(
+    content: str, memory: SmallMemory, options: Callable[..., UiOptions]
+) -> None:
+    file = (options().state_dir or Path()) / VIEW
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    async with running(memory.open, options=options()) as run:
+        assert [str(file) in line for line in run.app.options.warnings] == [True]
+        run.app.theme = "dracula"
+    assert file.read_text() == content
+
+
+def test_two_programs_keep_what_each_changed(tmp_path: Path) -> None:
+    keep_view(tmp_path, View(), View(theme="nord"))
+    keep_view(tmp_path, View(), View(sort="date"))
+    keep_view(tmp_path, View(), View())
+    assert read_view(tmp_path) == View(theme="nord", sort="date")
+
+
+@pytest.mark.parametrize("flags", [(), ("ui.history",)])
+async def test_the_last_query_is_offered_and_not_with_private(
+    flags: tuple[str, ...], memory: SmallMemory, options: Callable[..., UiOptions]
+) -> None:
+    for queries in (["router"], ["garden"], []):
+        async with running(memory.open, options=options(*flags)) as run:
+            screen = run.app.search_screen
+            asked = [row.id for row in screen.results.rows if row.id.startswith(QUERY)]
+            if not queries:
+                assert asked == ([] if flags else [f"{QUERY}garden", f"{QUERY}router"])
+                assert screen.query_input.value == ""
+                await run.press("escape", "slash", "enter")
+                assert screen.query_input.value == ("" if flags else "garden")
+            for query in queries:
+                # Neither Enter nor Esc is pressed before the program ends.
+                await run.search(query)

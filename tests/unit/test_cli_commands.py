@@ -34,6 +34,7 @@ from memtui.ranking.counterfactual.change import (
 )
 from memtui.ranking.profiles import PROFILES
 from memtui.report.explanation import flags_of
+from memtui.settings.files import VIEW, StateFolder
 from memtui.settings.load import Loaded, load_settings
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.known import load
@@ -379,3 +380,12 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
                 given = ranking_flags(found.make_context(command, ["query", *flags], parent=top))
                 settings = load_settings(flags=given, env={}).settings
                 assert settings.configured_ranking() == apply(ranking, parameter, value)
+
+
+def test_the_view_is_forgotten_from_the_command_line(memtui: Run) -> None:
+    state = Path(memtui("config", "path", "--json").document["paths"][-2]["path"])
+    StateFolder(state).write_json(VIEW, {"version": 1, "theme": "nord"})
+    for is_removed in (True, False):
+        answer = memtui("config", "forget-view", "--json")
+        assert (answer.code, answer.document["removed"]) == (0, is_removed)
+    assert not (state / VIEW).exists()

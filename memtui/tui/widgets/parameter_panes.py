@@ -214,6 +214,8 @@ class ParamPanel(Vertical):
         """Show a ranking beside the configured one."""
         alone = Content.styled(f"{mode.replace('_', ' ')}: no MMR, no weights", "$state-warn")
         is_whole = mode is SearchMode.HYBRID
+        if not self.query(RowList):
+            return
         self.rows.border_title = "Parameters"
         self.rows.border_subtitle = Content("h/l change  esc back") if is_whole else alone
         now, was = values(ranking), values(configured)
@@ -256,7 +258,9 @@ class ParamPanel(Vertical):
         """Make the list as high as its rows are at its width."""
 
         def fit() -> None:
-            self.rows.styles.height = self.rows.tops[-1] + self.rows.gutter.height
+            # While the program ends, the list goes before this.
+            for rows in self.query(RowList):
+                rows.styles.height = rows.tops[-1] + rows.gutter.height
 
         self.call_after_refresh(fit)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -258,17 +259,21 @@ class ResultController:
             group="pins",
         )
 
-    def remember_query(self) -> None:
-        """Put the query into the history, and the history into the state folder."""
+    def remember_query(self, *, at_end: bool = False) -> None:
+        """Put the query into the history, and the history into the state folder.
+
+        There it comes before those of other programs. `at_end` of the program it is waited for.
+        """
         query = safe_line(self.view.state.text).strip()
         if not query or self.queries[:1] == (query,):
             return
         queries = self.queries = tuple(dict.fromkeys((query, *self.queries)))[:MOST]
-        self._with_history_file(
-            lambda folder, workspace: folder.write_json(history_name(workspace), list(queries)),
-            lambda nothing: None,
-            "save the history",
-        )
+
+        def save(folder: StateFolder, workspace: str) -> None:
+            kept = dict.fromkeys((query, *queries_in(folder, workspace), *queries))
+            folder.write_json(history_name(workspace), list(kept)[:MOST])
+
+        self._with_history_file(save, lambda nothing: None, "save the history", at_end=at_end)
 
     def load_history(self) -> None:
         """Read the history of former sessions, behind the queries of this one."""
@@ -286,9 +291,14 @@ class ResultController:
         work: Callable[[StateFolder, str], T],
         then: Callable[[T], object],
         description: str,
+        *,
+        at_end: bool = False,
     ) -> None:
         options, state_dir = self.view.options, self.view.options.state_dir
-        if options.settings.ui.history and state_dir is not None:
+        if options.settings.ui.history and state_dir is not None and at_end:
+            with suppress(OSError):
+                work(StateFolder(state_dir), workspace_id(options.root))
+        elif options.settings.ui.history and state_dir is not None:
             # The id of the workspace resolves links, so it is asked for off the loop.
             in_background(
                 self.view,

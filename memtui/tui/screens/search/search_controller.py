@@ -455,7 +455,8 @@ class SearchController:
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
             if rows := start_rows(view.notes.queries, notes, engine.now()):
-                view.results.border_title, view.results.border_subtitle = "Recent", ""
+                again = "⏎ ask again" if view.notes.queries else ""
+                view.results.border_title, view.results.border_subtitle = "Recent", again
                 view.results.set_rows(rows, view.results.chosen_id)
             elif view.status is not None:
                 self.show_message(empty_memory(view.status))

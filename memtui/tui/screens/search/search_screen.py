@@ -23,7 +23,7 @@ from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, View
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import (
     HEIGHTS,
@@ -53,7 +53,7 @@ from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.result_rows import FILE, empty_memory
+from memtui.tui.widgets.result_rows import FILE, SORTS, empty_memory
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class SearchScreen(Screen[None]):
         self.status: IndexStatus | None = None
         self.shows_near_misses: bool | None = None
         """True if near misses are shown; `None` lets the size decide."""
-        self.preview_place: str = options.settings.ui.preview
+        self.preview_place = ""
         self.row_lines = 2
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
@@ -115,6 +115,18 @@ class SearchScreen(Screen[None]):
         self.search = SearchController(self)
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
+        self.show_view(options.view)
+
+    def show_view(self, view: View) -> None:
+        """Show what the view says, and what is configured where it says nothing that is known."""
+        self.shows_near_misses = view.not_shown
+        known = view.preview in PLACES
+        self.preview_place = view.preview if known else self.options.settings.ui.preview
+        self.search.sort = view.sort if view.sort in SORTS else SORTS[0]
+        self.set_class(view.parameters, "-parameters", update=self.is_attached)
+        if self.is_attached:
+            self.apply_layout()
+            self.search.redraw()
 
     @property
     def is_built(self) -> bool:
