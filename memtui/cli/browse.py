@@ -10,10 +10,10 @@ from itertools import groupby, islice, zip_longest
 from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, command
-from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line
+from memtui.cli.output import BOLD, EXIT_OK, Line
 from memtui.cli.session import open_reading
 from memtui.engine.places import parse_place
-from memtui.errors import QueryError
+from memtui.errors import MemtuiError, QueryError
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk
@@ -134,10 +134,9 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             ids, others = [chunk.id for chunk in chunks], chunks[1:]
         record = browse.chunk_record(ids[0]) if ids else None
         if record is None:
-            missing = f"the index holds no chunk at {place}"
-            return invocation.respond(
-                {"missing": missing}, notes=[f"memtui: {missing}"], exit_code=EXIT_NOTHING
-            )
+            if session.engine.index.stamp() is None:
+                raise session.no_index()
+            raise MemtuiError(f"the index holds no chunk at {place}", code="no_chunk")
         neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:
             history = queries_in(StateFolder(), workspace_id(session.workspace.root))

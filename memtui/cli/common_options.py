@@ -19,6 +19,7 @@ from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
+from memtui.report.suggested_commands import COMMANDS, completed
 from memtui.report.words import SWEPT_PARAMETERS
 from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.schema import NO_MINIMUM, PROFILES, nearest, path_of
@@ -80,9 +81,15 @@ class Invocation(Struct, frozen=True):
         )
         return called
 
+    def completed(self, text: str) -> str:
+        """Complete the commands that a message suggests with the memory of this one."""
+        named = {"agent": self.agent, "index": self.index, "root": self.root}
+        memory = {name: value for name, value in named.items() if value is not None}
+        return completed(text, memory | ({"demo": ""} if self.demo else {}))
+
     def output(self) -> Output:
         """Return stdout and stderr."""
-        return Output(self.env, raw=self.raw)
+        return Output(self.env, raw=self.raw, completed=self.completed)
 
     def respond(
         self,
@@ -200,7 +207,6 @@ def _loaded_for(ctx: click.Context) -> Loaded:
 RANKING_PREFIX: Final = "ranking__"
 """Begins the name of the parameter of each setting of `[ranking]`; `__` stands for a dot."""
 _TABLE: Final = read_table("commands.toml")
-COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = _TABLE["commands"]
 _TYPES: Final[Mapping[str, Any]] = {
     "int": int,
     "float": float,
@@ -298,7 +304,12 @@ def command(
                         if not value or '"' in value:
                             raise SettingsError(f"{option} {value!r} cannot be looked for")
                         options["query"] += f' {option.removeprefix("--")}:"{value}"'
-            return function(invocation, **options)
+            try:
+                return function(invocation, **options)
+            except MemtuiError as error:
+                error.message = ctx.obj.completed(error.message)
+                error.hint = ctx.obj.completed(error.hint)
+                raise
 
         params = [parameter(row) for row in rows]
         made = click.command(name.split()[-1], cls=cls, params=params, **attributes)(call)

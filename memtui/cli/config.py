@@ -158,7 +158,7 @@ def validate_config(invocation: Invocation) -> int:
     ]
     return invocation.respond(
         {"valid": not failing, "problems": entries},
-        map(str, problems),
+        (invocation.completed(str(problem)) for problem in problems),
         notes=[] if failing else ["memtui: the configuration is valid"],
         exit_code=2 if failing else 0,
     )

@@ -63,6 +63,8 @@ def doctor(invocation: Invocation, probe: bool, deep: bool) -> int:
         tell=(lambda line: None) if invocation.json else output.progress,
     )
     output.progress("")
+    checks = [replace(one, hint=invocation.completed(one.hint)) for one in examination.checks]
+    examination = replace(examination, checks=tuple(checks))
     return invocation.respond(
         {"exit_code": examination.exit_code, **plain(examination)},
         _doctor_lines(examination, probe=probe),
@@ -143,11 +145,11 @@ def agents(invocation: Invocation) -> int:
     folders = state_dirs(invocation.env, home)
     here = agents_here(invocation.env, home)
     now = datetime.now(UTC)
-    where = f"looked in {', '.join(map(str, folders))}"
+    where = f"looked in {', '.join(map(str, folders))}; --index FILE opens one that lies elsewhere"
     if not folders:
         where = (
             f"there is no state folder (looked at $OPENCLAW_STATE_DIR, {home / '.openclaw'}, "
-            "its profiles and its older names)"
+            "its profiles and its older names); --index FILE opens an index that lies elsewhere"
         )
     return invocation.respond(
         {

@@ -20,7 +20,6 @@ import click
 
 from memtui import __version__
 from memtui.cli.common_options import (
-    COMMANDS,
     VECTORS_NEED_AN_AGENT,
     Interface,
     Invocation,
@@ -36,6 +35,7 @@ from memtui.errors import (
     is_out_of_memory,
 )
 from memtui.memory.workspace import home_folder
+from memtui.report.suggested_commands import COMMANDS
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import StateFolder
 from memtui.settings.shown import masked_text

@@ -50,10 +50,13 @@ class Output:
 
     Text is made safe for a terminal unless `raw`; `data` is also left alone when stdout is not a
     terminal. Colour needs a terminal, and no `NO_COLOR`. `light_background` is what `COLORFGBG`
-    says (`15;0` is light on black).
+    says (`15;0` is light on black). `completed` completes the commands that notes suggest.
     """
 
-    def __init__(self, env: Mapping[str, str], *, raw: bool = False) -> None:
+    def __init__(
+        self, env: Mapping[str, str], *, raw: bool = False, completed: Clean = str
+    ) -> None:
+        self._completed = completed
         self._out, self._err = sys.stdout, sys.stderr
         encoding = codecs.lookup(self._out.encoding or "utf-8").name
         self.unicode = encoding in _UNICODE
@@ -77,6 +80,9 @@ class Output:
 
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
         """Write one JSON document; without an indent it takes one line."""
+        if "warnings" in document:
+            told = [self._completed(str(warning)) for warning in document["warnings"]]
+            document = {**document, "warnings": told}
         self.whole(document_text(document, indent=indent) + "\n")
 
     @delivering()
@@ -117,7 +123,8 @@ class Output:
     @delivering()
     def note(self, text: str) -> None:
         """Write narration to stderr."""
-        self._err.write("".join(f"{safe_line(line)}\n" for line in text.split("\n")))
+        lines = self._completed(text).split("\n")
+        self._err.write("".join(f"{safe_line(line)}\n" for line in lines))
 
     def warn(self, warnings: Iterable[object]) -> None:
         """Write warnings to stderr, a line each."""

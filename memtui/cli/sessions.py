@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -162,8 +163,9 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
         yield from source_lines(source, invocation.output().width)
-        if source.found and not (source.is_indexed or session.is_foreign):
-            yield f"    opt in: memtui sessions enable {source.name}"
+        if source.found and not (source.is_indexed or session.is_foreign or invocation.demo):
+            command = f"`memtui sessions enable {shlex.quote(source.name)}`"
+            yield f"    opt in: {invocation.completed(command)}"
 
     unknown = "memtui: no such source: `memtui sessions --coverage` lists them"
     return invocation.respond(

@@ -26,7 +26,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 MARK: Final = b"\x00memtui-gguf "
-INSTALL: Final = "install it with: pip install 'memtui[gguf]'"
+INSTALL: Final = "install it with: pip install 'xllamacpp>=2026.10,<2027'"
 ERRORS: Final = "errors"
 """The file in the private folder that takes the log."""
 NOT_LOADED: Final = 3

@@ -39,7 +39,7 @@ MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""
 MOST_OF_A_FILE: Final = 500
 """Of one rule in one file: whoever has to check more of them checks the whole file."""
-NO_INDEX: Final = "there is no index yet: memtui index makes one"
+NO_INDEX: Final = "there is no index yet: `memtui index` makes one"
 _OF_NOTES: Final = (
     *(CareRule.NO_TEXT, CareRule.EMPTY_FILE, CareRule.LONG_FILE, CareRule.DATED_FACT),
     *(CareRule.BROKEN_LINK, CareRule.LONG_LINE, CareRule.CREDENTIAL),

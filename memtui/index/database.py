@@ -113,7 +113,7 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
     `IndexUnusable` when it cannot be opened.
     """
     if readonly and not path.exists():
-        raise IndexMissing(f"{path.name} is not there", hint="memtui index builds it")
+        raise IndexMissing(f"{path.name} is not there", hint="`memtui index` builds it")
     with mapped_errors(path):
         if not readonly:
             # SQLite gives -wal and -shm the permissions of the file itself.
@@ -313,7 +313,7 @@ _UNWRITTEN = re.compile(
 """The messages of SQLite, as an error of no kind, for tables and values that nobody wrote."""
 _PERMISSIONS = "check the folder's permissions"
 _IN_WORDS = {
-    Fault.DAMAGED: ("{path.name} is damaged: {error}", "memtui index --force builds it again"),
+    Fault.DAMAGED: ("{path.name} is damaged: {error}", "`memtui index --force` builds it again"),
     Fault.UNOPENABLE: ("{path} cannot be opened: {error}", _PERMISSIONS),
     Fault.NO_SPACE: ("no space left to write {path.name}", "free some disk space"),
     Fault.LOCKED: (
@@ -425,12 +425,12 @@ def check_version(meta: Mapping[str, str], path: Path) -> None:
     version = meta.get("schema_version", "")
     if not version.isdecimal():
         raise IndexDamaged(
-            f"{path.name} is no index of memtui", hint="memtui index builds it again"
+            f"{path.name} is no index of memtui", hint="`memtui index` builds it again"
         )
     if int(version) > SCHEMA_VERSION:
         raise IndexUnusable(
             f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",
-            hint="a newer memtui wrote it; update memtui, or memtui index --force",
+            hint="a newer memtui wrote it: update, or `memtui index --force` builds it again",
         )
 
 

@@ -195,7 +195,7 @@ class LiveIndex:
             self._connection = connection
             return connection
         raise IndexMissing(
-            f"there is no index in {self._folder.folder}", hint="memtui index builds it"
+            f"there is no index in {self._folder.folder}", hint="`memtui index` builds it"
         )
 
     def stamp(self) -> tuple[int, int]:

@@ -148,7 +148,7 @@ def sync(job: Job) -> Job:
                 raise WorkspaceNotFound(
                     f"the memory folder {job.scope.root} is empty and not the one that was "
                     "indexed: not mounted?",
-                    hint="the index is kept until the notes are back; memtui index --force "
+                    hint="the index is kept until the notes are back; `memtui index --force` "
                     "empties it",
                 )
         if job.recipe.matches(meta):

@@ -320,7 +320,7 @@ class SettingsFiles(Struct, frozen=True):
         if self.root and project and not is_trusted(project, self.state or StateFolder()):
             trusted = dict(layers[Source.PROJECT])
             for key in protected_keys(values_in(trusted), self.root):
-                place, hint = trusted.pop(key).place, "memtui trust"
+                place, hint = trusted.pop(key).place, "`memtui trust`"
                 message = "ignored: a project file may not set it until you trust the file"
                 problems.append(Problem("protected", place, key, message, hint))
             layers[Source.PROJECT] = trusted

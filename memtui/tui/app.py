@@ -37,6 +37,7 @@ from memtui.bus import (
     changes_content,
 )
 from memtui.model import Chunk
+from memtui.report.suggested_commands import completed
 from memtui.settings.files import VIEW, make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -172,6 +173,13 @@ class MemtuiApp(App[int]):
         else:
             self.stylesheet.set_variables(self.get_css_variables())
 
+    def completed(self, text: str) -> str:
+        """Complete the commands that a message suggests with the memory that is open."""
+        return completed(text, self.options.memory)
+
+    def notify(self, message: str, **options: Any) -> None:
+        super().notify(self.completed(message), **options)
+
     def get_default_screen(self) -> Screen[Any]:
         return self.search_screen
 
@@ -190,7 +198,7 @@ class MemtuiApp(App[int]):
         problems += unknown
         if len(problems) > MOST_WARNINGS + 1:
             more = len(problems) - MOST_WARNINGS
-            problems[MOST_WARNINGS:] = [f"{more} more: memtui config validate"]
+            problems[MOST_WARNINGS:] = [f"{more} more: `memtui config validate`"]
         for problem in problems:
             tell(self, safe_line(problem), warning=True)
         # What is loaded by then is left out of every collection, which makes it short.

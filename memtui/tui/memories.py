@@ -138,7 +138,7 @@ class Memories:
         start_thread(open_memory, "memtui-open")
 
     def _failed(self, error: str) -> None:
-        screen = self._app.search_screen
+        screen, error = self._app.search_screen, self._app.completed(error)
         if screen.is_built:
             screen.engine_error = error
             screen.status_bar.show_note(error, error=True)
@@ -158,7 +158,8 @@ class Memories:
         app.engine = engine
         app.options = app.configured
         if engine.index.status().foreign is not None:
-            app.options = replace(app.configured, ranking=engine.ranking, root=engine.root)
+            its_own = {"ranking": engine.ranking, "root": engine.root, "memory": {}}
+            app.options = replace(app.configured, **its_own)
         app.search_screen.engine_opened(engine, app.options)
         if before is not None:
             start_thread(before.close, "memtui-close")

@@ -75,6 +75,8 @@ class UiOptions(Struct, frozen=True):
     """True if the provider was chosen already: the first run asks nothing then, nor in the demo."""
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
+    memory: Mapping[str, str] = {}
+    """The option of a command line that names the memory, without dashes, with its value."""
 
     @property
     def glyphs(self) -> Glyphs:
@@ -117,4 +119,5 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         is_provider_given=demo
         or any("embedding.provider" in layer for layer in loaded.layers.values()),
         warnings=warnings,
+        memory={"demo": ""} if demo else {"root": str(root)} if has_folder else {},
     )

@@ -100,7 +100,7 @@ def test_an_agent_is_found_in_any_state_folder_or_those_there_are_are_named(home
         target = find_target(agent=agent, index=None, workspace=None, env={}, home=home)
         return target.state_dir
 
-    with pytest.raises(IndexMissing, match="set OPENCLAW_STATE_DIR"):
+    with pytest.raises(IndexMissing, match="`memtui agents` says where"):
         named("none")
     make_state(home / ".openclaw", SIDECAR, "old")
     make_state(home / ".clawdbot", SIDECAR, "ancient")

@@ -652,11 +652,13 @@ async def test_warnings_at_the_start_are_text_and_of_many_the_first_are_told(
 ) -> None:
     texts = (*ATTACKS[:9], "wrong \x1b[2J")
     settings = Settings(keymap=KeymapSettings(bindings=dict.fromkeys(ATTACKS, "f9")))
-    options = UiOptions(settings, ranking=Ranking(k=1, profile=ATTACKS[3]), warnings=texts)
+    ranking, memory_options = Ranking(k=1, profile=ATTACKS[3]), {"root": "/my notes"}
+    options = UiOptions(settings, ranking=ranking, warnings=texts, memory=memory_options)
     async with running(memory.open, options=options) as run:
         assert not any(map(HOSTILE.search, run.text.split("\n")))
         assert "wrong ␛[2J" in run.toasts[MOST_WARNINGS - 1]
-        assert run.toasts[MOST_WARNINGS:] == [f"{len(ATTACKS)} more: memtui config validate"]
+        command = "memtui config validate --root '/my notes'"
+        assert run.toasts[MOST_WARNINGS:] == [f"{len(ATTACKS)} more: `{command}`"]
 
 
 async def test_a_memory_that_cannot_be_opened_says_why() -> None:

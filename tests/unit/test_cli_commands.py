@@ -111,7 +111,10 @@ def test_trust_shows_what_it_is_for_whole_and_needs_an_answer(memtui: Run, notes
     place = ("--root", str(notes))
     refused = memtui("trust", *place)
     assert (refused.code, refused.out) == (2, "")
-    assert "is not trusted: there is nobody to ask\n  `memtui trust --dry-run`" in refused.err
+    assert (
+        f"is not trusted: there is nobody to ask\n  `memtui trust --dry-run --root {notes}`"
+        in refused.err
+    )
     assert memtui("trust", *place, "--json").error["code"] == "settings"
     shown = memtui("trust", *place, "--dry-run")
     assert f'  would set embedding.key_command = "{SHOWN}"\n' in shown.out

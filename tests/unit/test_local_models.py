@@ -9,10 +9,12 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -25,6 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memtui.embedding.gguf_worker import INSTALL
 from memtui.embedding.packaged import MAX_IDS, MODELS, ModelFile, WordPiece
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
@@ -133,7 +136,21 @@ def test_without_the_package_it_says_how_to_install_it(
         registration_of(name).check(choice)
     assert caught.value.failure is kind is Failure.NOT_INSTALLED
     assert MODELS[name].folder[1] in detail
-    assert "pip install 'memtui[" in hint
+    assert hint == MODELS[name].install
+
+
+EXTRAS = {"use-multilingual": "multilingual", "wordllama": "fast"}
+
+
+def test_what_is_to_be_installed_is_what_the_extra_has() -> None:
+    """The packages by their own names: who answers to `memtui` in an index may be anybody."""
+    extras = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    hints = {name: MODELS[model].install for model, name in EXTRAS.items()} | {"gguf": INSTALL}
+    for extra, hint in hints.items():
+        packages = [one.partition(";")[0] for one in extras[extra]]
+        assert shlex.split(hint.partition("pip install ")[2]) == packages
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,9 @@ def find_target(
             shown = ", ".join(safe_line(other) for other in list(others)[:_SHOWN_AGENTS])
             raise IndexMissing(
                 f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
-                hint=f"there are: {shown}"
+                hint=f"there are: {shown}; `memtui agents` lists them"
                 if others
-                else "set OPENCLAW_STATE_DIR to its state folder",
+                else "`memtui agents` says where it looks; --index FILE opens an index",
             )
     else:
         # The agent and the state folder are told by where the file lies, if it lies as it should.

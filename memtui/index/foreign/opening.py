@@ -416,7 +416,7 @@ def _existing(path: Path) -> Path:
         real = Path(os.path.realpath(path, strict=True))
         state = real.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        hint = "memtui agents lists what is on this machine"
+        hint = "`memtui agents` lists what is on this machine"
         raise IndexMissing(f"{name} is not there", hint=hint) from None
     except OSError as error:
         if error.errno != errno.ELOOP:
