@@ -73,7 +73,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.retrieval.vector_view import RowIds
-from memtui.text.redact import redact_name
+from memtui.text.redact import credential_line, redact_name
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
@@ -128,7 +128,7 @@ class OwnReading(Reading):
         ).fetchall()
         if not rows:
             is_indexing = self._index.status().progress is not None
-            waits = Reason.PENDING if is_indexing else Reason.NO_VECTOR
+            waits = Reason.PENDING if is_indexing else self._why_no_vector(rowid)
             return StoredVector(None, waits, identity.name, identity.dimensions)
         vector = whole_vector(4 * (identity.dimensions or 0), rowid, *rows[0][1:])
         values = np.frombuffer(vector, dtype=np.float32)
@@ -225,6 +225,14 @@ class OwnReading(Reading):
         rank = view_rank(view, vector, rowid, allowed, self.in_order)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
+    def _why_no_vector(self, rowid: int) -> Reason:
+        """Say why a chunk was not embedded; a service is sent none with a credential."""
+        rows = self._connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,)).fetchall()
+        is_withheld = self._index.providers.acting.withholds and any(
+            credential_line(str(text)) is not None for (text,) in rows
+        )
+        return Reason.HOLDS_CREDENTIAL if is_withheld else Reason.NO_VECTOR
+
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
         """Return why a chunk's vector cannot be compared with a query's; `OK` when it can."""
         leg = self._index.legs.vector_leg
@@ -232,7 +240,7 @@ class OwnReading(Reading):
         if provider is not None and chunk.model not in (provider.identity.model, NO_MODEL):
             return Reason.OTHER_MODEL
         if not any(self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid)):
-            return Reason.NO_VECTOR
+            return self._why_no_vector(rowid)
         view = self._index.legs.view() if provider is not None else None
         if view is None or (view.live & (view.rowids == rowid)).any():
             return Reason.OK

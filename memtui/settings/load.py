@@ -31,6 +31,7 @@ from memtui.settings.schema import (
     PROFILES,
     RANKING,
     Leaf,
+    MemorySettings,
     ProfileName,
     Settings,
     key_of,
@@ -59,6 +60,7 @@ NO_KEY_HERE: Final = (
 )
 TRUST_FILE: Final = "trusted.json"
 REDACTION: Final = "transcripts.redaction"
+IGNORE: Final = "memory.ignore"
 
 _START_RULE: Final = (
     f"be built in, own profiles do not start from one another: {', '.join(BUILT_IN)}"
@@ -324,6 +326,10 @@ class SettingsFiles(Struct, frozen=True):
                 message = "ignored: a project file may not set it until you trust the file"
                 problems.append(Problem("protected", place, key, message, hint))
             layers[Source.PROJECT] = trusted
+            if (more := trusted.get(IGNORE)) is not None:
+                # It leaves out more, and nothing of what the user leaves out is read again.
+                own = values_in(layers[Source.USER]).get(IGNORE, MemorySettings().ignore)
+                trusted[IGNORE] = more._replace(value=(*dict.fromkeys((*own, *more.value)),))
             chosen = {layer[REDACTION].value for layer in layers.values() if REDACTION in layer}
             profiles = [
                 given

@@ -46,6 +46,9 @@ def test_a_service_is_not_sent_a_credential_and_words_find_the_chunk(scene: Scen
         assert (status.chunks, status.vectors) == (len(NOTES) + 1, len(NOTES))
         assert named == [((PLACE,), 0)], "after something was sent"
         hits = engine.search.ask("GITHUB_TOKEN").hits
+        record = engine.browse.chunk_record(hits[0].chunk.id)
+        assert record is not None
+        assert record.vector_state is Reason.HOLDS_CREDENTIAL
         assert hits[0].chunk.path == "memory/deploy.md"
         assert vector_leg(engine).status is LegStatus.OK
         sent = len(scene.first.texts)

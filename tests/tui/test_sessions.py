@@ -455,6 +455,29 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.shows("no conversation sessions/gone.jsonl")
 
 
+async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) -> None:
+    async with talking(memory) as talks:
+        shown = talks.screen.conversations
+        first, second = (
+            shown.chosen_path,
+            *(path for path in shown.listings if path != shown.chosen_path),
+        )
+
+        def count(path: str, hours: int) -> None:
+            """Put a conversation first, as counting its turns may."""
+            ended = datetime(2030, 1, 1, hours, tzinfo=UTC)
+            shown.listings[path] = replace(shown.listings[path], ended=ended)
+            shown.show()
+
+        count(second, 1)
+        assert shown.chosen_path == second, "nobody chose the other one"
+        await talks.press("down")
+        assert shown.chosen_path == first
+        count(first, 2)
+        count(second, 3)
+        assert shown.chosen_path == first
+
+
 async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
     config = memory.root.parent / "config.toml"
     async with talking(memory) as talks:

@@ -17,6 +17,7 @@ from memtui.settings.files import SettingsProblems, data_dir
 from memtui.settings.load import Source, is_trusted, load_settings, trust
 from memtui.settings.schema import (
     EmbeddingSettings,
+    MemorySettings,
     RankingSettings,
     Settings,
     leaves,
@@ -198,6 +199,18 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
     trust(file, here.state, revoke=True)
     trust(file, here.state, revoke=True)
     assert not is_trusted(file, here.state)
+
+
+@pytest.mark.parametrize("own", [MemorySettings().ignore, ("diary", "drafts")])
+def test_what_a_folder_leaves_out_adds_to_ones_own_list_until_it_is_trusted(
+    here: Configured, own: tuple[str, ...]
+) -> None:
+    if own != MemorySettings().ignore:
+        here.user.write_text(f"memory.ignore = {list(own)}\n")
+    here.project.write_text("memory.ignore = ['drafts', 'old']\n")
+    assert {*here.load().settings.memory.ignore} == {*own, "drafts", "old"}
+    trust(settings_file(here.project), here.state)
+    assert here.load().settings.memory.ignore == ("drafts", "old")
 
 
 @pytest.mark.parametrize(("values", "expected"), load("settings")["places and providers"])

@@ -104,6 +104,8 @@ class ListPane(Pane):
         self._sources: Sequence[TranscriptSource] = ()
         self._error = ""
         self._is_behind = False
+        self._is_chosen = False
+        """True once the user chose a conversation: until then the first row is the chosen one."""
 
     @property
     def chosen_path(self) -> str:
@@ -187,7 +189,8 @@ class ListPane(Pane):
             for each in in_order(fitting, self.sort_name, matches)
         ]
         if rows:
-            widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
+            chosen = widget.chosen_id if self._is_chosen else None
+            widget.set_rows(rows, keep=chosen or sessions.reader.path or None)
         elif listings:
             nothing = Content(f"No conversation has {safe_line(text)!r}.")
             widget.show_message([nothing, aside("esc  leaves the filter, and then clears it")])
@@ -226,6 +229,10 @@ class ListPane(Pane):
         """Move the choice while the filter is typed."""
         if self.sessions.filter_input.has_focus:
             self.rows.action_move(step)
+
+    @on(RowList.Chosen)
+    def row_chosen(self, message: RowList.Chosen) -> None:
+        self._is_chosen |= message.by_user
 
     @on(RowList.Chosen)
     def show_facts(self) -> None:
