@@ -319,6 +319,16 @@ class MemtuiApp(App[int]):
         else:
             self._bring(self.search_screen)
 
+    def run_elsewhere(self, place: str, action: str) -> None:
+        """Go to a screen, or to the explanation of the chosen result, and run an action there."""
+        if place == "explain":
+            self.search_screen.notes.explain()
+        else:
+            self.action_show_screen(place)
+        if self.screen is not self.search_screen:
+            # Not before it is mounted.
+            self.screen.call_later(self.screen.run_action, action)
+
     def action_show_asked(self) -> None:
         if (screen := self._show_lasting("sessions")) is not None:
             screen.open_asked()

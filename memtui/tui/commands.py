@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -9,16 +10,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import App
+from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 
 from memtui.data import read_table
 from memtui.model import Fusion
-from memtui.ranking.profiles import PROFILES
+from memtui.report.words import PROFILE_WORDS
 from memtui.settings.schema import with_values
 from memtui.tui import format as fmt
-from memtui.tui.bindings import key_name, keyed_actions
+from memtui.tui.bindings import bindings, key_name, keyed_actions
 from memtui.tui.place_actions import app_of
 
 _STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
@@ -51,9 +53,16 @@ class MemtuiCommands(Provider):
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
+        starts = [re.compile(rf"\b{re.escape(word)}", re.IGNORECASE) for word in query.split()]
         for one in self.commands():
-            by_name, by_help = matcher.match(one.name), matcher.match(one.help)
-            score = max(by_name, by_help * 0.7)
+            by_name = matcher.match(one.name)
+            # Words go before letters: those of a name, the shortest first, then those of the help.
+            if all(start.search(one.name) for start in starts):
+                score = 3 + len(query) / len(one.name)
+            elif all(start.search(f"{one.name} {one.help}") for start in starts):
+                score = 2.0
+            else:
+                score = by_name / (1 + by_name)
             if score > 0:
                 title = one.draw(matcher.highlight(one.name) if by_name else Content(one.name))
                 yield Hit(score, title, one.run, text=one.name, help=one.help or None)
@@ -74,15 +83,18 @@ class MemtuiCommands(Provider):
                     discover=binding.show or _STEPS.isdisjoint(keyed.keys),
                 )
         search = app.search_screen
-        # Two keys of the search screen in the words that people search for.
-        trace, pin = search.notes.trace_place, search.notes.toggle_pin
-        about = "PATH or PATH:LINE: why it is shown or not"
-        yield Command("trace a file or a line…", about, trace, ("t",), discover=False)
-        about = "follow it through every query"
-        yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
+        table = read_table("palette.toml")
+        for where, ids in table["elsewhere"].items():
+            for one in bindings(where) if where != self.screen.name else ():
+                if isinstance(one, Binding) and one.id in ids:
+                    run = partial(app.run_elsewhere, where, one.action)
+                    name, keys = f"{where}: {one.description}", (key_name(one.key),)
+                    yield Command(name, one.tooltip, run, keys, discover=False)
+        for operator, about in table["operators"].items():
+            write = partial(search.search.set_query, f"{search.state.text} {operator}".lstrip())
+            yield Command(f"query: {operator}", about, write, ("/",), discover=False)
 
         change = search.rankings.change
-        table = read_table("palette.toml")
         for name, preset in table["presets"].items():
             run = partial(change, with_values(app.options.ranking, preset["change"]))
             yield Command(f"preset: {name}", preset["help"], run)
@@ -91,7 +103,7 @@ class MemtuiCommands(Provider):
             name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
             yield Command(name, table["fusion"][fusion], run, discover=False)
         for profile, ranking in app.options.profiles.items():
-            about = "rank as this program does" if profile in PROFILES else "a profile of your own"
+            about = PROFILE_WORDS.get(profile, "a profile of your own")
             yield Command(f"profile: {profile}", about, partial(change, ranking))
         about = "what it would cost, and where text would go"
         for name in provider_names():

@@ -24,6 +24,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
+from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
@@ -128,7 +129,7 @@ def test_bindings_are_made_from_the_table() -> None:
         "query", "MMR", "decay", "explain", "sync",
     ]  # fmt: skip
     by_id = {binding.id: binding for binding in made}
-    assert by_id["half_life.up"].tooltip == "Old notes lose slower"
+    assert by_id["half_life.up"].tooltip == "Old notes fade slower"
     assert by_id["result.edit"].key == "e,ctrl+o"
     assert by_id["result.edit"].tooltip == "Open the note in the editor, at its line"
 
@@ -166,13 +167,55 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
         assert not screen.state.ranking.mmr.enabled
         commands["profile: openclaw-2026.9"].run()
         assert screen.state.ranking == PROFILES["openclaw-2026.9"]
-        commands["preset: profile default"].run()
+        commands["preset: reset to configuration"].run()
         assert screen.state.ranking == run.app.options.ranking
         commands["fusion: reciprocal rank"].run()
         assert screen.state.ranking.fusion is Fusion.RRF
         assert {f"theme: {name}" for name in run.app.available_themes} <= set(commands)
         commands["theme: memtui-light"].run()
         assert run.app.theme == "memtui-light"
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("near", "not shown"),
+        ("hidden", "not shown"),
+        ("care", "Care"),
+        ("timeline", "browse: timeline"),
+        ("outline", "browse: outline"),
+        ("export", "explain: copy text"),
+        ("profile", "profile…"),
+        ("undo", "undo"),
+        ("trace file", "trace"),
+        ("operator", 'query: "'),
+        ("path", "query: path:"),
+        ("parameters", "parameters"),
+        ("sessions", "Sessions"),
+        ("theme", "theme"),
+    ],
+)
+async def test_the_palette_finds_the_right_thing_first(
+    typed: str, first: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open) as run:
+        await run.search()
+        hits = [hit async for hit in MemtuiCommands(run.app.search_screen).search(typed)]
+        assert max(hits, key=lambda hit: hit.score).text == first
+
+
+async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.search()
+        commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
+        commands["explain: copy text"].run()
+        await until(run.pilot, lambda: "router config" in run.app.clipboard)
+        await run.press("escape")
+        commands["browse: timeline"].run()
+        await until(run.pilot, lambda: isinstance(run.app.focused, HeatMap))
+        await run.press("1")
+        commands["query: path:"].run()
+        assert run.app.search_screen.query_input.value == "router config path:"
 
 
 class KeyApp(ReaderApp):
