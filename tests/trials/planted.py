@@ -27,6 +27,7 @@ from typing import Any
 
 import apsw
 
+from memtui.settings.files import StateFolder
 from tests.support.command_line import call
 from tests.support.conversations import Homes, began, said
 from tests.support.embedding import registered_hashed
@@ -137,6 +138,17 @@ def call_failing(stage: Stage, command: str, number: int, code: int) -> tuple[En
     signal.alarm(_SECONDS)
     planted = PlantedFailure(stage.home, number, code)
     return _call(stage, command), planted.failed
+
+
+def keep_failing(place: Path, name: str, number: int, code: int) -> tuple[str, str]:
+    """Keep a value in the state folder at `place`, with the n-th change failing: which, and how."""
+    signal.alarm(_SECONDS)
+    planted, told = PlantedFailure(place, number, code), ""
+    try:
+        StateFolder(place).write_json(name, ["heron"])
+    except OSError as error:
+        told = error.strerror or ""
+    return planted.failed, told
 
 
 class Ground:

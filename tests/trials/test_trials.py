@@ -15,7 +15,7 @@ import pytest
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
 from memtui.memory.care.rules import is_secret, secrets_of
-from memtui.settings.files import sync_folder
+from memtui.settings.files import VIEW, StateFolder, history_name, sync_folder
 from tests.e2e.terminal import terminal
 from tests.support.interrupted import run_forked
 from tests.trials.crash import Kill, PowerLoss
@@ -24,7 +24,7 @@ from tests.trials.file_changes import Change, Disk, Kind
 from tests.trials.frame import PROGRAM, TRIALS, Options, load, markdown, trial_of
 from tests.trials.fuzz import Target, targets, try_target
 from tests.trials.growth import expressions
-from tests.trials.planted import call_failing, memory, writes
+from tests.trials.planted import call_failing, keep_failing, memory, writes
 from tests.trials.privacy import (
     QUERY,
     all_of,
@@ -115,6 +115,21 @@ def test_a_demo_that_cannot_be_indexed_says_why(tmp_path: Path) -> None:
     (ended, failed), _ = run_forked(call_failing, stage, command, 20, errno.ENOSPC)
     assert failed
     assert json.loads(ended.stdout)["error"]["code"] == "indexing_failed"
+
+
+@pytest.mark.parametrize("name", [VIEW, history_name("notes-1")])
+def test_a_view_or_history_that_cannot_be_written_is_as_before_or_as_it_was_to_be(
+    tmp_path: Path, name: str
+) -> None:
+    folder = StateFolder(tmp_path / "state")
+    for number in range(50):
+        folder.write_json(name, ["before"])
+        (failed, told), _ = run_forked(keep_failing, folder.path, name, number, errno.ENOSPC)
+        assert told in ("", os.strerror(errno.ENOSPC))
+        assert folder.read_json(name) in ((["before"], ["heron"]) if told else (["heron"],))
+        if not failed:
+            break
+    assert 2 < number < 49
 
 
 def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> None:
