@@ -218,6 +218,28 @@ async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMe
         assert run.app.search_screen.query_input.value == "router config path:"
 
 
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ("escape D", "No difference to show: this is the note as it is on disk."),
+        ("2 D", "No difference to show: this is the file as it is on disk."),
+        ("2 colon", "Nothing to choose: this file is one chunk."),
+    ],
+)
+async def test_a_key_that_has_nothing_to_do_says_why(
+    keys: str, why: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.search("garden")
+        await run.press("escape")
+        if keys.startswith("2"):
+            run.app.open_place("memory/topics/garden.md")
+            await until(run.pilot, lambda: "Tomatoes" in run.text)
+            keys = keys.removeprefix("2 ")
+        await run.press(*keys.split())
+        assert run.toasts == [why]
+
+
 class KeyApp(ReaderApp):
     """An application with a few keys of its own."""
 

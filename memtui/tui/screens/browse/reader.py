@@ -195,6 +195,9 @@ class Reader:
         if self.source is None or view.chunk is None:
             tell(self._screen, "No chunks: choose a file of the index first.")
             return
+        if len(view.chunks) == 1:
+            tell(self._screen, "Nothing to choose: this file is one chunk.")
+            return
 
         def go(chunk_id: str | None) -> None:
             # The file may have been read again meanwhile.
