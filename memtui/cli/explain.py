@@ -93,7 +93,7 @@ def explain(
                 document["missing"] = f"the index holds no chunk at {inquiry.place}"
             elif explained.explanation is None:
                 place_words = f"{inquiry.citation} among its first {ranked.pool.limit}"
-                document["missing"] = f"no leg found {place_words}"
+                document["missing"] = f"nothing finds {place_words}"
             text = document_text(document) + "\n"
         else:
             # Pictures are as dark as the screen is, or would be.

@@ -324,7 +324,7 @@ def _verification_lines(
         query = verdict.query
         shown = query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
         legs = verdict.from_legs
-        from_legs = "" if legs is None else f", from recorded legs {legs:.2g}"
+        from_legs = "" if legs is None else f", from recorded scores {legs:.2g}"
         if not verdict.agrees:
             yield f"  {verdict.stage}  {shown!r}: {verdict.detail}"
         elif everything:

@@ -91,14 +91,14 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         leg, state = failed[0], states[failed[0]]
         if state.reason is Reason.NOT_REPRODUCIBLE:
             hint = "--query-vectors FILE gives the vector of a query"
-            raise ProviderError(f"{leg} search is {state.detail}", hint=hint)
-        detail = f"{leg} search failed: {state.detail or state.reason}"
+            raise ProviderError(f"{words.leg_name(leg)}: {state.detail}", hint=hint)
+        detail = f"{words.leg_name(leg)} failed: {state.detail or words.reason_words(state.reason)}"
         if state.reason is Reason.PROVIDER_FAILED:
-            raise ProviderError(detail, hint="and the other leg has nothing to search for")
-        raise IndexUnusable(detail, hint="`memtui index --force` builds the index anew")
+            raise ProviderError(detail, hint="and the query has no words to match")
+        raise IndexUnusable(detail, hint="`memtui index --force` rebuilds the index")
     # Over an agent's index everything that is typed stays words.
     warnings = [*session.warnings(), *(() if is_foreign else parse_query(query).problems)]
-    warnings += [f"{leg} search {words.leg_words(states[leg])}" for leg in failed]
+    warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
         warnings.append(note)
     if status.pending_count:
@@ -205,7 +205,9 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
 def summary(ranked: Ranked) -> str:
     """Sum up a search: how many of how many, the legs, the time; and what kept all out."""
     pool = ranked.pool
-    legs = ", ".join(f"{leg} {words.leg_words(state)}" for leg, state in pool.states.items())
+    legs = ", ".join(
+        f"{words.leg_name(leg)} {words.leg_words(state)}" for leg, state in pool.states.items()
+    )
     shown = f"{len(ranked.hits)} of {words.count(len(pool.chunks), 'candidate')}"
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
     if ranked.hits:

@@ -151,7 +151,7 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
     """Return the formula of a leg, or why it has none; the origin of its value; that in brief."""
     ranking, pool, chunk = ranked.ranking, ranked.pool, scored.chunk
     if (part := scored.legs.get(leg)) is None:
-        why, state = "not found by this leg", pool.states.get(leg)
+        why, state = "no match", pool.states.get(leg)
         if state is not None and state.status is not LegStatus.OK:
             why = words.leg_reason(state)
             is_pending = state.status is LegStatus.PENDING
@@ -212,9 +212,13 @@ def _stage_words(ranked: Ranked, stage: StageScore, effective: float) -> list[st
         "content": words.score(2 * stage.after - 1),
         "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
-        "method": "one leg alone" if is_alone else words.FUSION_WORDS[ranking.fusion],
+        "shown": words.count(ranking.k, "result"),
+        "method": words.MODE_WORDS[ranking.search_mode]
+        if is_alone
+        else words.FUSION_WORDS[ranking.fusion],
         "why": words.reason_words(stage.reason) if stage.reason is not Reason.OK else "",
         "tier": words.TIER_WORDS.get(str(numbers.get("tier")), ""),
+        "same": words.percent(float(numbers.get("max_similarity") or 0), 1),
         "twin": place_of(ranked, numbers.get("similar_to", numbers.get("duplicate_of"))),
     }
     for score in ("maximum", "ranked_by", "span"):

@@ -47,7 +47,7 @@ EXCERPT_LINES = 12
 _FACTS = (Column("name"), Column("what"))
 _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
     Outcome.PASSED: (Mark.PASSED, Tone.OK, ""),
-    Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed beyond k"),
+    Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed out of the list"),
     Outcome.MISSED: (Mark.FAILED, Tone.WARN, "missed"),
     Outcome.LOST: (Mark.FAILED, Tone.ERROR, "lost"),
     Outcome.SKIPPED: (Mark.NOT_ASKED, Tone.MUTED, "skipped"),
@@ -189,9 +189,13 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
     numbers = drop.numbers
     match drop.reason:
         case Reason.OUTSIDE_CANDIDATES:
-            ranks = [f"{leg} #{numbers[f'{leg}_rank']}" for leg in Leg if f"{leg}_rank" in numbers]
+            ranks = [
+                f"{words.LEG_WORDS[leg]} #{numbers[f'{leg}_rank']}"
+                for leg in Leg
+                if f"{leg}_rank" in numbers
+            ]
             rank_words = f" ({', '.join(ranks)})" if ranks else ""
-            return f"outside the first {numbers['candidates']} of each leg{rank_words}"
+            return f"outside the first {numbers['candidates']} candidates{rank_words}"
         case Reason.BELOW_MIN_SCORE:
             decay = stage_score(drop, Stage.DECAY)
             operand = decay.operand if decay is not None else None
@@ -199,16 +203,17 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             minimum = words.short_number(numbers["min_score"])
             return f"{compared_score(drop.score, drop.effective)} < minimum {minimum}{after}"
         case Reason.CUT_AT_K:
-            return f"rank {drop.stages[-1].rank} > k {numbers['k']}"
+            results = "result" if numbers["k"] == 1 else "results"
+            return f"rank {drop.stages[-1].rank} > {numbers['k']} {results}"
         case Reason.DUPLICATE_TEXT:
             return f"same text as {place_of(ranked, numbers['duplicate_of'])}"
     return words.reason_words(drop.reason)
 
 
 def failure_words(step: TraceStep, *, brief: bool = False) -> str:
-    """The first failure in one phrase: `keyword leg: a required word is missing, omada`.
+    """The first failure in one phrase: `keyword match: a required word is missing, omada`.
 
-    `brief` for one narrow line: `vector pool: #31 of 214 > 24`.
+    `brief` for one narrow line: `meaning rank: #31 of 214 > 24`.
     """
     name, is_pool = words.step_name(step.at), step.at in (Station.KEYWORD_POOL, Station.VECTOR_POOL)
     rank = _rank_words(step) if is_pool else ""
@@ -280,7 +285,7 @@ def _step_words(step: TraceStep) -> list[str]:
 def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
-    about = f"{mode.value}: {words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
+    about = f"{words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
     rows = [Row(("mode", about))]
     for leg in Leg:
         if (state := ranked.pool.states.get(leg)) is None:
@@ -288,7 +293,7 @@ def legs_section(ranked: Ranked) -> Section:
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
             answer += f", {words.count(len(ranked.pool.hits.get(leg, ())), 'hit')}"
-        rows.append(Row((leg.value, answer), tone=TONES[leg]))
+        rows.append(Row((words.leg_name(leg), answer), tone=TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
                 label = words.FACT_WORDS.get(name, name.replace("_", " "))
@@ -304,8 +309,8 @@ def ranks_section(
     if explanation is not None:
         legs, stages = explanation.scored.legs, explanation.scored.stages
         if legs:
-            ranks = (f"{leg} #{part.position + 1}" for leg, part in legs.items())
-            rows.append(Row(("by leg", ", ".join(ranks))))
+            ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
+            rows.append(Row(("by match", ", ".join(ranks))))
         if stages:
             moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
             spark = words.sparkline([one.rank for one in stages])
@@ -322,14 +327,14 @@ def ranks_section(
             by = f" by the keyword {standing.asked}" if is_keyword else ""
             raw = f", {words.score(leg_rank.raw)}" if leg_rank.raw is not None else ""
             at = f"#{leg_rank.position + 1} of {words.count(leg_rank.total)}{by}{raw}"
-        rows.append(Row((f"{leg.value}, of all", at), tone=TONES[leg]))
+        rows.append(Row((f"{words.LEG_WORDS[leg]}, of all", at), tone=TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 
 def _term_sections(
     ranked: Ranked, chunk_id: str, terms: KeywordExplanation | None
 ) -> Iterator[Section]:
-    """Yield the terms of the MATCH expression, then those of each keyword searched by itself."""
+    """Yield the terms of the `MATCH` expression, then those of each keyword searched by itself."""
     if terms is None:
         yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
         return
@@ -378,7 +383,7 @@ def _term_rows(terms: KeywordExplanation) -> Iterator[Row]:
 def _term_notes(terms: KeywordExplanation) -> Iterator[str]:
     """Yield what was searched for, the numbers of BM25, and the words that were left out."""
     unsent = "" if terms.sent else " (not sent: its keywords are asked one by one)"
-    yield f"MATCH {terms.match or 'nothing'}{unsent}"
+    yield f"searched for {terms.match or 'nothing'}{unsent}"
     yield f"tokenizer {terms.tokenizer}"
     if not terms.indexed:
         yield _NO_ROW
@@ -407,7 +412,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         return section
     for change in least.changes:
         parameter, percent = words.PARAMETER_WORDS[change.parameter.value], 100 * change.cost
-        cost = "a switch"
+        cost = "on/off"
         if isinstance(change.new, str):
             cost = "another method"
         elif not (change.new is None or isinstance(change.new, bool) or change.old is None):
@@ -420,16 +425,16 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if (needs := least.needs) is None:
             uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
             why = "how deep a search must go is not known"
-            notes.append(f"no leg ranks it: {why if uncounted else 'no parameter brings it in'}")
+            notes.append(f"nothing ranks it: {why if uncounted else 'no parameter brings it in'}")
         else:
-            depths = {"k": needs.k, "candidates × k": needs.candidate_multiplier}
+            depths = {"results": needs.k, "candidates per result": needs.candidate_multiplier}
             ways = " or ".join(f"{name} {n}" for name, n in depths.items() if n is not None)
-            how = "no k and no multiplier of the candidates takes so many"
+            how = "no number of results or of candidates per result takes so many"
             if needs.candidates <= needs.taken:
-                how = "so many are taken: the leg's own merge of keywords and paths left it out"
+                how = "so many are taken: the merge of keywords and paths left it out"
             elif ways:
                 how = f"{ways} takes so many; what then shows it is listed, nothing else"
-            takes = f"a new search has to take {needs.candidates} candidates of each leg"
+            takes = f"a new search has to take {needs.candidates} candidates of each match"
             notes += [f"{takes}, this one took {needs.taken}", how]
     notes.append(
         "each alone brings it into the list; the cost is the part of the range crossed"
@@ -438,7 +443,9 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     )
     without: dict[str, list[str]] = {}
     for one in least.without:
-        without.setdefault(one.reason, []).append(words.PARAMETER_WORDS[one.parameter.value])
+        without.setdefault(words.NO_CHANGE_WORDS[one.reason], []).append(
+            words.PARAMETER_WORDS[one.parameter.value]
+        )
     notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]
     columns = (
         *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),

@@ -37,6 +37,7 @@ class RuleWords(Struct, frozen=True):
 
 _WORDS: Final = read_table("words.toml")
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
+LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
@@ -56,6 +57,7 @@ TURN_WORDS: Final[Mapping[str, str]] = _WORDS["turn"]
 BROWSED_WORDS: Final[Mapping[str, str]] = _WORDS["browsed"]
 LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
 MODE_WORDS: Final[Mapping[str, str]] = _WORDS["mode"]
+NO_CHANGE_WORDS: Final[Mapping[str, str]] = _WORDS["no_change"]
 FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
@@ -76,8 +78,13 @@ def reason_words(reason: Reason) -> str:
 
 
 def step_name(step: Leg | Stage | Station) -> str:
-    """A leg, a stage or a station in at most twelve cells."""
-    return STAGE_WORDS.get(step) or STATION_WORDS.get(step) or step.value
+    """A leg or a stage in at most twelve cells, or a station."""
+    return STAGE_WORDS.get(step) or STATION_WORDS.get(step) or LEG_WORDS[step]
+
+
+def leg_name(leg: Leg) -> str:
+    """Return a leg as people know it: `keyword match`, `meaning match`."""
+    return f"{LEG_WORDS[leg]} match"
 
 
 def leg_words(state: LegState) -> str:
@@ -92,24 +99,20 @@ def leg_words(state: LegState) -> str:
 
 def leg_reason(state: LegState, *, brief: bool = False) -> str:
     """Return the reason why a leg did not answer, its detail where that says more."""
-    words = reason_words(state.reason)
     is_told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
     if not is_told or not state.detail:
-        return words
+        return reason_words(state.reason)
     detail = safe_line(state.detail)
-    if brief:
-        detail = detail.partition("; ")[0]
-    unfinished = state.status is LegStatus.PENDING or detail.startswith(words)
-    return detail if unfinished else f"{words}: {detail}"
+    return detail.partition("; ")[0] if brief else detail
 
 
 def leg_note(leg: Leg, state: LegState) -> str:
-    """A leg that did not answer, for one line: `no vector: switched off`, `~ vector pending`."""
+    """A leg that did not answer, for one line: `no meaning match: switched off`."""
     if state.status is LegStatus.PENDING:
         # The last part says what to do: "needs openai/…; press Enter to ask api.openai.com".
         todo = safe_line(state.detail).rpartition("; ")[2]
-        return f"~ {leg.value}: {todo}" if todo else f"~ {leg.value} pending"
-    return f"no {leg.value}: {leg_reason(state, brief=True)}"
+        return f"~ {leg_name(leg)}: {todo or 'still searching'}"
+    return f"no {leg_name(leg)}: {leg_reason(state, brief=True)}"
 
 
 def left_out_words(code: str) -> str:

@@ -106,7 +106,10 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
         made = folder(Corpus(), chunks, plan.place)
         aim = COMMAND_MS.get(chunks)
         match = _match_of(made, question)
-        for name, provider, dims in (("hybrid", "auto", DIMENSIONS), ("keyword only", "none", 0)):
+        for name, provider, dims in (
+            ("hybrid", "auto", DIMENSIONS),
+            ("keyword match only", "none", 0),
+        ):
             # Without a provider the settings ask for another index; the old one answers.
             env = environment(
                 plan.place / f"home-{provider}",

@@ -188,7 +188,7 @@ def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sideca
         alone, missing = engine.search.ask(QUERY), engine.search.ask(query)
     leg = alone.pool.states[Leg.VECTOR]
     assert (leg.status, leg.reason) == (LegStatus.FAILED, Reason.NOT_REPRODUCIBLE)
-    assert leg.detail.startswith("not reproducible here: needs openai")
+    assert leg.detail.startswith("no query vector: needs openai")
     assert alone.pool.hits[Leg.KEYWORD] == whole.pool.hits[Leg.KEYWORD]
     assert alone.pool.search_mode is SearchMode.KEYWORD_ONLY
     configure(sidecar, {"provider": "none"})

@@ -208,7 +208,7 @@ def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     found = find(finder(MemorySearchConfig(), env={}), typing=typing)
     assert found == NoVector(
         Reason.NOT_REPRODUCIBLE,
-        "not reproducible here: needs openai/text-embedding-3-small; no key in OPENAI_API_KEY",
+        "no query vector: needs openai/text-embedding-3-small; no key in OPENAI_API_KEY",
     )
     gemini = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
     found = find(finder(MemorySearchConfig(), gemini, env={}), typing=typing)
@@ -240,9 +240,7 @@ def test_an_index_without_vectors_or_without_identity(server: LoopbackServer) ->
     keyword_only = Identity(model="fts-only", provider="none")
     assert find(finder(configured(server), keyword_only)).reason is Reason.NO_VECTORS
     found = find(finder(configured(server), Identity()))
-    assert found.detail == (
-        "not reproducible here: the index does not say which model made its vectors"
-    )
+    assert found.detail == ("no query vector: the index does not say which model made its vectors")
     assert not server.seen
 
 

@@ -148,7 +148,7 @@ async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> Non
         after = screen.sides[1].ranked
         assert after is not before
         assert after is run.app.search_screen.state.ranked
-        assert "k 5→2" in run.text
+        assert "results 5→2" in run.text
 
 
 async def test_of_two_results_where_it_scrolls_the_bar_hides_nothing(memory: SmallMemory) -> None:

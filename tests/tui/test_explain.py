@@ -111,7 +111,7 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
     ]
     assert formulas == [
         "its vector is of another model: ada␛[31m-002",
-        "not found by this leg",
+        "no match",
         "provider failed",
     ]
     # Nothing is added to a score that one leg alone gives.
@@ -180,13 +180,13 @@ async def test_the_rest_follows_and_leaving_stops_looking(
         finally:
             gate.set()
         for words in (
-            "NOT SHOWN: rank 4 > k 3",
+            "NOT SHOWN: rank 4 > 3 results",
             "… trying every parameter",
             "… comparing sentence",
         ):
             assert words in before, words
         await there(run, screen, Part.WORDS)
-        assert "results k" in run.text
+        assert "meaning weight" in run.text
 
         gate.clear()
         try:
@@ -236,14 +236,14 @@ async def test_a_part_that_fails_is_told_in_its_place(
         screen = await opened(run)
         await there(run, screen, Part.WORDS)
         assert run.text.count("✗ none today") == 2
-        assert "results k" in run.text
+        assert "meaning weight" in run.text
         # What would bring it into the list is not asked of a result.
         monkeypatch.setattr(run.engine.what_if, "word_changes", fail)
         await run.press("N")
         await there(run, screen, Part.WORDS)
         assert Part.WORDS not in screen.explained.problems
         await run.press("n", "Y")
-        assert "NOT SHOWN: rank 4 > k 3" in run.app.clipboard
+        assert "NOT SHOWN: rank 4 > 3 results" in run.app.clipboard
         await run.press("alt+y")
         assert "| " in run.app.clipboard
         assert run.toasts[-1] == "Explanation copied as Markdown."
@@ -295,7 +295,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         await run.press("a")
         assert search.state.ranking == replace(asked, k=5)
         await run.press("u")
-        assert "taken back: results k 4 → 5" in run.text
+        assert "taken back: results 4 → 5" in run.text
         assert search.state.ranking == replace(asked, k=4)
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.state.ranking, vector_weight=0.5))
@@ -305,7 +305,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         assert "taken back: the last change of the parameters" in run.text
         assert search.state.ranking == replace(asked, k=4)
         await run.press("u")
-        assert "taken back: results k 3 → 4" in run.text
+        assert "taken back: results 3 → 4" in run.text
         assert search.state.ranking == asked
         await run.press("u", "u")
         assert run.toasts[-1] == "Nothing to take back here."

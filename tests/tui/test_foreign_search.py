@@ -88,14 +88,14 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
         await run.search("router")
         for size in SIZES:
             await resize(run.pilot, size)
-            assert "no vector: not reproducible here: needs openai/text-embedding" in run.text
+            assert "no meaning match: no query vector: needs openai/text-embedding" in run.text
         await press(run.pilot, "f4")
         await settle(run.app, run.pilot)
-        assert "not reproducible here" in run.text
+        assert "no query vector" in run.text
         explained = run.app.screen
         assert isinstance(explained, ExplainScreen)
         told = text_of(report_of(explained.explained))
-        assert "not reproducible here: needs openai" in told
+        assert "no query vector: needs openai" in told
 
 
 async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
         _, target = make_target(tmp_path, SIDECAR, REMOTE)
         async with foreign_running(replace(target, allow_insecure=True)) as run:
             await run.search("router")
-            assert "~ vector: press Enter to ask embeddings.example" in run.text
+            assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert not server.seen
             await press(run.pilot, "enter")
             await until(run.pilot, lambda: bool(server.seen) and "~ vector" not in run.text)
@@ -167,15 +167,15 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             await settle(run.app, run.pilot)
             assert run.app.search_screen.preview.has_focus
             await run.search("another query")
-            assert "~ vector: press Enter to ask embeddings.example" in run.text
+            assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ("{provider: 'none'}", "keyword only"),
-        ("{query: {hybrid: {enabled: false}}}", "vector only"),
+        ("{provider: 'none'}", "keyword match only"),
+        ("{query: {hybrid: {enabled: false}}}", "meaning match only"),
     ],
 )
 async def test_the_strip_says_that_one_leg_searches_alone(
@@ -189,7 +189,7 @@ async def test_the_strip_says_that_one_leg_searches_alone(
         await run.search("router")
         shown = strip.render().plain
         assert shown.strip().startswith(told)
-        assert "k 6×4" in shown
+        assert "results 6" in shown
         assert not {"MMR", "weighted", "relative"} & set(shown.split())
         await press(run.pilot, "escape", "m")
         note = f"MMR on: nothing moved, {told}"

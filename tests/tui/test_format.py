@@ -82,7 +82,7 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "*"
     left = replace(look, left={drop.chunk.id: 2})
-    assert "▼ was #2  rank 3 > k 2" in draw_drop(drop, ranked, left, 70).plain
+    assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, ranked, left, 70).plain
     assert draw_drop(drop, ranked, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
 
 
@@ -95,10 +95,13 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
         ranking = stepped(ranking, "λ", 1)
         assert ranking.mmr.lambda_ == round(step * 0.05, 2)
     assert stepped(ranking, "λ", 1) == ranking
-    heavier = stepped(Ranking(), "vector", 1)
+    heavier = stepped(Ranking(), "meaning", 1)
     assert (heavier.vector_weight, heavier.keyword_weight) == (0.35, 0.65)
     assert stepped(Ranking(), "keyword", -1) == heavier
-    assert (stepped(Ranking(k=1), "k", -1).k, stepped(Ranking(k=50), "k", 1).k) == (1, 50)
+    assert (stepped(Ranking(k=1), "results", -1).k, stepped(Ranking(k=50), "results", 1).k) == (
+        1,
+        50,
+    )
     steps = {(30, 1): 60, (30, -1): 14, (7, -1): 7, (365, 1): 365, (20, 1): 30, (20, -1): 14}
     for (days, direction), expected in {**steps, (1000, 1): 365}.items():
         ranking = Ranking(decay=Decay(half_life_days=days))

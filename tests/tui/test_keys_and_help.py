@@ -50,7 +50,13 @@ MEANINGS = {
     **{"z": "fold all", "Z": "records", "S": "sweep", "E": "embedding provider…", "H": "not shown"},
     **{"T": "timeline", "comma": "parameters", "P": "profile…?", "m": "MMR", "d": "decay"},
     **{"(": "λ −.*", ")": "λ .*", "{": "shorter half-life", "}": "longer half-life"},
-    **{"<": "vector weight −.*", ">": "vector weight .*", "-": "k −1", "+": "k .1", "=": "k .1"},
+    **{
+        "<": "meaning weight −.*",
+        ">": "meaning weight .*",
+        "-": "fewer results",
+        "+": "more results",
+        "=": "more results",
+    },
     **{
         "F": "fusion",
         "0": "reset",

@@ -195,7 +195,7 @@ async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_eve
 async def test_the_wheel_over_a_parameter_changes_nothing(memory: SmallMemory) -> None:
     async with running(memory.open, size=(120, 40)) as run:
         strip = run.app.search_screen.strip
-        x, y = strip.content_region.x + strip.render().plain.index("vector"), strip.region.y
+        x, y = strip.content_region.x + strip.render().plain.index("meaning"), strip.region.y
         none = (0, 0, 0, False, False, False)
         for event in (events.MouseScrollUp, events.MouseScrollDown):
             run.app.post_message(event(None, x, y, *none, screen_x=x, screen_y=y))
@@ -237,7 +237,7 @@ async def test_the_view_is_remembered_until_it_is_forgotten(
             for key in keys.split():
                 await run.press(key)
             views.append(view_of(run))
-    first, chosen = views[0], ("dracula", "right", "vector", False, True)
+    first, chosen = views[0], ("dracula", "right", "meaning", False, True)
     assert views == [first, chosen, chosen, chosen, chosen, first, first, first]
     file = (options().state_dir or Path()) / VIEW
     keep_view(file.parent, View(), View(theme="nord"))

@@ -153,12 +153,12 @@ async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_
     async with run_on() as run:
         await run.search()
         await answer(run, LegState(LegStatus.PENDING, Reason.PENDING), complete=False)
-        await until(run.pilot, lambda: "~ vector pending" in run.text)
+        await until(run.pilot, lambda: "meaning match still searching" in run.text)
         await run.press("down")
         kept = run.app.search_screen.results.chosen_id
         await answer(run, LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
-        assert "pending" not in run.text
-        assert "no vector: the model does not read this script" in run.text
+        assert "searching" not in run.text
+        assert "no meaning match: the model does not read this script" in run.text
         assert run.app.search_screen.results.chosen_id == kept
         # The ranking was changed while the answer was on its way.
         await run.press("f2")
@@ -410,7 +410,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         assert "◐ indexing: vectors 61 %, 0:12 left" in run.text
         assert "2 changes waiting" in str(run.app.search_screen.status_bar.render())
         assert "sync failed: disk [/] full" in run.toasts
-        assert "vector leg: 401 [/]" in run.toasts
+        assert "meaning match: 401 [/]" in run.toasts
         cancelled: list[bool] = []
         run.engine.index.cancel = lambda: cancelled.append(True)
         await press(run.pilot, "ctrl+c")
@@ -480,14 +480,14 @@ async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallM
 
         for seconds, direction in ((0, 1), (0.9, 1), (1.8, 1), (100, 1), (100.5, -1)):
             now = seconds * BURST_SECONDS
-            rankings.step("k", direction)
+            rankings.step("results", direction)
         assert screen.state.ranking.k == 9, "a burst that ends where it began is none"
         now += BURST_SECONDS / 2
         rankings.step("λ", 1)
         rankings.step("MMR", 0)
         assert undone() == [9, 9, 9, 6]
         rankings.undo("redo")
-        rankings.step("vector", 1)
+        rankings.step("meaning", 1)
         rankings.undo("redo")
         assert screen.state.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
         assert undone() == [9, 9, 6]
@@ -552,12 +552,12 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
 
         run.engine.explain.inquire = counted
         await run.press("escape", "j", "j", "p", "minus")
-        assert "not shown: rank 3 > k 2" in _strip(run)[0]
+        assert "not shown: rank 3 > 2 results" in _strip(run)[0]
         await run.press("plus")
         assert "#3 of 3" in _strip(run)[0]
         pinned = list(search.state.pins)
         await run.search("path:topics router")
-        await until(run.pilot, lambda: "not shown: vector leg: left out by" in _strip(run)[0])
+        await until(run.pilot, lambda: "not shown: meaning match: left out" in _strip(run)[0])
         assert list(search.state.pins) == pinned
         for _ in range(4):
             search.search.redraw()

@@ -208,9 +208,9 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         assert seen == sum(flip > 0.3 for flip in flips) > 1
         await run.press("left")
         assert shown.cursor < flips[-1]
-        assert f"at vector {value_text(shown.parameter, shown.cursor)}" in run.text
+        assert f"at meaning {value_text(shown.parameter, shown.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} flips, exact" in run.text)
-        for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
+        for parameter in ("λ", "half-life", "floor", "minimum", "results", "meaning"):
             await run.press("tab")
             assert f"at {parameter} " in run.text
         await run.press("tab", "tab", *["l"] * 40)

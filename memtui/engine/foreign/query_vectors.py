@@ -108,7 +108,7 @@ class QueryVectors:
         query = trim(query)
         if not name or not model:
             why = "the index does not say which model made its vectors"
-            return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}")
+            return NoVector(Reason.NOT_REPRODUCIBLE, f"no query vector: {why}")
         try:
             answer = self._from_provider(name, model, query, typing, cancelled)
         except (ProviderError, ValueError) as error:
@@ -116,7 +116,7 @@ class QueryVectors:
             why = safe_line(error.message if isinstance(error, ProviderError) else str(error))
             if self.given is not None:
                 why += "; the given file does not hold this query"
-            detail = f"not reproducible here: needs {_shown(name, model)}; {why}"
+            detail = f"no query vector: needs {_shown(name, model)}; {why}"
             answer = NoVector(Reason.NOT_REPRODUCIBLE, detail)
         if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
             return answer

@@ -404,7 +404,7 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
             from_legs = _largest(abs(hit.score - result.score) for hit, result in both)
     stage, detail = next(_parting(record, ranked, pairs), (None, ""))
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
-        stage = "recorded legs"
+        stage = "recorded scores"
         detail = f"ranked from them, a score differs by {from_legs:.3g}"
     return Verdict(record.query, stage is None, len(results), difference, from_legs, stage, detail)
 
@@ -450,7 +450,7 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
             if chunk_id not in shown and _place(chunk) == _place(result)
         ]
         if not lost:
-            yield "candidates", f"{_shown(result)} is in neither leg's candidates"
+            yield "candidates", f"{_shown(result)} is among the candidates of neither match"
             continue
         drop = find(ranked, lost[0])
         stage = str(drop.stage if isinstance(drop, Drop) else Stage.CUT)

@@ -327,7 +327,9 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         key = "query.hybrid.enabled"
         put("ranking.vector_weight", 1.0, key)
         put("ranking.keyword_weight", 0.0, key)
-        cannot.append(f"{key} false: memtui asks both legs; the vector leg has all the weight")
+        cannot.append(
+            f"{key} false: memtui does both matches; the meaning match has all the weight"
+        )
     if search.extra_paths:
         patterns = dict(search.extra_path_patterns)
         paths = tuple(
@@ -442,14 +444,14 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
     if ranking.dedup:
         yield "dedup: OpenClaw has none"
     if ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        yield 'keyword leg alone: a matter of the provider (provider: "none")'
+        yield 'keyword match only: a matter of the provider (provider: "none")'
     if release == "2026.9":
         if ranking.search_mode is SearchMode.VECTOR_ONLY:
-            yield "vector leg alone: hybrid search is always on"
+            yield "meaning match only: hybrid search is always on"
         if weights != DEFAULT_WEIGHTS:
             yield f"weights {weights[0]:g} and {weights[1]:g}: fixed at 0.7 and 0.3"
         if candidates != MAX_CANDIDATES:
-            yield f"{candidates} candidates of each leg: fixed at {MAX_CANDIDATES}"
+            yield f"{candidates} candidates of each match: fixed at {MAX_CANDIDATES}"
         if not mmr.enabled:
             yield "MMR off: always on"
         elif mmr.lambda_ != DEFAULT_LAMBDA:
@@ -467,7 +469,7 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
         yield f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
     taken = candidate_count(written["max_results"], times)
     if candidates != taken:
-        yield f"{candidates} candidates of each leg: OpenClaw takes {taken}"
+        yield f"{candidates} candidates of each match: OpenClaw takes {taken}"
     days = written["half_life_days"]
     if decay.enabled and decay.half_life_days != days:
         yield f"half-life {decay.half_life_days:g} days: whole days, {days}"

@@ -258,7 +258,7 @@ class ChunkScreen(Screen[None]):
             self.terms.set_rows(
                 rows_of(terms_section("", terms, chunks), [one.term for one in terms], glyphs),
                 self.terms.chosen_id,
-                empty="the keyword leg sees no words",
+                empty="keyword match sees no words here",
             )
             self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
             self.terms.border_subtitle = Content(f"{self._sort} first · o sort")

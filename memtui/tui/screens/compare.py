@@ -20,7 +20,7 @@ from memtui.ranking.pipeline import difference, needs_search
 from memtui.ranking.trace import better, compare_settings, deciding_step, find
 from memtui.report.arithmetic import ScoreStep, axis, place, score_steps
 from memtui.report.explanation import value_words, verdict_words
-from memtui.report.words import PARAMETER_WORDS, step_name
+from memtui.report.words import PARAMETER_WORDS, leg_name, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -423,11 +423,11 @@ def two_results(
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
     if decided is not None:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
-        leg = " leg" if isinstance(decided, Leg) else ""
+        what = leg_name(decided) if isinstance(decided, Leg) else step_name(decided)
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
             ": ",
-            (step_name(decided) + leg, "bold $primary"),
+            (what, "bold $primary"),
             " decides. ",
             ("; ".join(formulas), fmt.MUTED),
         )

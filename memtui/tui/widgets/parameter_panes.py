@@ -16,7 +16,7 @@ from textual.style import Style
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import Difference, for_mode
-from memtui.report.words import FUSION_WORDS, PANEL_WORDS
+from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings, next_of
@@ -27,8 +27,12 @@ HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 MAX_K = 50
 STEP = 0.05
 """Of λ and of the weights."""
-FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
-SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "t½")}
+FUSION_NAMES: Mapping[str, str] = {
+    **FUSION_WORDS,
+    Fusion.RELATIVE_SCORE: "relative",
+    Fusion.RRF: "RRF",
+}
+SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "half-life")}
 """The number of each stage that can be switched, and its sign in the strip."""
 
 
@@ -36,9 +40,10 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
     """Return a ranking with one parameter changed.
 
     `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
-    by so many steps, as far as they go: `λ`, `vector` and `keyword` (the weight of a leg; the
-    other one has the rest) from 0 to 1 by 0.05, `min` the same way, with off below 0.05, `k` from 1
-    to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days. Every other parameter stays.
+    by so many steps, as far as they go: `λ`, `meaning` and `keyword` (the weight of a leg; the
+    other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, with off below 0.05,
+    `results` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days. Every other
+    parameter stays.
     """
 
     def moved(value: float, steps: int) -> float:
@@ -59,12 +64,12 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
             at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
             days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
             return replace(ranking, decay=replace(decay, half_life_days=days))
-        case "vector" | "keyword":
+        case "meaning" | "keyword":
             vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
-        case "min":
+        case "minimum":
             return replace(ranking, min_score=moved(ranking.min_score or 0.0, steps) or None)
-        case "k":
+        case "results":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
     return ranking
 
@@ -72,16 +77,16 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
 def values(ranking: Ranking) -> dict[str, str]:
     """Return every parameter as text, by the name that notes and keys have for it."""
     mmr, decay, minimum = ranking.mmr, ranking.decay, ranking.min_score
-    floor = f" ≥{decay.floor:g}" if decay.floor else ""
+    floor = f", floor {decay.floor:g}" if decay.floor else ""
     return {
         "MMR": "on" if mmr.enabled else "off",
         "λ": f"{mmr.lambda_:.2f}",
         "decay": "on" if decay.enabled else "off",
-        "half-life": f"{decay.half_life_days:g}d{floor}",
-        "vector": f"{ranking.vector_weight:.2f}",
+        "half-life": f"{decay.half_life_days:g} d{floor}",
+        "meaning": f"{ranking.vector_weight:.2f}",
         "keyword": f"{ranking.keyword_weight:.2f}",
-        "k": f"{ranking.k}×{ranking.candidate_multiplier}",
-        "min": "off" if minimum is None else f"{minimum:.2f}",
+        "results": str(ranking.k),
+        "minimum": "off" if minimum is None else f"{minimum:.2f}",
         "fusion": FUSION_NAMES[ranking.fusion],
         "profile": safe_line(ranking.profile),
     }
@@ -141,8 +146,8 @@ class ParamStrip(TextBlock):
             stages = for_mode(ranking, mode).stages
             switches = {"MMR": Stage.MMR, "decay": Stage.DECAY}
             idle |= {name for name, stage in switches.items() if stage not in stages}
-            idle |= {"vector", "keyword", "fusion"}
-            first = Content.styled(f" {mode.replace('_', ' ')} ", "$state-warn on $foreground 8%")
+            idle |= {"meaning", "keyword", "fusion"}
+            first = Content.styled(f" {MODE_WORDS[mode]} ", "$state-warn on $foreground 8%")
         names = [name for name in now if name not in idle]
         pills = {name: _pill(name, now, was) for name in names}
         short = {name: _pill(name, now, was, aside=False) for name in names}
@@ -183,7 +188,7 @@ def _pill(
         configured = f" (was {was[name]})"
     style, configured = "$state-warn" if configured else "$foreground", configured * aside
     if not sign:
-        label = "" if name == "fusion" else f"{name} "
+        label = f"{name} "
         pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
         text = f" {name} {sign} {now[number]}{configured} "
@@ -212,7 +217,7 @@ class ParamPanel(Vertical):
 
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
         """Show a ranking beside the configured one."""
-        alone = Content.styled(f"{mode.replace('_', ' ')}: no MMR, no weights", "$state-warn")
+        alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
         is_whole = mode is SearchMode.HYBRID
         if not self.query(RowList):
             return
@@ -223,9 +228,9 @@ class ParamPanel(Vertical):
         shares = {
             "λ": ranking.mmr.lambda_,
             "half-life": at_least / (len(HALF_LIVES) - 1),
-            "vector": ranking.vector_weight,
+            "meaning": ranking.vector_weight,
             "keyword": ranking.keyword_weight,
-            "k": ranking.k / MAX_K,
+            "results": ranking.k / MAX_K,
         }
 
         def draw(name: str, width: int) -> Content:

@@ -27,7 +27,7 @@ from memtui.model import (
 )
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
-from memtui.report.words import STAGE_WORDS, age_of, duration, leg_words
+from memtui.report.words import LEG_WORDS, STAGE_WORDS, age_of, duration, leg_name, leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -42,7 +42,7 @@ QUERY, FILE = "query:", "file:"
 SHOWN_QUERIES = 5
 SHOWN_DROPS = 24
 """More near misses than this are counted in the title and not drawn."""
-SORTS = ("rank", "vector", "keyword", "date")
+SORTS = ("rank", *LEG_WORDS.values(), "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
 _AGE = 4
@@ -61,7 +61,7 @@ def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
         if sort == "date":
             day, mtime = hit.chunk.day, hit.chunk.mtime_ns
             return -(day.toordinal() if day else mtime // 86_400_000_000_000 + 719_163)
-        part = next((part for leg, part in hit.legs.items() if leg.value == sort), None)
+        part = next((part for leg, part in hit.legs.items() if LEG_WORDS[leg] == sort), None)
         return inf if part is None else part.position
 
     return list(ranked.hits) if sort == "rank" else sorted(ranked.hits, key=place)
@@ -248,7 +248,7 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
     """Write the numbers of legs and stages for a row of four lines, legs by name or by sign."""
     parts: list[Content] = []
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
-        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", f"$leg-{leg}")
+        name = (f"{glyph} {LEG_WORDS[leg]} " if named else f"{glyph} ", f"$leg-{leg}")
         sum_ = ""
         rank = fmt.NOTHING
         if (part := hit.legs.get(leg)) is not None:
@@ -296,7 +296,7 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
             if state.status is LegStatus.OK:
                 candidates = fmt.count(len(ranked.pool.hits.get(leg, ())), "candidate")
                 text = f"{candidates} in {duration(state.elapsed_ms / 1e3)}"
-            head = (f"{glyph} {leg.value:<8}", f"$leg-{leg}")
+            head = (f"{glyph} {leg_name(leg):<13}", f"$leg-{leg}")
             lines.append(Content.assemble(head, f" {text}"))
     below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
     if not below:

@@ -23,7 +23,7 @@ from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, 
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.report.words import duration, leg_note
+from memtui.report.words import MODE_WORDS, duration, leg_name, leg_note
 from memtui.retrieval.query import parse_query
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
@@ -373,8 +373,8 @@ class SearchController:
         if view.rankings.effect is not None:
             view.rankings.note(view.rankings.effect())
         states = pool.states.items()
-        pending = [leg.value for leg, one in states if one.status is LegStatus.PENDING]
-        waiting = f"~ {' '.join(pending)} pending  " if pending else ""
+        pending = [leg_name(leg) for leg, one in states if one.status is LegStatus.PENDING]
+        waiting = f"~ {', '.join(pending)} still searching  " if pending else ""
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
         count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
@@ -525,7 +525,7 @@ class RankingController:
             if aside:
                 return f"{text} {aside}"
             text = f"{because}: {text}" if because else text
-            alone = "" if state.mode is SearchMode.HYBRID else f", {state.mode.replace('_', ' ')}"
+            alone = "" if state.mode is SearchMode.HYBRID else f", {MODE_WORDS[state.mode]}"
             effect = "" if moves is None else f": {words.effect(moves) or f'nothing moved{alone}'}"
             return f"{text}{effect}"
 

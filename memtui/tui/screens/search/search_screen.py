@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
+from memtui.report.words import leg_name, reason_words
 from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -150,7 +151,7 @@ class SearchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
-        yield QueryBar(self.glyphs.prompt, "query", "search what was remembered")
+        yield QueryBar(self.glyphs.prompt, "query", "search memory")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
         with Container(id="body"):
@@ -296,10 +297,10 @@ class SearchScreen(Screen[None]):
 
     def leg_changed(self, event: LegChanged) -> None:
         if event.reason is not Reason.OK:
-            why = event.detail or event.reason.value.replace("_", " ")
-            tell(self, safe_line(f"{event.leg} leg: {why}"), warning=True)
+            why = event.detail or reason_words(event.reason)
+            tell(self, safe_line(f"{leg_name(event.leg)}: {why}"), warning=True)
         else:
-            tell(self, safe_line(f"{event.leg} leg answers again"))
+            tell(self, safe_line(f"{leg_name(event.leg)} answers again"))
         self.search.refresh()
 
     def action_sync(self) -> None:
