@@ -52,7 +52,7 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
     output = invocation.output()
     with open_reading(invocation) as session:
         report = session.engine.browse.care(
-            progressed=lambda done, total: output.progress(f"care: {100 * done // total} %")
+            progressed=lambda done, total: output.progress(f"care: {words.percent(done, total)}")
         )
         output.progress("")
     report = CareReport(
@@ -60,15 +60,16 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         {rule: report.looked_at[rule] for rule in report.looked_at if rule in chosen},
         {rule: report.skipped[rule] for rule in report.skipped if rule in chosen},
     )
-    notes = [f"memtui: {rule} was not looked for: {why}" for rule, why in report.skipped.items()]
+    notes = [f"memtui: {rule} was not checked: {why}" for rule, why in report.skipped.items()]
     if not report.findings:
         judged = max(report.looked_at.values(), default=0)
-        notes.append(f"nothing needs care, of {judged:,} that were looked at")
+        notes.append(f"nothing needs care, {judged:,} checked" if judged else "no files to check")
     counts = Counter(finding.rule for finding in report.findings)
 
     def lines() -> Iterator[Line]:
         for rule, group in groupby(report.findings, lambda finding: finding.rule):
-            yield [(f"{words.RULE_WORDS[rule].title} ({rule}): {counts[rule]}", BOLD)]
+            about = words.RULE_WORDS[rule]
+            yield [(f"{about.title}: {words.count(counts[rule])}. {about.advice}", BOLD)]
             for finding in group:
                 yield f"  {finding.place.citation}: {finding.message}"
                 yield from (f"    {line}" for line in _texts(finding, output.width - 4))
@@ -185,7 +186,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     }
     if answered is not None:
         document["queries"] = answered
-        sections.append(queries_section("queries of the history that it answers", answered))
+        sections.append(queries_section("past queries that find it", answered))
     return invocation.respond(document, sections, notes=notes)
 
 

@@ -95,7 +95,7 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         yield ""
     problems = examination.problems
     if not problems:
-        yield f"nothing is wrong{'' if probe else '; --probe asks the providers, too'}"
+        yield f"all good{'' if probe else '; --probe also tests the providers'}"
         return
     first = next(check for check in problems if check.exit_code == examination.exit_code)
     number = words.count(len(problems), "problem")
@@ -175,7 +175,7 @@ def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> It
         yield words.ending(shown(folder), WIDTH)
         yield (
             f"  {'AGENT':<{_AGENT}} {'INDEX':<{_INDEX}} "
-            f"{'DIMS':>5} {'FILES':>6} {'CHUNKS':>8} CHANGED"
+            f"{'DIMS':>5} {'FILES':>6} {'CHUNKS':>8} LAST CHUNK"
         )
         for agent in group:
             kind = agent.generation.value if agent.generation is not None else "-"

@@ -116,7 +116,7 @@ def progress_line(event: SyncProgressed) -> str:
     """`vectors 420/1284 33 %  61/s  0:14 left  memory/2026-02-10.md`."""
     parts = [f"{event.phase} {event.done}/{event.total}" if event.total else event.phase]
     if event.total:
-        parts.append(f"{100 * event.done // event.total} %")
+        parts.append(words.percent(event.done, event.total))
     if event.rate > 0:
         parts.append(f"{event.rate:.0f}/s")
     if event.eta is not None:
@@ -136,7 +136,7 @@ def _report(
     lines = [sync_line(stats)]
     if status.provider.address and stats.usage.requests:
         provider = status.provider.actual or status.provider.requested
-        lines.append(f"spent: {usage_words(stats.usage)} of {provider}")
+        lines.append(f"usage: {usage_words(stats.usage)} of {provider}")
     lines.append(f"index: {held_words(status, 'vector')}")
     for skipped in status.skipped:
         notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped_words(skipped)}"))
@@ -156,7 +156,7 @@ def sync_line(stats: SyncStats) -> str:
     parts = [f"{number} {word}" for word, number in counts.items() if number]
     did = "rebuilt" if stats.rebuild else "synced"
     vectors = stats.chunks_embedded + stats.cache_hits
-    rate = f" ({100 * stats.cache_hits / vectors:.0f} %)" if stats.cache_hits else ""
+    rate = f" ({words.percent(stats.cache_hits, vectors)})" if stats.cache_hits else ""
     return (
         f"{did} {words.count(stats.files_seen, 'file')} in {words.duration(stats.seconds)}: "
         f"{', '.join(parts) or 'nothing to do'}; "

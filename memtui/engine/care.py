@@ -172,8 +172,8 @@ class CareRun:
         )
         for pair in pairs:
             first, second = chunks[pair.first], chunks[pair.second]
-            same = "the same text" if pair.score == 1.0 else f"{pair.score:.0%} the same"
-            message = f"{same} as {second.path}:{second.start_line}: keep one of them"
+            same = "the same text" if pair.score == 1.0 else f"{int(100 * pair.score)} % the same"
+            message = f"{same} as {second.path}:{second.start_line}"
             places, numbers = (_place(first), _place(second)), {"similarity": pair.score}
             yield CareFinding(CareRule.NEAR_DUPLICATE, places[0], message, places[1], numbers)
         progressed(1, 1)
@@ -206,8 +206,7 @@ class CareRun:
                 yield CareFinding(
                     CareRule.UNREACHABLE,
                     first_place(path) or CarePlace(path, 1, 1, words),
-                    f"its own first words do not bring it among the first {ranking.k}: "
-                    "let it begin with what it is about",
+                    f"not among the first {ranking.k} results of its own first words",
                     other=first_place(paths[0]) if paths else None,
                     numbers={"query": words, "k": ranking.k, "results": len(paths)},
                 )

@@ -374,7 +374,7 @@ class ConversationService:
             if not self._store.scope.takes(place, file):
                 project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
                 name = f"{place.name}:{project}" if project else place.name
-                state, why = Reason.DISABLED, f"not opted in: {name}"
+                state, why = Reason.DISABLED, f"source {name} is off"
             elif state in _WHOLE:
                 state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
             detail = "; ".join(filter(None, (why, detail)))
@@ -492,7 +492,7 @@ def transcript_sources(
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:
-            why, detail = Reason.DISABLED, "its project is not opted in"
+            why, detail = Reason.DISABLED, "its project is off"
             if file.path in indexed:
                 why, detail = indexed[file.path].facts.reason, indexed[file.path].facts.detail
             elif scope.takes(place, file):

@@ -80,7 +80,7 @@ UNION ALL SELECT 0, block, NULL FROM {0}_data WHERE id = 1
 """Selects each word and the length of every row; in row 0 stands the sum of all lengths."""
 _TOLD_EVERY: Final = 1000
 _BUILD: Final = "`memtui index` makes one"
-_REBUILD: Final = "`memtui index --force` builds it anew"
+_REBUILD: Final = "`memtui index --force` rebuilds it"
 
 
 class Check(Struct, frozen=True):
@@ -460,7 +460,7 @@ def stored_checks(connection: Connection, path: Path) -> Iterator[Check]:
         rows = number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
         number(connection, matching, '"memory"')
-    yield Check("full-text", f"{counted(rows, 'row')} can be asked")
+    yield Check("full-text", f"{counted(rows, 'row')} answer")
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:

@@ -80,6 +80,8 @@ class RecentFile(Struct, frozen=True):
     path: str
     mtime: datetime
     lines: int
+    beginning: str = ""
+    """The first characters of its text, or some of them."""
 
 
 class RebuildCost(Struct, frozen=True):

@@ -313,7 +313,7 @@ _UNWRITTEN = re.compile(
 """The messages of SQLite, as an error of no kind, for tables and values that nobody wrote."""
 _PERMISSIONS = "check the folder's permissions"
 _IN_WORDS = {
-    Fault.DAMAGED: ("{path.name} is damaged: {error}", "`memtui index --force` builds it again"),
+    Fault.DAMAGED: ("{path.name} is damaged: {error}", "`memtui index --force` rebuilds it"),
     Fault.UNOPENABLE: ("{path} cannot be opened: {error}", _PERMISSIONS),
     Fault.NO_SPACE: ("no space left to write {path.name}", "free some disk space"),
     Fault.LOCKED: (
@@ -424,13 +424,11 @@ def check_version(meta: Mapping[str, str], path: Path) -> None:
     """Raise `IndexDamaged` for a file that is no index, `IndexUnusable` for a newer memtui's."""
     version = meta.get("schema_version", "")
     if not version.isdecimal():
-        raise IndexDamaged(
-            f"{path.name} is no index of memtui", hint="`memtui index` builds it again"
-        )
+        raise IndexDamaged(f"{path.name} is no index of memtui", hint="`memtui index` rebuilds it")
     if int(version) > SCHEMA_VERSION:
         raise IndexUnusable(
             f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",
-            hint="a newer memtui wrote it: update, or `memtui index --force` builds it again",
+            hint="a newer memtui wrote it: update, or `memtui index --force` rebuilds it",
         )
 
 

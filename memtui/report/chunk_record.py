@@ -45,7 +45,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         "line": chunk.end_line - chunk.start_line + 1,
     }
     numbers = [f"{count(record.dimensions)} dimensions"] if record.dimensions is not None else []
-    numbers += [f"norm {number(record.norm, 4)}"] if record.norm is not None else []
+    numbers += [f"norm {number(record.norm, 3)}"] if record.norm is not None else []
     vector = f"none: {reason_words(state)}"
     if state is Reason.OK:
         vector = ", ".join(numbers) or NOTHING

@@ -151,7 +151,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
 
 def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
-    yield f"{source.name}  {'indexed' if source.is_indexed else 'not opted in'}"
+    yield f"{source.name}  {'indexed' if source.is_indexed else 'off'}"
     labels = {"holds": "holds ", "left out": "left out: "}
     lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source)]
     for skipped in source.skipped:
@@ -191,9 +191,13 @@ def replay_verdict(replayed: Replayed) -> str:
         return f"{why}; now {words.count(len(replayed.rows), 'result')}"
     if replayed.is_same:
         results = words.count(len(replayed.rows), "result")
-        return f"the same {results}" if replayed.rows else "nothing then, nothing now"
+        return f"{results}, unchanged" if replayed.rows else "nothing then, nothing now"
     counts = Counter(row.change for row in replayed.rows)
-    return ", ".join(f"{counts[change]} {change}" for change in RecallChange if counts[change])
+    return ", ".join(
+        f"{counts[change]} {words.RECALL_WORDS[change]}"
+        for change in RecallChange
+        if counts[change]
+    )
 
 
 def _fitted(line: str, width: int) -> str:

@@ -21,12 +21,12 @@ from memtui.model import (
     SyncStats,
     Usage,
 )
-from memtui.model.status import FileState, ForeignStatus, Truth
+from memtui.model.status import FileState, Finding, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
 from memtui.text.sanitize import safe_line
 
-HERE: Final = "this program"
+HERE: Final = "this computer"
 """The destination of text that is sent nowhere."""
 SHOWN_FILES: Final = 20
 """So many changed files are named to people; `--json` has all."""
@@ -39,14 +39,14 @@ def brief(text: str) -> str:
 
 
 def place_words(address: str, *, remote: bool = False) -> str:
-    """Return where text goes: `this program`, or a host."""
+    """Return where text goes: `this computer`, or a host."""
     return brief(address) or ("a host not known yet" if remote else HERE)
 
 
 def sent_words(cost: RebuildCost) -> str:
     """Return how much has to be embedded, and where: `~33 k tokens to api.openai.com`."""
     place = place_words(cost.address, remote=cost.remote)
-    to = "in" if place == HERE else "to"
+    to = "on" if place == HERE else "to"
     return f"~{words.rounded(cost.tokens_estimate)} tokens {to} {place}"
 
 
@@ -278,10 +278,10 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if provider.actual is not None:
         place = place_words(provider.address, remote=provider.remote)
         here = "" if provider.remote else ", on this machine"
-        yield Row(("text", f"stays in {HERE}" if place == HERE else f"goes to {place}{here}"))
+        yield Row(("text", f"stays on {HERE}" if place == HERE else f"goes to {place}{here}"))
     if status.withheld:
         yield Row(("not sent", withheld_words(status.withheld)), tone=Tone.WARN)
-    yield Row(("vectors", status.vector_backend))
+    yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
@@ -298,12 +298,13 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
             words.count(stats.cache_hits, "cache hit"),
         )
         yield Row(("", ", ".join(did)), tone=Tone.MUTED)
-    if status.usage.requests:
-        yield Row(("spent", usage_words(status.usage)))
+    if status.usage.requests and provider.remote:
+        yield Row(("usage", usage_words(status.usage)))
     hits = status.cache_hits
     if lookups := hits + status.cache_misses:
-        share = f"{100 * hits / lookups:.0f} % known"
-        yield Row(("cache", f"{share} ({hits} of {words.count(lookups, 'vector')})"))
+        share = f"{words.percent(hits, lookups)} known"
+        of = f"{words.count(hits)} of {words.count(lookups, 'vector')}"
+        yield Row(("cache", f"{share} ({of})"))
 
 
 def state_words(state: IndexState | FileState) -> str:
@@ -318,7 +319,7 @@ def state_detail(status: IndexStatus) -> str:
     """
     foreign, provider, progress = status.foreign, status.provider, status.progress
     if foreign is not None and foreign.examining:
-        return "examining…"
+        return "checking…"
     match status.state:
         case IndexState.INDEXING if progress is not None:
             left = f", {words.clock(progress.eta)} left" if progress.eta is not None else ""
@@ -330,7 +331,7 @@ def state_detail(status: IndexStatus) -> str:
             return f"{words.count(status.chunks - status.vectors, 'chunk')} without a vector"
         case IndexState.DEGRADED if foreign is not None:
             findings = foreign.truth.findings if foreign.truth is not None else ()
-            return findings[0].code.replace("_", " ") if findings else ""
+            return finding_title(findings[0]).lower() if findings else ""
         case IndexState.DEGRADED if is_fallback(provider):
             return fallback_note(provider)
         case IndexState.DEGRADED:
@@ -356,6 +357,11 @@ def agent_gets_words(foreign: ForeignStatus | None) -> str:
     return words.AGENT_GETS.get(foreign.agent_gets_because or "", words.AGENT_GETS["paused"])
 
 
+def finding_title(finding: Finding) -> str:
+    """Return the code of a finding as words: `Mixed models`."""
+    return finding.code.replace("_", " ").capitalize()
+
+
 def skipped_words(file: SkippedFile) -> str:
     """Return why a file is left out."""
     return file.detail or words.reason_words(file.reason)
@@ -372,7 +378,7 @@ def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str
     `3 s ago: +1 ~2 files, 41 ms`.
     """
     if stats is None:
-        return "not by this process"
+        return "by another process"
     did = ""
     if now is not None:
         counted = {"+": stats.files_added, "~": stats.files_changed}
@@ -392,7 +398,7 @@ def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
     facts = (
         ("agent", foreign.agent or "not known"),
         ("index", status.index_dir),
-        ("", f"generation {foreign.generation.value}, opened {foreign.opened}"),
+        ("", f"{words.GENERATION_WORDS[foreign.generation]}, read-only"),
         ("memory", status.root or "the workspace is not known: --root FOLDER names it"),
         ("profile", f"{foreign.profile}: {foreign.chosen_because}"),
         ("program", foreign.app_version or "its version is not written in the index"),
@@ -455,7 +461,7 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
     yield _section("leftovers", [Row(("leftover", text)) for text in truth.leftovers])
     findings = (
         Row(
-            (finding.severity.value, f"{finding.code}: {finding.message}"),
+            (finding.severity.value, f"{finding_title(finding)}: {finding.message}"),
             tone=tone_of(finding.severity),
             names=finding.names,
             count=max(finding.count, len(finding.names)),

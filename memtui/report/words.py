@@ -33,6 +33,7 @@ class RuleWords(Struct, frozen=True):
     title: str
     judged: str
     about: str
+    advice: str
 
 
 _WORDS: Final = read_table("words.toml")
@@ -51,6 +52,7 @@ REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
 AGENT_GETS: Final[Mapping[str, str]] = _WORDS["agent_gets"]
+BACKEND_WORDS: Final[Mapping[str, str]] = _WORDS["backend"]
 BADGES: Final[Mapping[str, str]] = _WORDS["badge"]
 PROGRAMS: Final[Mapping[str, str]] = _WORDS["program"]
 TURN_WORDS: Final[Mapping[str, str]] = _WORDS["turn"]
@@ -64,6 +66,7 @@ PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
 PROFILE_WORDS: Final[Mapping[str, str]] = _WORDS["profile"]
 ALIKE_WORDS: Final[Mapping[str, list[str]]] = _WORDS["alike"]
 GENERATION_WORDS: Final[Mapping[str, str]] = _WORDS["generation"]
+RECALL_WORDS: Final[Mapping[str, str]] = _WORDS["recall"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {

@@ -120,11 +120,11 @@ def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
         values = tuple(dict.fromkeys((*before, value)))
         return replace(filters, **{_FIELDS[key]: values}), ""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        return filters, f"{key}:{value} is no day: write YYYY-MM-DD"
+        return filters, f"{key}:{value} is not a date: write YYYY-MM-DD"
     try:
         day = date.fromisoformat(value)
     except ValueError as error:
-        return filters, f"{key}:{value} is no day: {error}"
+        return filters, f"{key}:{value} is not a date: {error}"
     narrower = max if key == "after" else min
     return replace(filters, **{key: narrower(before or day, day)}), ""
 

@@ -221,7 +221,7 @@ class Memories:
                 app.configured = replace(app.configured, settings=settings, is_provider_given=True)
 
             def switched(_: None) -> None:
-                now = "indexing anew; the present index answers until then"
+                now = "rebuilding; the present index answers until then"
                 text = safe_line(f"provider {provider}, {saved}: {now}")
                 app.notify(text, markup=False, timeout=8)
                 if app.search_screen.is_built:

@@ -35,7 +35,7 @@ COMMAND_MS = {10_000: 250.0, CHUNKS: 300.0}
 
 _PYTHON = sys.executable
 _STARTS = 4
-_PAINTED = "search what was remembered"
+_PAINTED = "search memory"
 _COMPLETE = "F1 help"
 _FIRST_ROW, _LIST_COLUMNS = 3, 70
 """Where the list of results begins, and its width."""
@@ -44,7 +44,7 @@ from textual.app import App
 from textual.widgets import Input, Static
 class Bare(App):
     def compose(self):
-        yield Input(placeholder="search what was remembered")
+        yield Input(placeholder="search memory")
         yield Static("rows")
 Bare().run()
 """

@@ -53,12 +53,12 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
     looks(held)
     async with running(memory.open) as run:
         run.app.action_show_screen("care")
-        await until(run.pilot, lambda: "61 %  esc stops" in run.text)
+        await until(run.pilot, lambda: "61 %  esc stop" in run.text)
         await run.press("escape")
         assert "stopped · r rescan" in run.text
         steps.clear()
         await press(run.pilot, "r")
-        await until(run.pilot, lambda: "looking" in run.text)
+        await until(run.pilot, lambda: "checking" in run.text)
         assert "61 %" not in run.text, "how far the look before was"
         await run.press("escape")
         looks(counted)
@@ -81,7 +81,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         assert cast("CareScreen", run.app.screen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
         run.engine.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: "looked at before the last change" in run.text)
+        await until(run.pilot, lambda: "checked before the last change" in run.text)
         await run.press("escape")
         looks(failing)
         run.app.action_show_screen("care")
@@ -100,7 +100,7 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
     twice = findings[0]
     rows = care_rows(CareReport((twice, twice), {}), "n0000", UNICODE)
     assert len({row.id for row in rows}) == len(rows) == 3, "two findings at one place"
-    assert rows[0].draw(20).plain.rstrip() == "! Long lines  2", "no room for what was looked at"
+    assert rows[0].draw(20).plain.rstrip() == "! Long lines  2", "no room for what was checked"
     report = CareReport(findings, {CareRule.LONG_LINE: 7}, {CareRule.UNREACHABLE: "no vectors"})
 
     def shown(words: str) -> list[str]:
@@ -108,12 +108,12 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
 
     everything = shown("")
     assert len(everything) == 5_001 + len(CareRule)
-    assert everything[0] == "! Near-duplicates  1" + "nothing looked at".rjust(50)
+    assert everything[0] == "! Near-duplicates  1" + "nothing checked".rjust(50)
     assert everything[1] == "  memory/a.md:4  =  memory/b.md:1"
     assert everything[2].startswith("! Long lines  the first 5,000 ")
     assert everything[5_003].startswith("– Unreachable files  not applied: no vectors")
-    assert shown("n123 memory")[0].startswith("! Long lines  10 of the first 5 000")
-    assert shown("n1239 LONG")[1:] == ["  memory/n1239.md:1  long"]
+    assert shown("n123 memory")[0].startswith("! Long lines  10 of the first 5,000")
+    assert shown("n1239 LONG")[1:] == ["  memory/n1239.md:1  long  x"]
     assert [line[:15] for line in shown("B.md")] == ["! Near-duplicat", "  memory/a.md:4"]
     assert len(shown("broken")) == 1, "a rule that is named stays"
     assert shown("nowhere") == []

@@ -60,17 +60,17 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
     monkeypatch.setattr(Browse, "answered_queries", held)
     async with running(memory.open, size=(120, 40)) as run:
         chunk = await open_chunk(run)
-        await until(run.pilot, lambda: "asking 1 of 2 · r stops" in run.text)
+        await until(run.pilot, lambda: "asking 1 of 2 · r stop" in run.text)
         await run.pilot.press("r")
         await until(run.pilot, lambda: stopped == [chunk.id])
-        await until(run.pilot, lambda: "r asks the 2 queries of the history" in run.text)
+        await until(run.pilot, lambda: "r ask the 2 queries of the history" in run.text)
         await run.pilot.press("r")
         await until(run.pilot, lambda: "asking 1 of 2" in run.text)
         goes_on.set()
         await until(run.pilot, lambda: "#1  1.000  tomatoes" in run.text)
         assert calls == [QUERIES, QUERIES]
         run.engine.bus.publish(FileIndexed(PATH, 1))
-        await until(run.pilot, lambda: "before the last change · r asks again" in run.text)
+        await until(run.pilot, lambda: "before the last change · r ask again" in run.text)
         await run.press("escape")
         goes_on.clear()
         await open_chunk(run)
@@ -83,7 +83,7 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
         distant = replace(status, provider=provider)
         monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
         await open_chunk(run)
-        await until(run.pilot, lambda: "r asks the 2 queries (sends them to api.exa" in run.text)
+        await until(run.pilot, lambda: "r ask the 2 queries (sends them to api.exa" in run.text)
         assert len(calls) == 3
 
 

@@ -237,9 +237,7 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
         assert "MEMORY.md, memory" not in run.text
         edit(state.database, "ALTER TABLE memory_index_chunks RENAME TO gone")
         await press(run.pilot, "f5")
-        await until(
-            run.pilot, lambda: "openclaw memory index --force builds it again" in run.text, 5
-        )
+        await until(run.pilot, lambda: "openclaw memory index --force rebuilds it" in run.text, 5)
 
 
 async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index(

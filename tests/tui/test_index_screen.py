@@ -52,7 +52,7 @@ def is_clean(text: str) -> bool:
         (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector"),
         (IndexState.DEGRADED, {}, "! degraded: keyword only: 401 from api.example: no such key"),
         (IndexState.ERROR, {}, "✗ error: timeout after 30 s"),
-        (IndexState.NO_INDEX, {}, "○ no index: r indexes this folder"),
+        (IndexState.NO_INDEX, {}, "○ no index: r index this folder"),
     ],
 )  # fmt: skip
 def test_a_state_is_told_with_what_it_means(
@@ -97,7 +97,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         text = screen_text(pilot.app)
         assert "◐ indexing: vectors 60 %" in text
         assert "60 %  42/s  ETA 0:12" in text
-        assert "142 files, 1 284 chunks" in text
+        assert "142 files, 1,284 chunks" in text
         assert "2 min ago: +1 ~2 files" in text
         assert sum("│" in line for line in text.splitlines()) <= 11
 
@@ -140,7 +140,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     app = MemtuiApp(open_engine, dark())
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         for number in (1, 2):
-            await until(pilot, lambda: "r tries again" in screen_text(app))
+            await until(pilot, lambda: "r try again" in screen_text(app))
             assert len(tries) == number
             await press(pilot, "escape", "r")
             await until(pilot, lambda number=number: len(tries) > number)  # type: ignore[misc]
@@ -153,8 +153,8 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("chunks SET text = ''", "(Esc R while typing) builds it again"),
-        ("vectors SET vector = x'00'", "no vector"),
+        ("chunks SET text = ''", "(Esc R while typing) rebuild it"),
+        ("vectors SET vector = x'00'", "no meaning match"),
     ],
 )
 async def test_damage_is_told_with_the_key_that_heals_it(
@@ -213,10 +213,10 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
                 "✗ orphan        memory/auth.md",
                 "memory: 16 indexed of 17 on disk",
                 "✓ vectorDims",
-                "files_",
+                "! Files",
             ):
                 assert words in text, (size, words)
-        assert text.index("! files_") < text.index("i tokenizer_in_use")
+        assert text.index("! Files") < text.index("i Tokenizer in use")
 
         files = screen.query_one("#files", RowList)
         seen = []

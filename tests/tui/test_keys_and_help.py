@@ -335,14 +335,14 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
-        (Cost(), ["51 chunks of 1 284 to embed; 96 % in the cache", "stays in this program"]),
+        (Cost(), ["51 chunks of 1,284 to embed; 96 % in the cache", "stays on this computer"]),
         (Cost(), ["~0.5 M tokens on this machine, nothing is charged"]),
         (Cost(remote=True), ["~0.5 M tokens, price not known", "a host not known yet"]),
         (Cost(remote=True, price=0.0), ["~0.5 M tokens, nothing is charged"]),
         (Cost(remote=True, price=1.204, currency="USD"), ["~0.5 M tokens, about 1.20 USD"]),
         (Cost(address="api.example", remote=True), ["! note text is sent to api.example"]),
         (Cost(address="127.0.0.1:11434"), ["is sent to 127.0.0.1:11434, a program on this"]),
-        (Cost(cached=1284), ["all 1 284 vectors are in the cache", "nothing"]),
+        (Cost(cached=1284), ["all 1,284 vectors are in the cache", "nothing"]),
         (Cost(chunks=0), ["nothing is indexed yet"]),
         (
             Cost(withheld=(SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)),

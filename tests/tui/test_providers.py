@@ -132,15 +132,17 @@ async def _live_through(app: MemtuiApp, first: Service) -> None:
         await until(pilot, lambda: shows("vectors by spare until those by first are there"))
         first.hanging.clear()
         await until(pilot, lambda: engine.index.status().state is IndexState.READY)
-        await until(pilot, lambda: shows("first/model-one 16d → api.example"))
+        await until(pilot, lambda: shows("first/model-one 16 d → api.example"))
         first.queries.clear()
         await press(pilot, *" note")
-        await until(pilot, lambda: shows("~ vector: asked when you stop typing or press Enter"))
+        await until(
+            pilot, lambda: shows("~ meaning match: asked when you stop typing or press Enter")
+        )
         # The words before may be asked again, for the index that has just come; half a word never.
         assert set(first.queries) <= {"heron"}
         await press(pilot, "enter")
         await until(pilot, lambda: "heron note" in first.queries)
-        await until(pilot, lambda: not shows("~ vector") and not shows("vectors by"))
+        await until(pilot, lambda: not shows("~ meaning") and not shows("vectors by"))
         first.refusal = KEY_REFUSED
         await press(pilot, *"s", "enter")
         await until(pilot, lambda: shows("! first → spare: key refused"))

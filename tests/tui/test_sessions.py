@@ -324,14 +324,14 @@ def test_the_ends_of_the_calendar_are_a_day(
 
 
 def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
-    assert outcome_words(MOVED.call, MOVED)[0] == "1 moved, 1 entered, 1 left"
-    assert outcome_words(SAME.call, SAME)[0] == "the same 1 result"
+    assert outcome_words(MOVED.call, MOVED)[0] == "1 moved, 1 new, 1 gone"
+    assert outcome_words(SAME.call, SAME)[0] == "1 result, unchanged"
     assert outcome_words(UNKNOWN.call, UNKNOWN)[0] == (
         "what came back is not recorded; now 0 results"
     )
     assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
-    assert same_words((MOVED, SAME, UNKNOWN), 2) == "1 of 2 come back the same"
-    assert same_words((SAME,), 2) == "1 of 1 come back the same of 2 searches so far"
+    assert same_words((MOVED, SAME, UNKNOWN), 2) == "1 of 2 unchanged"
+    assert same_words((SAME,), 2) == "1 of 1 unchanged of 2 searches so far"
     failed = replace(SAME, rows=(), problem="no index")
     assert same_words((failed, UNKNOWN), 2) == ""
     assert outcome_words(SAME.call, failed)[0] == "no index"
@@ -341,10 +341,10 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     entered = tuple(row(path, None, at, RecallChange.ENTERED) for at, path in enumerate("ab", 1))
     unknown = comparison_rows(Replayed(UNKNOWN.call, entered), UNICODE)
     told = "\n".join(each.draw(80).plain for each in unknown)
-    assert "entered" not in told
-    assert "now       ? → #1" in told
+    assert "new" not in told
+    assert "now        ? → #1" in told
     known = comparison_rows(Replayed(SAME.call, entered), UNICODE)
-    assert "* entered" in known[0].draw(80).plain
+    assert "* new" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
 
@@ -501,14 +501,14 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("Asked its memory here  3", "of 2 come back the same")
+        await talks.shows("Agent searches, this conversation  3", "of 2 unchanged")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")
         await talks.shows("No search of the memory in this conversation.")
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("Asked its memory here  3", "of 2 come back the same")
+        await talks.shows("Agent searches, this conversation  3", "of 2 unchanged")
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
         distant = replace(status, provider=provider)
@@ -516,7 +516,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run.app.action_show_screen("search")
         run.app.search_screen.state.ranking = Ranking(k=2)
         await talks.press("escape", "3")
-        await talks.shows("r  asks again: the query goes to", "api.example.org")
+        await talks.shows("r  ask again: the query goes to", "api.example.org")
         assert not asked.replays
         await talks.press("r")
         await until(run.pilot, lambda: list(asked.replays) == [asked.calls_list.chosen_id])
@@ -549,7 +549,7 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
             await talks.press("enter")
             await talks.shows("✗ cannot read ␛[31m/x")
             await talks.press("A")
-            await talks.shows("Asked its memory", "✗ cannot read ␛[31m/x")
+            await talks.shows("Agent searches", "✗ cannot read ␛[31m/x")
             await talks.press("escape", "O")
             await talks.shows("openclaw:main")
             await talks.press("space", "enter")

@@ -209,7 +209,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         await run.press("left")
         assert shown.cursor < flips[-1]
         assert f"at meaning {value_text(shown.parameter, shown.cursor)}" in run.text
-        await until(run.pilot, lambda: f"{len(flips)} flips, exact" in run.text)
+        await until(run.pilot, lambda: f"{len(flips)} order changes" in run.text)
         for parameter in ("λ", "half-life", "floor", "minimum", "results", "meaning"):
             await run.press("tab")
             assert f"at {parameter} " in run.text

@@ -282,7 +282,7 @@ def test_a_search_does_not_wait_for_a_long_examination(
 
     monkeypatch.setattr(Engine, "close", close)
     document = memtui("search", "router", "--agent", "main", "--json").document
-    assert "the index is still being examined: changed files are not marked" in document["warnings"]
+    assert "the index is still being checked: changed files are not marked" in document["warnings"]
     assert "file_state" not in document["hits"][0]
 
 

@@ -101,8 +101,8 @@ def choose_profile(
             return "openclaw-2026.9", "the index has a chunking version of 2026.8 or later"
         return "openclaw-2026.7", "the index is inside the agent's database, as text"
     if identity.fts_tokenizer is not None or identity.scope_hash is not None:
-        return "openclaw-2026.4", "a file of its own that records its scope or tokenizer"
-    return "openclaw-2026.2", "a file of its own that records neither scope nor tokenizer"
+        return "openclaw-2026.4", "a separate index file, format 2026.3 to 2026.5"
+    return "openclaw-2026.2", "a separate index file, format up to 2026.2"
 
 
 class AgentFacts(Struct, frozen=True):
@@ -135,7 +135,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     _, app_version = rows.versions(opened)
     name, because = choose_profile(layout, identity, app_version, target.config)
     if named is not None:
-        name, because = named, "it was asked for"
+        name, because = named, "chosen by --profile"
     release_named(name)
     search = effective(target.search.search, name) if target.search is not None else None
     provider = search.provider if search is not None else identity.provider

@@ -182,7 +182,7 @@ class OpenClawIndex(Index):
         return AgentTranscripts(self)
 
     def read_only(self) -> IndexUnusable:
-        return IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
+        return IndexUnusable(NOT_OURS, hint="openclaw memory index --force rebuilds it")
 
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None

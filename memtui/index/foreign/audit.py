@@ -66,7 +66,7 @@ _VERSIONS: Final = {
 }
 _CONFIGURED_DIMS: Final = "outputDimensionality of the configuration"
 _PAUSED: Final = "its search is paused and returns nothing until openclaw memory index --force"
-_REBUILT: Final = "the next sync builds the index anew; until then it answers from the old one"
+_REBUILT: Final = "the next sync rebuilds the index; until then it answers from the old one"
 
 
 def examine(
@@ -147,7 +147,7 @@ class _Audit(Struct):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
         order = list(Severity)
-        databases, database_read = self.target.databases, f"{opened.path}: as it was asked for"
+        databases, database_read = self.target.databases, f"{opened.path}: opened by --index"
         if databases is not None and databases.read is not None:
             database_read = f"{databases.read}: {databases.reason}"
         return Truth(

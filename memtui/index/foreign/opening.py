@@ -383,7 +383,7 @@ class ForeignDatabase:
             reason = f"{safe_line(str(self._path))} is not as OpenClaw makes an index"
             raise IndexUnusable(
                 f"{reason}: {safe_line(str(error))}",
-                hint="openclaw memory index --force builds it again",
+                hint="openclaw memory index --force rebuilds it",
             ) from error
         finally:
             if opened.how is Access.LIVE:

@@ -205,8 +205,7 @@ def credentials(document: Document) -> Iterator[CareFinding]:
             text, what = line, f"a credential ({', '.join(dict.fromkeys(map(mask, tokens)))})"
         else:
             continue
-        advice = f"looks like {what}: keep it in a password manager, and change it"
-        yield _finding(CareRule.CREDENTIAL, document.file, number, text, advice)
+        yield _finding(CareRule.CREDENTIAL, document.file, number, text, f"looks like {what}")
 
 
 def secrets_of(line: str) -> list[str]:
@@ -321,9 +320,9 @@ def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFindin
     for link in links:
         if not notes.leads(link):
             target = f"[[{link.target}]]" if link.is_wiki else link.target
-            advice = f"{target} is not there: correct the link, or write the note"
+            missing = f"{target} is not there"
             yield _finding(
-                CareRule.BROKEN_LINK, link.file, link.line, link.text, advice, target=target
+                CareRule.BROKEN_LINK, link.file, link.line, link.text, missing, target=target
             )
 
 
@@ -424,13 +423,9 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
             )
             is_recent = today.year - one.day.year <= _OLDEST_YEARS
             if is_recent and (is_of_a_state or (one.exact and begins)):
-                advice = (
-                    f"stated of {one.shown}, in a note without a date that never decays: "
-                    "move it to a dated note, or keep it current"
-                )
-                text = line.text.strip()
+                text, stated = line.text.strip(), f"as of {one.shown}"
                 rule, file = CareRule.DATED_FACT, document.file
-                yield _finding(rule, file, line.number, text, advice, day=one.shown)
+                yield _finding(rule, file, line.number, text, stated, day=one.shown)
                 break
 
 
@@ -487,8 +482,7 @@ def empty_file(document: Document) -> Iterator[CareFinding]:
     if title <= MOST_TITLE_WORDS:
         what = "nothing but a title" if title else "no word"
         lines = 1, max(1, document.text.count("\n"))
-        advice = f"{what} in this file: write the note, or remove it"
-        yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), advice)
+        yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), what)
 
 
 def long_file(document: Document) -> Iterator[CareFinding]:
@@ -497,13 +491,12 @@ def long_file(document: Document) -> Iterator[CareFinding]:
     limit = LONG_ROOT_CHARACTERS if is_root else LONG_FILE_CHARACTERS
     length, last = len(document.text), document.text.count("\n") + 1
     if length > limit:
-        why = "agents cut it in the prompt" if is_root else "split it by topic"
         yield _finding(
             CareRule.LONG_FILE,
             document.file,
             (1, last),
             document.text,
-            f"{length:,} characters, over {limit:,}: {why}",
+            f"{length:,} characters, over {limit:,}",
             characters=length,
             limit=limit,
             lines=last,
@@ -529,7 +522,7 @@ def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
                 document.file,
                 number,
                 text,
-                f"{len(text):,} characters in one line: it is cut inside, wrap it",
+                f"{len(text):,} characters in one line",
                 characters=len(text),
                 size=size,
                 limit=limit,

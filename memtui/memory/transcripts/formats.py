@@ -169,7 +169,7 @@ class TranscriptReader:
         reason, detail = Reason.OK, ""
         if state.run is not None:
             reason = Reason.GENERATED_RUN
-            detail = f"a {state.run} run: the program talked with itself"
+            detail = f"an automatic run ({state.run})"
         elif facts.kind is None:
             reason = Reason.NOT_A_TRANSCRIPT
             detail = "no record of a known program is in it"

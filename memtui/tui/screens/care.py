@@ -145,11 +145,11 @@ class CareScreen(Screen[None]):
             done, total = self._looking.progress
             full = _METER_CELLS * done // max(total, 1)
             state = Content.assemble(
-                "looking ",
+                "checking ",
                 (self.glyphs.meter_full * full, "$accent"),
                 (self.glyphs.meter_empty * (_METER_CELLS - full), "$foreground 30%"),
                 f" {fmt.percent(done, total)}" if total > 0 else "",
-                ("  esc stops", fmt.MUTED),
+                ("  esc stop", fmt.MUTED),
             )
         elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
@@ -157,15 +157,15 @@ class CareScreen(Screen[None]):
         elif report is None:
             address = query_address(app_of(self).engine)
             sent = f" (sends first words to {address})" if address else ""
-            state = Content.styled(f"not looked at · r rescan{sent}", fmt.MUTED)
+            state = Content.styled(f"not checked yet · r rescan{sent}", fmt.MUTED)
         else:
-            rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "rule")
+            rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "check")
             words = f"nothing found by {rules}"
             if report.findings:
                 of = len({one.rule for one in report.findings})
-                words = f"{fmt.count(len(report.findings), 'finding')} by {of} of {rules}"
+                words = f"{fmt.count(len(report.findings), 'finding')}, {of} of {rules}"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
-            hint = "" if self._is_current else "looked at before the last change · r rescan  "
+            hint = "" if self._is_current else "checked before the last change · r rescan  "
             state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)
         self.refresh_bindings()
@@ -283,18 +283,18 @@ def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
 
 
 def _judged_words(report: CareReport, rule: CareRule) -> str:
-    """Return how much a rule judged, or why it could not be applied: `142 files looked at`."""
+    """Return how much a rule judged, or why it could not be applied: `142 files checked`."""
     if rule in report.skipped:
         return f"not applied: {safe_line(report.skipped[rule])}"
     judged = report.looked_at.get(rule)
     what = "nothing" if judged is None else fmt.count(judged, RULE_WORDS[rule].judged)
-    return f"{what} looked at"
+    return f"{what} checked"
 
 
 def rule_line(
     report: CareReport, rule: CareRule, shown: int, total: int, glyphs: Glyphs, width: int
 ) -> Content:
-    """Draw a heading: `! Near-duplicates  4          8 911 pairs looked at`."""
+    """Draw a heading: `! Near-duplicates  4          8,911 chunks checked`."""
     is_skipped = rule in report.skipped
     mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
     number = f"  {fmt.count(total)}" if total else "  none"
@@ -320,11 +320,12 @@ def rule_lines(report: CareReport, rule: CareRule, glyphs: Glyphs, width: int) -
         count = sum(finding.rule is rule for finding in report.findings)
         findings = fmt.count(count, "finding") if count else "nothing found"
         words = Content.styled(f"{_judged_words(report, rule)}, {findings}", fmt.MUTED)
-    return [*Content(RULE_WORDS[rule].about).wrap(width), *words.wrap(width)]
+    about = f"{RULE_WORDS[rule].about} {RULE_WORDS[rule].advice}"
+    return [*Content(about).wrap(width), *words.wrap(width)]
 
 
 def finding_line(finding: CareFinding, width: int) -> Content:
-    """Draw a finding: its place, and the other place or the reason."""
+    """Draw a finding: its place, and the other place or what was found."""
     room = width - 2
     if finding.other is not None:
         relation = _RELATIONS.get(finding.rule, "and")
@@ -333,16 +334,18 @@ def finding_line(finding: CareFinding, width: int) -> Content:
         return Content.assemble("  ", first, (f"  {relation}  ", fmt.MUTED), second)
     place = place_text(finding.place.path, finding.place.start_line, max(8, room))
     room -= place.cell_length + 2
-    reason = Content.styled(safe_line(finding.message), fmt.MUTED)
+    text = " ".join(safe_line(finding.place.text).split())
+    reason = Content.assemble(safe_line(finding.message), (f"  {text}", fmt.MUTED))
     return Content.assemble("  ", place, *(("  ", fmt.fit(reason, room)) if room >= 12 else ()))
 
 
 def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Content]:
-    """Draw the reason, then the text; with another place both texts side by side.
+    """Draw what was found and what to do, then the text; with another place both side by side.
 
     The texts are shown as they come, which is with credentials masked.
     """
     lines = list(Content.styled(safe_line(finding.message), "bold").wrap(width))
+    lines += Content.styled(RULE_WORDS[finding.rule].advice, fmt.MUTED).wrap(width)
     query = finding.numbers.get("query")
     if isinstance(query, str):
         lines += Content.assemble(("asked: ", fmt.MUTED), safe_line(query)).wrap(width)

@@ -148,7 +148,7 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
         offered = dict.fromkeys(paths, "")
         if typed and typed not in paths:
             is_indexed = self._paths is None or parse_place(typed).path in self._paths
-            offered[typed] = "" if is_indexed else "  as typed, not in the index"
+            offered[typed] = "" if is_indexed else "  use as typed (not indexed)"
 
         def draw(path: str, width: int) -> Content:
             folder, slash, name = safe_line(path).rpartition("/")

@@ -38,7 +38,7 @@ from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",
     "text": "Text",
-    "like": "Like it",
+    "like": "Similar",
     "terms": "Terms",
     "queries": "Queries",
 }
@@ -237,7 +237,7 @@ class ChunkScreen(Screen[None]):
             note = "gone from the index, as its whole file is · esc back"
             if (now := self.successor) is not None:
                 lines = citation("", now.start_line, now.end_line).removeprefix("#")
-                note = f"gone from the index · r shows what stands there now: {lines}"
+                note = f"gone from the index · r current version: {lines}"
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
@@ -269,12 +269,12 @@ class ChunkScreen(Screen[None]):
             for one in neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
                 rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
-        empty = f"{glyphs.ellipsis} looking for what is like it"
+        empty = f"{glyphs.ellipsis} looking for similar chunks"
         if self.is_gone or self._problems.get("chunk") or self._problems.get("like"):
             empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
-        self.like.border_title = Content("Like it")
-        self.like.border_subtitle = Content("⏎ its view · D difference")
+        self.like.border_title = Content("Similar chunks")
+        self.like.border_subtitle = Content("⏎ open · D difference")
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
@@ -293,21 +293,21 @@ class ChunkScreen(Screen[None]):
         if not history:
             empty = "no queries in the history yet"
         elif self.answered is not None:
-            empty = f"in the top k of none of {number}"
-            progress = f"of {number} · ⏎ asks it" if answered else f"of {number}"
+            empty = f"none of {number} finds it"
+            progress = f"of {number} · ⏎ ask it" if answered else f"of {number}"
         elif not is_asking and not self.is_gone:
             address = query_address(app_of(self).engine)
             where = f"(sends them to {address})" if address else "of the history"
-            empty = f"r asks the {number} {where}"
+            empty = f"r ask the {number} {where}"
         if is_asking:
             done, total = map(fmt.count, self._asking.progress)
-            progress, style = f"asking {done} of {total} · r stops", "$state-warn"
+            progress, style = f"asking {done} of {total} · r stop", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
-            progress, style = "before the last change · r asks again", "$state-warn"
+            progress, style = "before the last change · r ask again", "$state-warn"
         rows = rows_of(queries_section("", answered), [one.query for one in answered], self.glyphs)
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
-        self.answers.border_title = Content(f"Queries that it answers{count}")
+        self.answers.border_title = Content(f"Past queries that find it{count}")
         self.answers.border_subtitle = Content.styled(progress, style)
         alike = (one for kind in KINDS for one in getattr(self.neighbours, kind, ()))
         counts = {

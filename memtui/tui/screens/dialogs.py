@@ -179,7 +179,7 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
 def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Content:
     """Return where text goes; a warning names `what` leaves this machine."""
     if not address and not remote:
-        return Content(f"stays in {words.HERE}")
+        return Content(f"stays on {words.HERE}")
     place = (words.place_words(address, remote=True), "bold")
     if not remote:
         return Content.assemble("is sent to ", place, ", a program on this machine")
@@ -225,7 +225,7 @@ class FirstRunHint(Dialog[None], title="Welcome"):
             yield Static(Content("\n").join(lines), markup=False)
 
     def on_mount(self) -> None:
-        self.frame("Five keys to begin with", "any key begins")
+        self.frame("Five keys to begin with", "press any key to start")
 
     def on_click(self, event: events.Click) -> None:
         close(self)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
 _STILL_LOOKING = "Still looking: wait a moment."
-_NOTHING_APPLIED = "Nothing to take back here."
+_NOTHING_APPLIED = "Nothing to undo here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
 _LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.RANKS)
 _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
@@ -380,10 +380,10 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         present = self.search.state.ranking
         choice, undoes = self._applied[-1] if self._applied else (None, None)
         # One of the parameters may have been made elsewhere.
-        self._note = "taken back: the last change of the parameters"
+        self._note = "undone: the last change of the parameters"
         if choice is not None and (isinstance(undoes, str) or undoes == present):
             self._applied.pop()
-            self._note = f"taken back: {change_words(choice)}"
+            self._note = f"undone: {change_words(choice)}"
             if isinstance(undoes, str):
                 self.search.search.ask_query(undoes)
                 return

@@ -109,6 +109,8 @@ class IndexScreen(Screen[None]):
             return
         status, now = engine.index.status(), engine.now()
         lines, progress = [state_line(status, self.glyphs)], status.progress
+        if not (status.foreign or status.pending or status.skipped or status.errors):
+            lines[0] += Content.styled("  nothing waiting, skipped or wrong", fmt.MUTED)
         if progress is not None:
             width = min(_METER_CELLS, max(20, self.size.width - 32))
             done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
@@ -132,7 +134,7 @@ class IndexScreen(Screen[None]):
         foreign, empty, titles = status.foreign, "none", {"facts": "Facts"}
         truth = foreign.truth if foreign is not None else None
         if foreign is not None and truth is None:
-            empty = "examining…" if foreign.examining else "not examined: r check again"
+            empty = "checking…" if foreign.examining else "not checked yet: r check"
         for name in (*self.LEFT, *self.RIGHT):
             widget = self.query_one(f"#{name}", RowList)
             listed: Sequence[ReportRow] = sections.get(name, ())
@@ -169,8 +171,15 @@ class IndexScreen(Screen[None]):
             widget.set_rows(rows, widget.chosen_id, empty=empty)
             count = f"{fmt.count(total)}{note}" if rows else ""
             widget.border_title = Content(f"{name.capitalize()}  {count}")
-            titles[name] = f"{name.capitalize()} {attention or ''}".rstrip()
+            if rows or foreign is not None:
+                titles[name] = f"{name.capitalize()} {attention or ''}".rstrip()
+            widget.set_class(name not in titles, "-empty")
+        for side, names in zip(self.query(".index-side"), (self.LEFT, self.RIGHT), strict=True):
+            side.set_class(titles.keys().isdisjoint(names), "-empty")
         self.parts.entitle(titles)
+        if self.parts.front not in titles:
+            self.parts.show(self.FIRST)
+            self.query_one(f"#{self.FIRST}").focus()
 
     def _line(self, name: str, row: ReportRow, width: int) -> Content:
         """Draw a row of the report with a glyph for its tone; the names behind it are counted."""
@@ -179,7 +188,7 @@ class IndexScreen(Screen[None]):
         # What is neither right nor wrong.
         mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
         head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
-        aside = f"  ⏎ {fmt.count(row.count)}" if row.names else ""
+        aside = f"  ({fmt.count(row.count)}, ⏎ list)" if row.names else ""
         shown = Content.assemble(safe_line(row.cells[-1]), (aside, fmt.MUTED))
         room = max(width - 3, 8)
         lines = shown.wrap(room) if name == "findings" else [fmt.fit(shown, room)]

@@ -347,7 +347,7 @@ def provider_facts(
         facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
     if probe is None:
         asks = words.place_words(listing.address, remote=listing.remote)
-        does = "loads the model" if asks == words.HERE else f"asks {asks} for the vector of a word"
+        does = "load the model" if asks == words.HERE else f"send one test word to {asks}"
         facts.append(("try", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
     elif probe.works:
         parts = [words.model_words(probe.model, probe.dimensions)]

@@ -306,7 +306,7 @@ class SweepScreen(Screen[Ranking | None]):
         self.query_one(RankChart).show(Chart(subject.axis, lowest, lines, marks))
         box, progress = self.query_one("#sweep-box"), "computing…"
         if swept is not None:
-            progress = f"{fmt.count(len(flips_of(swept)), 'flip')}, exact"
+            progress = fmt.count(len(flips_of(swept)), "order change")
             if subject.low == subject.high:
                 progress = f"another {words.name} takes other candidates: a new search"
         box.border_subtitle = progress
@@ -329,7 +329,7 @@ class SweepScreen(Screen[Ranking | None]):
             self.query_one(selector, TextBlock).show(draw)
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {words.name} ", (value, "bold $primary"))
-        box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
+        box.border_subtitle = Content(effect(difference(self.ranked, order)) or "unchanged")
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.
@@ -344,7 +344,7 @@ class SweepScreen(Screen[Ranking | None]):
             head = Content.styled(f"{arrow} ", "$primary bold")
             flip = next_flip(self.swept, self.cursor, direction)
             if flip is None:
-                lines.append(head + Content.styled("no flip", fmt.MUTED))
+                lines.append(head + Content.styled("no change this way", fmt.MUTED))
                 continue
             changes = {
                 chunk_id: (before.rank, after.rank)[::direction]

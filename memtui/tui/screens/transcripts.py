@@ -33,7 +33,7 @@ INTRO = (
     "masked; tool results are not. The transcripts are only read."
 )
 SKIPPED_SHOWN = 12
-_KEYS = "space choose  enter use until you quit  w write…  esc back"
+_KEYS = "space choose  enter use this session  w write…  esc back"
 _LABEL = 11
 _NAME = 24
 _FOUND = 18

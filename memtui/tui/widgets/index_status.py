@@ -12,7 +12,7 @@ from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
 from memtui.report.status import state_detail, state_words, status_sections, tone_of
-from memtui.report.words import clock, short_number
+from memtui.report.words import BACKEND_WORDS, clock, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -23,17 +23,17 @@ LABEL = 12
 """Cells for the name of a fact."""
 READ_ONLY = "the index belongs to the agent's program: memtui only reads it"
 LOOKS_AGAIN = f"{READ_ONLY}, and looks at it again"
-REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force builds it again"
+REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force rebuilds it"
 _NOT_IN_PANE = frozenset(
-    ("memory", "index", "", "why", "failure", "next step", "tokenizer", "writer", "spent", "next")
+    ("memory", "index", "", "why", "failure", "next step", "tokenizer", "writer", "usage", "next")
 )
 _PANE_LABEL = 10
 _METER = 6
 _STATE_CELLS = 36
 _FALLBACK_CELLS = 60
 _NEXT = {
-    IndexState.NO_INDEX: "r indexes this folder; search works while it runs",
-    IndexState.ERROR: "R builds the index again",
+    IndexState.NO_INDEX: "r index this folder; search works while it runs",
+    IndexState.ERROR: "R rebuild the index",
 }
 _WATCHING = {"events": "watching", "off": "not watching"}
 
@@ -42,7 +42,7 @@ def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     detail = safe_line(state_detail(status))
     if status.state is IndexState.NO_INDEX and status.foreign is None:
-        detail = "r indexes this folder"
+        detail = "r index this folder"
     head = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
     style = STYLES[tone_of(status.state)]
     return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))
@@ -183,7 +183,9 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     foreign, watcher, provider = status.foreign, status.watcher, status.provider
     counts = f"{fmt.count(status.files, 'file')} {fmt.count(status.chunks, 'chunk')}"
     state, holds = state_line(status, glyphs), _segment(counts, "")
-    backend = _segment(status.vector_backend, fmt.DIM)
+    backend = _segment(
+        "" if status.vector_backend in BACKEND_WORDS else status.vector_backend, fmt.DIM
+    )
     if foreign is not None:
         findings = counted_findings(foreign)
         segments = [
@@ -194,11 +196,11 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
             holds,
             _segment(f"needs {foreign.query_vectors}", fmt.DIM),
             backend,
-            _segment("read only", fmt.DIM),
+            _segment("read-only", fmt.DIM),
         ]
         return [segment for segment in segments if segment]
     waiting = f"{fmt.count(status.pending_count, 'change')} waiting"
-    errors = f"{glyphs.error} {len(status.errors)} errors"
+    errors = f"{glyphs.error} {fmt.count(len(status.errors), 'error')}"
     lookups = status.cache_hits + status.cache_misses
     seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
     segments = [
@@ -212,8 +214,8 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     ]
     # What leaves the machine, and what is not as asked for, comes before anything that is counted.
     name = "/".join(words.brief(part) for part in (provider.actual, provider.model) if part)
-    model = f"{name} {provider.dimensions}d" if name and provider.dimensions else name
-    answers = _segment(model or "no model: keyword only", fmt.DIM)
+    model = f"{name} {provider.dimensions} d" if name and provider.dimensions else name
+    answers = _segment(model or "no model: keyword match only", fmt.DIM)
     goes, is_fallback = destination(provider, glyphs), words.is_fallback(provider)
     if is_fallback:
         requested, actual = words.brief(provider.requested), words.brief(provider.actual or "")

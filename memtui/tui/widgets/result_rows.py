@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
@@ -45,6 +46,8 @@ SHOWN_DROPS = 24
 SORTS = ("rank", *LEG_WORDS.values(), "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
+_HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)", re.MULTILINE)
+_PLACE, _AGO = 40, 12
 _AGE = 4
 """Cells of an age at least: `13 d`."""
 _SLACK = 24
@@ -85,19 +88,28 @@ def drop_rows(ranked: Ranked, context: RowContext) -> list[Row]:
 def start_rows(
     queries: Sequence[str], files: Sequence[RecentFile], now: datetime
 ) -> tuple[Row, ...]:
-    """Return rows with ids `query:…` and `file:…`."""
+    """Return rows with ids `query:…` and `file:…`; a time that repeats is told once."""
 
-    def draw_query(query: str, width: int) -> Content:
-        return Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
+    def draw(what: Content, aside: str, tail: str, width: int) -> Content:
+        tail = f"  {tail:>{_AGO}}"
+        room = max(width - len(tail), 6)
+        line = Content.assemble(what, "  " if aside else "", (aside, fmt.MUTED))
+        return Content.assemble(fmt.fit(line, room, pad=True), (tail, fmt.MUTED))
 
-    def draw_file(file: RecentFile, width: int) -> Content:
-        tail = f"  {fmt.count(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
-        room = max(width - 9 - len(tail), 6)
-        place = place_text(file.path, None, room).truncate(room, pad=True)
-        return Content.assemble(("changed  ", fmt.MUTED), place, (tail, fmt.MUTED))
-
-    asked = (Row(QUERY + query, partial(draw_query, query)) for query in queries[:SHOWN_QUERIES])
-    return (*asked, *(Row(FILE + file.path, partial(draw_file, file)) for file in files))
+    rows = [
+        Row(QUERY + query, partial(draw, Content(safe_line(query)), "", "asked"))
+        for query in queries[:SHOWN_QUERIES]
+    ]
+    before = ""
+    for file in files:
+        heading, when = _HEADING.search(file.beginning), fmt.ago(file.mtime, now)
+        place = place_text(file.path, None, _PLACE)
+        title = safe_line(heading[1]) if heading is not None else ""
+        rows.append(
+            Row(FILE + file.path, partial(draw, place, title, "" if when == before else when))
+        )
+        before = when
+    return tuple(rows)
 
 
 # A row may be drawn wider than the list, which cuts what is too long.

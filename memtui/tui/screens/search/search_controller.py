@@ -77,7 +77,7 @@ MOST_CHANGES = 100
 BURST_SECONDS = 0.15
 """Steps of one parameter that follow within this time are one change: a key that is held repeats
 every 30 ms or so, and fingers are slower than 150 ms."""
-NO_OTHER = "no other profile for this index: w saves one"
+NO_OTHER = "no other profile for this index: w save one"
 NO_SETTINGS = "there are no settings files here to write to"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (ctrl+p copies them for the agent)"
 
@@ -455,8 +455,9 @@ class SearchController:
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
             if rows := start_rows(view.notes.queries, notes, engine.now()):
-                again = "⏎ ask again" if view.notes.queries else ""
-                view.results.border_title, view.results.border_subtitle = "Recent", again
+                again = "⏎ ask again  " if view.notes.queries else ""
+                view.results.border_title = "Recent"
+                view.results.border_subtitle = f"{again}changed"
                 view.results.set_rows(rows, view.results.chosen_id)
             elif view.status is not None:
                 self.show_message(empty_memory(view.status))

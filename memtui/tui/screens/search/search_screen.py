@@ -290,9 +290,9 @@ class SearchScreen(Screen[None]):
         self.search.show_title()
         foreign = self.status.foreign if self.status is not None else None
         if event.problem:
-            tell(self, safe_line(f"could not examine the index: {event.problem}"), error=True)
+            tell(self, safe_line(f"could not check the index: {event.problem}"), error=True)
         elif self._is_sync_requested and foreign is not None:
-            tell(self, f"examined: {counted_findings(foreign) or 'nothing wrong'}")
+            tell(self, f"checked: {counted_findings(foreign) or 'nothing wrong'}")
         self._is_sync_requested = False
 
     def leg_changed(self, event: LegChanged) -> None:
@@ -425,7 +425,7 @@ class SearchScreen(Screen[None]):
         """Over another program's index there is nothing to sync and no rebuild to offer."""
         if self.is_foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
-            return replace(binding, description="examine", tooltip=tooltip)
+            return replace(binding, description="check again", tooltip=tooltip)
         if self.is_foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
         return binding

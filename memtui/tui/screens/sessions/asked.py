@@ -19,6 +19,7 @@ from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import replay_verdict
 from memtui.report.status import place_words
+from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background
@@ -37,7 +38,7 @@ _STYLES = {
     RecallChange.ENTERED: "$state-ok",
     RecallChange.LEFT: "$state-warn",
 }
-_CHANGE = 10
+_CHANGE = 11
 _RANKS = 10
 
 
@@ -217,14 +218,14 @@ class AskedPane(Pane):
 
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
-        widget, where = self.calls_list, "everywhere" if self.is_all else "here"
+        widget, where = self.calls_list, "all conversations" if self.is_all else "this conversation"
         rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
         if rows:
             widget.set_rows(rows, keep=widget.chosen_id)
         else:
             widget.show_message(self._message)
         number = f"  {fmt.count(len(rows))}" if rows else ""
-        widget.border_title = Content(f"Asked its memory {where}{number}")
+        widget.border_title = Content(f"Agent searches, {where}{number}")
         comparable = sum(call.returned is not None for call in self.calls.values())
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
@@ -247,7 +248,7 @@ class AskedPane(Pane):
         if replayed is None:
             address = query_address(self.engine)
             waiting = f"asking again{self.glyphs.ellipsis}"
-            asks = f"r  asks again: the query goes to {place_words(address, remote=True)}"
+            asks = f"r  ask again: the query goes to {place_words(address, remote=True)}"
             widget.show_message([aside(asks if address else waiting)])
         elif replayed.problem:
             widget.show_message([self.error_line(replayed.problem)])
@@ -308,7 +309,7 @@ def then_words(call: MemoryCall) -> str:
     """Say how many results came back when it was asked."""
     if call.returned is None:
         return "results not recorded"
-    return f"{fmt.count(len(call.returned), 'result')} then"
+    return f"{fmt.count(len(call.returned), 'result')} at the time"
 
 
 def same_words(replays: Iterable[Replayed], total: int) -> str:
@@ -318,7 +319,7 @@ def same_words(replays: Iterable[Replayed], total: int) -> str:
         return ""
     same = sum(one.is_same for one in comparable)
     more = "" if len(comparable) >= total else f" of {fmt.count(total)} searches so far"
-    return f"{fmt.count(same)} of {fmt.count(len(comparable))} come back the same{more}"
+    return f"{fmt.count(same)} of {fmt.count(len(comparable))} unchanged{more}"
 
 
 def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
@@ -330,7 +331,7 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
 
     def row(at: int, one: RecallRow) -> Row:
         sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}.get(one.change)
-        change, then = f"{sign} {one.change}", fmt.rank(one.rank_then)
+        change, then = f"{sign} {RECALL_WORDS[one.change]}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)
             change = f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"

@@ -193,7 +193,7 @@ class ListPane(Pane):
             widget.set_rows(rows, keep=chosen or sessions.reader.path or None)
         elif listings:
             nothing = Content(f"No conversation has {safe_line(text)!r}.")
-            widget.show_message([nothing, aside("esc  leaves the filter, and then clears it")])
+            widget.show_message([nothing, aside("esc  leave the filter, then clear it")])
         elif self._error:
             widget.show_message([self.error_line(self._error)])
         elif not self.is_loaded:
@@ -203,7 +203,7 @@ class ListPane(Pane):
                 f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
                 for source in self._sources
             )
-            hint = Content("O  chooses which transcripts are indexed")
+            hint = Content("O  choose which transcripts are indexed")
             asides = [aside(safe_line(place)) for place in places]
             widget.show_message(
                 [Content("No conversations found."), Content(""), *asides, Content(""), hint]
@@ -214,7 +214,7 @@ class ListPane(Pane):
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)
-        note = aside(f"{fmt.count(left)} not indexed  O sources" if left else "")
+        note = aside(f"{fmt.count(left)} not indexed, press O to choose sources" if left else "")
         if problems:
             note = Content.styled(safe_line(problems[0]), "$state-warn")
         sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
@@ -366,7 +366,7 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
     session = f"  session {listing.session}" if listing.session else ""
     place = fmt.home_relative(redact_path(listing.place)) + session
     program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
-    others = fmt.count(matches.others, "candidate") + " that the list of results leaves out"
+    others = fmt.count(matches.others, "candidate") + ' among "Not shown"'
     facts = [
         ("index", Content.styled(index_state(listing), "$state-warn" if badge(listing) else "")),
         ("found", matches.words(others, ", ")),
