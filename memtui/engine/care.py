@@ -128,8 +128,7 @@ class CareRun:
             names.add_path(file.path)
             if file.reason is Reason.NOT_TEXT:
                 self._looked_at[CareRule.NO_TEXT] += 1
-                message = f"{file.detail}: save it as UTF-8, or name it in memory.ignore"
-                yield CareFinding(CareRule.NO_TEXT, CarePlace(file.path, 1, 1, ""), message)
+                yield CareFinding(CareRule.NO_TEXT, CarePlace(file.path, 1, 1, ""), file.detail)
         # What cannot be read is listed with its reason among the files.
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))

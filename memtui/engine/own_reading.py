@@ -150,7 +150,7 @@ class OwnReading(Reading):
         # memory is, the newest day comes first.
         rows = self._connection.execute(
             "SELECT path, mtime_ns, lines, ifnull((SELECT substr(text, 1, 400) FROM chunks "
-            "WHERE file_id = files.id ORDER BY start_line LIMIT 1), '') FROM files WHERE lines "
+            "WHERE file_id = files.id ORDER BY start_line LIMIT 1), '') FROM files WHERE lines > 0 "
             "ORDER BY mtime_ns / 60000000000 DESC, day DESC, path LIMIT ?",
             (limit,),
         )

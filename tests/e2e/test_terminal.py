@@ -45,7 +45,7 @@ def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None
         window.press("F2")
         window.shows("MMR λ 0.70")
         window.press("F3")
-        window.until(lambda shown: "decay t½ 30d" in shown, "decay is on")
+        window.until(lambda shown: "decay half-life 30 d" in shown, "decay is on")
         (root / "memory/kite.md").write_text("The router is now called kite.\n", encoding="utf-8")
         window.shows("kite.md")
         window.press("F5")
@@ -138,7 +138,7 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
                 break
             window.press("PageDown")
         window.until(
-            lambda shown: re.search('MATCH +"heron"', shown) is not None, "what was searched for"
+            lambda shown: re.search('searched for +"heron"', shown) is not None, "what was searched for"
         )
         assert "PWNED" not in window.title()
         window.press("Escape")

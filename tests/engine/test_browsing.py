@@ -107,8 +107,8 @@ def test_bytes_that_are_no_text_are_told_wherever_files_are(memory: SmallMemory)
     )
     assert (latin.state, latin.detail) == (FileState.CURRENT, REPLACED)
     assert [(one.place.citation, one.message) for one in care] == [
-        ("memory/image.md#L1", f"{NO_TEXT}: save it as UTF-8, or name it in memory.ignore"),
-        ("memory/latin.md#L3", f"{REPLACED}: save it as UTF-8"),
+        ("memory/image.md#L1", f"{NO_TEXT}"),
+        ("memory/latin.md#L3", f"{REPLACED}"),
     ]
 
 

@@ -166,7 +166,7 @@ async def test_damage_is_told_with_the_key_that_heals_it(
         run.app.search_screen.query_input.value = "router config"
         await until(run.pilot, lambda: said in run.text and "index-1.db is damaged" in run.text)
         await run.press("escape", "5")
-        await until(run.pilot, lambda: "R builds the index again" in run.text)
+        await until(run.pilot, lambda: "R rebuild the index" in run.text)
         assert "index-1.db is damaged" in run.text
         await run.press("escape", "R")
         await until(run.pilot, lambda: "keep it as it is" in run.text)

@@ -466,8 +466,8 @@ def replaced_bytes(document: Document) -> Iterator[CareFinding]:
     """Yield the first line of a note in which bytes were replaced, as they are no text."""
     if document.bad_line:
         line = split_lines(document.text)[document.bad_line - 1]
-        advice = f"{'; '.join(document.warnings)}: save it as UTF-8"
-        yield _finding(CareRule.NO_TEXT, document.file, document.bad_line, line, advice)
+        replaced = "; ".join(document.warnings)
+        yield _finding(CareRule.NO_TEXT, document.file, document.bad_line, line, replaced)
 
 
 def empty_file(document: Document) -> Iterator[CareFinding]:
