@@ -138,7 +138,8 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
                 break
             window.press("PageDown")
         window.until(
-            lambda shown: re.search('searched for +"heron"', shown) is not None, "what was searched for"
+            lambda shown: re.search('searched for +"heron"', shown) is not None,
+            "what was searched for",
         )
         assert "PWNED" not in window.title()
         window.press("Escape")

@@ -206,7 +206,7 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         await _press(run, "escape", "P")
         words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
         assert [name for name in PROFILES if PROFILE_WORDS[name] not in words] == []
-        assert "recent-heavy your own decay on, half-life 30d→14d, k 6×4→4×4: " in words
+        assert "recent-heavy your own decay on, half-life 30 d→14 d, results 6→4: " in words
         await _press(run, "escape")
         assert screen.state.ranking == before
         await _press(run, "P", "G", "k", "enter")
