@@ -22,6 +22,7 @@ from memtui.memory.care.duplicates import (
     shingles_of,
     words_of,
 )
+from memtui.memory.care.rules import WrittenLink
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
@@ -29,6 +30,7 @@ from memtui.model.browsing import (
     ChunkRecord,
     ChunkTerm,
     DayTotals,
+    LinkTarget,
     MemoryFile,
     Neighbour,
     Neighbours,
@@ -98,6 +100,12 @@ class Browse:
     def chunks_of(self, path: str) -> Sequence[Chunk]:
         """Return the chunks of a file in the order of their lines; empty for one not indexed."""
         return self._index.read(lambda reading: reading.chunks_of(path)) or ()
+
+    def follow(self, path: str, link: WrittenLink) -> LinkTarget:
+        """Return the place that a link in a note leads to."""
+        from memtui.engine.care import follow_link
+
+        return follow_link(self._index, path, link)
 
     def chunk_record(self, chunk_id: str) -> ChunkRecord | None:
         """Return everything that the index holds about one chunk; `None` when it is gone."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from memtui.memory.care.duplicates import near_duplicates, overlaps, without_for
 from memtui.memory.care.rules import (
     Link,
     NoteNames,
+    WrittenLink,
     broken_links,
     credentials,
     dated_facts,
@@ -27,12 +29,20 @@ from memtui.memory.care.rules import (
     links_in,
     long_file,
     long_lines,
+    note_of,
     replaced_bytes,
     shown,
 )
-from memtui.memory.discover import SOURCE
+from memtui.memory.discover import SOURCE, SUFFIXES
 from memtui.model import Chunk, Reason
-from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
+from memtui.model.browsing import (
+    CareFinding,
+    CarePlace,
+    CareReport,
+    CareRule,
+    LinkTarget,
+    MemoryFile,
+)
 from memtui.text.redact import redact
 
 MOST_FINDINGS: Final = 5_000
@@ -45,8 +55,65 @@ _OF_NOTES: Final = (
     *(CareRule.BROKEN_LINK, CareRule.LONG_LINE, CareRule.CREDENTIAL),
 )
 _PARTS: Final = 1000
+MOST_FOLDERS: Final = 20_000
+"""So many folders are looked through for a picture."""
 _SHOWN: Final = 4_000
 """Characters of a chunk that are shown; a chunk seldom has more."""
+
+
+def file_test(index: Index) -> Callable[[str, str], bool]:
+    """Return a test of a link of a note in a folder: true where a file is there, or a folder."""
+
+    @cache
+    def on_disk(folder: str) -> Path | None:
+        file = index.files.path_of(f"{folder}/_" if folder else "_")
+        return file.parent if file is not None else None
+
+    @cache
+    def names_below(base: Path) -> frozenset[str]:
+        return frozenset(
+            name for *_, names in islice(os.walk(base), MOST_FOLDERS) for name in names
+        )
+
+    def is_file(folder: str, target: str) -> bool:
+        bases = [base for base in map(on_disk, (folder, "")) if base is not None]
+        tried = [os.path.join(base, target) for base in bases]
+        # False as well for a name that no file can have.
+        if any(
+            os.path.isabs(one) and os.path.exists(one)
+            for one in (target, os.path.expanduser(target), *tried)
+        ):
+            return True
+        # A picture may be in any folder.
+        is_note = target.lower().endswith(SUFFIXES)
+        return not is_note and any(target in names_below(base) for base in bases[-1:])
+
+    return is_file
+
+
+def follow_link(index: Index, path: str, link: WrittenLink) -> LinkTarget:
+    """Return the place that a link in a note leads to, as the rule of broken links has it."""
+    target = note_of(link)
+    address = f"[[{link.target}]]" if link.is_wiki else link.target.strip("<>")
+    heading = link.heading or ("" if link.is_wiki else unquote(address.partition("#")[2]))
+    if heading and not (link.target if link.is_wiki else address.partition("#")[0]):
+        return LinkTarget(path, heading)
+    names = NoteNames(file_test(index))
+    for file in index.files.entries(lambda: False) if target else ():
+        names.add_path(file.path)
+    place = names.place_of(path, target, is_wiki=link.is_wiki)
+    if target and not place and link.is_wiki:
+        # The titles are read only where no note is called so.
+        for document in index.files.documents(lambda: False):
+            names.add(document)
+        place = names.place_of(path, target, is_wiki=True)
+    if place and not place.endswith("/"):
+        return LinkTarget(place, heading)
+    if place:
+        return LinkTarget(problem=f"{address} is a folder: {place}")
+    if target and not names.leads(path, target, is_wiki=link.is_wiki):
+        return LinkTarget(problem=f"{address} leads nowhere: there is no such note")
+    return LinkTarget(problem=f"not opened: {address} is no note of this memory")
 
 
 class CareRun:
@@ -107,22 +174,7 @@ class CareRun:
             self._skipped |= dict.fromkeys(_OF_NOTES, missing)
             return
 
-        @cache
-        def on_disk(folder: str) -> Path | None:
-            file = self._index.files.path_of(f"{folder}/_" if folder else "_")
-            return file.parent if file is not None else None
-
-        def is_file(folder: str, target: str) -> bool:
-            """Tell whether a link of a note in a folder leads to a file that is no note."""
-            bases = [base for base in map(on_disk, (folder, "")) if base is not None]
-            tried = [os.path.join(base, target) for base in bases]
-            # False as well for a name that no file can have.
-            return any(
-                os.path.isabs(one) and os.path.exists(one)
-                for one in (target, os.path.expanduser(target), *tried)
-            )
-
-        names, links = NoteNames(is_file), list[Link]()
+        names, links = NoteNames(file_test(self._index)), list[Link]()
         for file in files:
             stop_if(self._cancelled)
             names.add_path(file.path)

@@ -168,3 +168,13 @@ class CareReport(Struct, frozen=True):
     """Number of files, chunks or pairs that each rule judged."""
     skipped: Mapping[CareRule, str] = {}
     """The reason why a rule could not be applied, in one line."""
+
+
+class LinkTarget(Struct, frozen=True):
+    """The place that a link in a note leads to, or why it cannot be gone to."""
+
+    path: str = ""
+    """Empty with a `problem`."""
+    heading: str = ""
+    """The heading that is asked for, as it is written in the link."""
+    problem: str = ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any, Final
 
 from msgspec import Struct
@@ -268,23 +270,26 @@ def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
 def line_spans(line: str, width: int) -> Iterator[tuple[int, int]]:
     """Yield where each of these lines begins and ends, one at least, without the spaces between.
 
-    Only as much of the line is measured as may fit: one of megabytes is cut in linear time.
+    Between wide characters, which words are written with that have no spaces, a line ends anywhere.
     """
     room, at = max(1, width), 0
+    ends: Sequence[int] = range(len(line) + 1)
+    if not line.isascii():
+        ends = [0, *accumulate(map(_width, line))]
     while True:
-        count = room + 1
-        while cells_of(head := line[at : at + count]) <= room and at + count < len(line):
-            count *= 2  # characters without a width
-        if cells_of(head) <= room:
-            yield at, at + len(head)
+        end = max(at + 1, bisect_right(ends, ends[at] + room, lo=at) - 1)
+        if end >= len(line):
+            yield at, len(line)
             return
-        end = fitting(head, room) or 1
-        space = head.rfind(" ", 1, end + 1)
+        is_wide = 2 in (ends[end] - ends[end - 1], ends[end + 1] - ends[end])
+        space = -1 if is_wide else line.rfind(" ", at + 1, end + 1)
         cut = space if space > 0 else end
-        yield at, at + cut
-        at += cut
+        yield at, cut
+        at = cut
         while line.startswith(" ", at):
             at += 1
+        if at == len(line):
+            return
 
 
 def fitting(text: str, cells: int) -> int:
@@ -312,6 +317,7 @@ def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     return text, spans
 
 
+@lru_cache(1 << 14)
 def _width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -309,7 +309,9 @@ class MemtuiApp(App[int]):
         from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 
         if name in LASTING_SCREENS:
-            self._show_lasting(name)
+            screen = self._show_lasting(name)
+            if screen is not None and name == "browse":
+                screen.show_tree()
         elif name == "index":
             kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
             shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
@@ -374,10 +376,18 @@ class MemtuiApp(App[int]):
         """Tell a path of the index that is that of a transcript, by its name."""
         return ".jsonl" in path.rpartition("/")[2]
 
-    def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
-        """Show a file of the memory at a line, on the browse screen."""
+    def open_place(
+        self,
+        path: str,
+        line: int = 1,
+        chunk_id: str | None = None,
+        terms: Sequence[str] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Show a file of the memory at a line, on the browse screen; `alone` without the tree."""
         if (screen := self._show_lasting("browse")) is not None:
-            screen.open_place(path, line, chunk_id)
+            screen.open_place(path, line, chunk_id, terms, alone=alone)
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
         """Show a conversation at a line of its transcript, on the sessions screen.

@@ -72,6 +72,10 @@ class Highlighter:
             self._languages = line_languages(lines)
         self._pieces: dict[int, list[Piece]] = {}
 
+    def is_text(self, at: int) -> bool:
+        """Tell a line of Markdown from code and from the fences around it."""
+        return self._languages[at] == _TEXT
+
     def line(self, at: int) -> list[Piece]:
         """Return the pieces of one line, without its newline."""
         if at not in self._pieces:

@@ -368,3 +368,119 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
         await until(run.pilot, lambda: "xxxx" in run.text)
         await run.press("M")
         assert any("more than 400000 characters, not rendered" in toast for toast in run.toasts)
+
+
+async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_row(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, size=(120, 30)) as run:
+        await run.search("router config")
+        search = run.app.search_screen
+        await run.press("escape", "j")
+        row = search.results.chosen_id
+        for leave in ("escape", "q"):
+            await run.press("enter")
+            screen = cast("BrowseScreen", run.app.screen)
+            assert screen.view.outer_size.width == 120
+            assert screen.view.rendered
+            assert screen.view.chunk is not None
+            assert screen.view.chunk.id == row
+            await run.press("n")
+            first = screen.view.chosen
+            await run.press("n", "N")
+            assert screen.view.chosen == first is not None
+            await run.press("M")
+            assert not screen.view.rendered
+            assert f"{screen.view.chunk.start_line:>4} ▌" in run.text
+            await run.press("M", leave)
+            assert run.app.screen is search
+            assert (search.results.has_focus, search.results.chosen_id) == (True, row)
+        await run.press("enter", "2")
+        assert screen.file_rows.display, "its own key shows the tree beside the file"
+
+
+LINKS = {
+    "[[mai]]": ("memory/people/mai.md", ""),
+    "[[Kyoto, spring|the trip]]": ("memory/trips/kyoto.md", ""),
+    "[[homelab#The Router]]": ("memory/topics/homelab.md", "The Router"),
+    "[b](topics/homelab.md#the-router)": ("memory/topics/homelab.md", "The Router"),
+    "[c](<people/mai.md> 'a title')": ("memory/people/mai.md", ""),
+    "[[#Far below]]": ("memory/links.md", "Far below"),
+    "[[Nowhere]]": ("", "leads nowhere"),
+    "[d](nowhere.md)": ("", "leads nowhere"),
+    "[e](../../outside.md)": ("", "not opened"),
+    "[f](https://example.org/x.md)": ("", "not opened"),
+    "[g](ftp://example.org/x)": ("", "not opened"),
+    "[[people]]": ("", "is a folder"),
+}
+
+
+@pytest.mark.parametrize("rendered", [False, True])
+async def test_links_are_followed_within_the_memory_and_told_beyond_it(
+    memory: SmallMemory, rendered: bool
+) -> None:
+    (memory.root.parent / "outside.md").write_text("secret")
+    folder = memory.root / "memory"
+    (folder / "trips/kyoto.md").write_text("# Kyoto, spring\n")
+    lines = ["x\n\n"] * 60
+    (folder / "topics/homelab.md").write_text("".join([*lines, "## The Router\n\nhere\n", *lines]))
+    text = "\n\n".join(["`[[code]]`", *LINKS, *lines, "## Far below", *lines])
+    (folder / "links.md").write_text(text)
+    async with running(memory.open, size=(100, 30)) as run:
+        run.engine.index.sync(wait=True)
+        run.app.open_place("memory/links.md", alone=rendered)
+        await settle(run.app, run.pilot)
+        screen = cast("BrowseScreen", run.app.screen)
+        for path, told in LINKS.values():
+            await run.press("tab")
+            place, before = screen.view.chosen, screen.view.top
+            await run.press("enter")
+            if not path:
+                assert told in run.toasts[-1]
+                assert screen.reader.path == "memory/links.md"
+                continue
+            assert screen.reader.path == path
+            assert told in run.text
+            below = screen.view.top
+            await run.press("backspace")
+            assert (screen.reader.path, screen.view.top) == ("memory/links.md", before)
+            await run.press("alt+right")
+            assert (screen.reader.path, screen.view.top) == (path, below)
+            await run.press("alt+left")
+            screen.view.chosen = place
+        await run.press("tab")
+        assert screen.view.chosen is None, "beyond the last link the key is the screen's"
+
+
+async def test_a_link_that_is_clicked_is_followed(memory: SmallMemory) -> None:
+    (memory.root / "memory/links.md").write_text("one\n\nsee [[mai]] there\n")
+    async with running(memory.open, size=(100, 30)) as run:
+        run.engine.index.sync(wait=True)
+        run.app.open_place("memory/links.md", alone=True)
+        await settle(run.app, run.pilot)
+        await run.pilot.click("#file-view", offset=(8, 3))
+        await settle(run.app, run.pilot)
+        assert cast("BrowseScreen", run.app.screen).reader.path == "memory/people/mai.md"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "This note is empty."),
+        (None, "file gone"),
+        ("\x1b[31mbroken \u202e [[\x1b]]\n" * 3, "broken"),
+        ("word " * 200_000, "more than 400000 characters, not rendered"),
+    ],
+    ids=["empty", "gone", "hostile", "huge"],
+)
+async def test_odd_files_are_read_as_they_are(
+    memory: SmallMemory, content: str | None, told: str
+) -> None:
+    async with running(memory.open, size=(100, 30)) as run:
+        await run.search("tomatoes")
+        path = memory.root / "memory/topics/garden.md"
+        path.unlink() if content is None else path.write_text(content)
+        await run.press("escape", "enter", "tab", "n")
+        assert told in run.text + "".join(run.toasts)
+        assert not HOSTILE.search(run.text.replace("\n", ""))
+        assert content is not None or "omato" in run.text, "the indexed text is shown"

@@ -165,7 +165,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             assert run.app.search_screen.query_input.has_focus
             await press(run.pilot, "enter")
             await settle(run.app, run.pilot)
-            assert run.app.search_screen.preview.has_focus
+            assert run.app.search_screen.results.has_focus, "there is no result to read"
             await run.search("another query")
             assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert len(server.seen) == 1

@@ -67,6 +67,7 @@ MEANINGS = {
     },
     **{"B": "measure", "@": "same day", ":": "chunks", ".": "back to the chunk", "X": "swap"},
     **{"ctrl+r": "history", "space": "choose"},
+    **{"backspace": "previous place", "alt+left": "previous place", "alt+right": "next place"},
     "enter": "open.*|apply|write|copy text",
     # The same while a text is typed.
     **{"ctrl+o": "edit", "ctrl+y": "cite", "ctrl+l": "view", "f2": "MMR", "f3": "decay"},

@@ -37,7 +37,7 @@ async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
     preview = Preview()
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
         text = await _shown(pilot, preview, _first())
-        assert preview.scroll_offset.y == 9
+        assert preview.first_visible_line == 10
         assert "  12 ▌Configured Omada router" in text
         assert "  11  ## Network" in text
         assert "13 ▌- [x] backup config" in text
@@ -58,7 +58,7 @@ async def test_the_first_match_is_visible_and_the_chunk_start_when_both_fit(matc
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
         await _shown(pilot, preview, Source("memory/2026-02-10.md", lines))
         height = preview.scrollable_content_region.height
-        top = preview.scroll_offset.y + 1
+        top = preview.first_visible_line
         assert top <= match < top + height
         assert (top <= 12) is (match < 12 + height)
         # Other words scroll to their own first match.
@@ -75,7 +75,7 @@ async def test_the_chunk_is_shown_until_the_note_is_read() -> None:
         assert "12 ▌Configured Omada router" in text
         assert "loading · memory/2026-02-10.md" in text
         await _shown(pilot, preview, _first())
-        assert preview.scroll_offset.y == 9
+        assert preview.first_visible_line == 10
 
 
 async def test_nothing_and_an_empty_note_are_told() -> None:
@@ -107,30 +107,67 @@ async def test_reading_the_same_note_again_keeps_the_place() -> None:
         await _shown(pilot, preview, note(140))
         assert preview.scroll_offset.y == place
         await pilot.press("full_stop")
-        assert preview.scroll_offset.y == 9
+        assert preview.first_visible_line == 10
+        top = preview.scroll_offset.y
         await pilot.press("j", "k", "k", "space")
-        assert preview.scroll_offset.y == 8 + preview.size.height - 1
-        await pilot.press("g", "l")
-        assert preview.scroll_offset == (8, 0)
-        await pilot.press("h", "h")
-        assert preview.scroll_offset.x == 0
+        assert preview.scroll_offset.y == top - 1 + preview.size.height - 1
 
 
-@pytest.mark.parametrize("piece", ["0123456789", "路由器配置"])
-async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways(piece: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a word and another " * 40_000,
+        "0123456789" * 70_000,
+        "路由器配置" * 140_000,
+        "路 由器 e\u0301 \tx " * 30_000,
+    ],
+    ids=["words", "digits", "CJK", "mixed"],
+)
+async def test_a_line_wraps_whole_and_only_what_is_visible_is_drawn(line: str) -> None:
     preview = Preview()
-    line = piece * 30 + "END"
-    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
-        preview.show(Source("a.md", [line]), None, ())
+    app = ReaderApp(preview)
+    async with app.run_test(size=SIZE) as pilot:
+        start = time.process_time()
+        preview.show(Source("a.md", [f"{line}ROUTER", "next"]), None, ["router"])
         await pilot.pause()
-        assert "…" in screen_text(pilot.app)
+        assert time.process_time() - start < 3.0
+        rows = [row.replace("│", "").rstrip() for row in screen_text(app).split("\n")[1:-1]]
+        assert rows[0].startswith("   1  ")
+        assert not any(row[:6].strip() for row in rows[1:]), "one number a line"
+        assert "…" not in screen_text(app)
+        assert max(map(cell_len, rows)) > 50
         preview.focus()
-        for _ in range(40):
-            await pilot.press("right")
-            assert preview.render_line(0).cell_length == preview.size.width
-        text = screen_text(pilot.app)
-        assert "END" in text
-        assert "…" not in text
+        await pilot.press("n")
+        assert "ROUTER" in screen_text(app), "the end of the line is reached by its match"
+        await pilot.press("G")
+        assert "   2  next" in screen_text(app)
+        for y in range(preview.size.height):
+            assert preview.render_line(y).cell_length == preview.scrollable_content_region.width
+
+
+async def test_the_bar_of_a_chunk_and_the_match_follow_a_line_that_wraps() -> None:
+    preview = Preview(is_file=True)
+    text = "plain words " * 12 + "router"
+    chunks = [make_chunk("a.md", 1, 1, text), make_chunk("a.md", 2, 2, "after")]
+    app = ReaderApp(preview)
+    async with app.run_test(size=SIZE) as pilot:
+        preview.show(Source("a.md", [text, "after"]), chunks[0], ["router"], chunks=chunks)
+        await pilot.pause()
+        rows = screen_text(app).split("\n")[1:6]
+        assert [row[1:9] for row in rows] == [
+            "   1 ▌╭ ", "     ▌│ ", "     ▌│ ", "     ▌╰ ", "   2  [ ",
+        ]  # fmt: skip
+        preview.focus()
+        await pilot.press("n")
+        assert preview.chosen is not None
+        assert text[preview.chosen.start : preview.chosen.end] == "router"
+        before = preview.top
+        await pilot.resize_terminal(40, 14)
+        assert preview.top[0] == before[0]
+        # What is copied has the line ends of the note.
+        preview.text_select_all()
+        await pilot.pause()
+        assert app.screen.get_selected_text() == f"{text}\nafter"
 
 
 async def test_a_drag_selects_text() -> None:

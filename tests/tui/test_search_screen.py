@@ -344,7 +344,7 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
         assert focus(run) == "results"
         assert run.app.search_screen.query_input.value == "router config"
         await run.press("slash", "right", "enter")
-        assert focus(run) == "preview"
+        assert focus(run) == "file-view"
         await run.press("5")
         assert run.app.screen is not run.app.search_screen
         await run.press("1")
@@ -361,7 +361,7 @@ async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
         assert focus(run) == "query"
         await until(run.pilot, lambda: state.answered_text == "another" and not state.is_pending)
         await run.press("enter")
-        assert focus(run) == "preview"
+        assert focus(run) == "file-view"
 
 
 async def test_history_is_offered_and_survives_in_the_state_folder(
@@ -374,7 +374,7 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await run.search("router")
         await run.press("enter", "slash")
         await run.search("nas")
-        await run.press("enter", "ctrl+r")
+        await run.press("enter", "escape", "ctrl+r")
         assert isinstance(run.app.screen, Chooser)
         await run.press(*"rou", "enter")
         await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")

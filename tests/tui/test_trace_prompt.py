@@ -29,7 +29,7 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         assert run.toasts[-1].startswith("Nothing asked yet: type a query first")
         await run.search("habits vault")
         search = run.app.search_screen
-        await run.press("escape", "enter")
+        await run.press("escape", "tab")
         await until(run.pilot, lambda: search.preview.has_focus and search.state.source is not None)
         assert search.state.source is not None
         path, line = search.state.source.path, search.preview.first_visible_line

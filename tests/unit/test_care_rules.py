@@ -99,7 +99,8 @@ def document(path: str, text: str) -> Document:
 
 def found_in(notes: Iterable[PlantedNote]) -> list[CareFinding]:
     documents = [document(note.path, note.text) for note in notes]
-    names = NoteNames(lambda folder, target: target.endswith("outside/there.md"))
+    there = ("outside/there.md", "photo.jpg", "drawing.excalidraw")
+    names = NoteNames(lambda folder, target: target.endswith(there))
     for one in documents:
         names.add(one)
     found: list[CareFinding] = []

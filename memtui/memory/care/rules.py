@@ -227,6 +227,22 @@ _LONGEST_LINKED_LINE: Final = 50_000
 _LONGEST_NAME: Final = 200
 
 
+class WrittenLink(NamedTuple):
+    """A link as it stands in a line, from one character to another."""
+
+    start: int
+    end: int
+    target: str
+    """The address in round brackets, or the name in double ones, without a title."""
+    heading: str = ""
+    """The heading behind the name in double brackets."""
+    is_wiki: bool = False
+    is_image: bool = False
+    """True if what it leads to is to be shown in its place."""
+    title: str = ""
+    """The words that are shown in place of a name in double brackets."""
+
+
 class Link(NamedTuple):
     """A link to a note, or what looks like one."""
 
@@ -246,20 +262,24 @@ class NoteNames:
     def __init__(self, on_disk: Callable[[str, str], bool] = lambda folder, target: False) -> None:
         """`on_disk(folder, target)`: whether a file is there; `folder` is the note's own."""
         self._on_disk = on_disk
-        self._paths: set[str] = set()
-        self._names: set[str] = set()
+        self._paths: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     def add_path(self, path: str) -> None:
         """Add a path, as the index stores it; it need not be indexed."""
         folded = fold_path(path)
-        self._paths.add(folded)
+        self._paths[folded] = path
         parts = _bare(folded).split("/")
         # The note and every folder above it, each by any end of its path.
-        self._names |= {
-            _slug("/".join(parts[start:end]))
-            for end in range(1, len(parts) + 1)
-            for start in range(end)
-        }
+        for end in range(1, len(parts) + 1):
+            place = path if end == len(parts) else f"{'/'.join(path.split('/')[:end])}/"
+            for start in range(end):
+                self._name("/".join(parts[start:end]), place)
+
+    def _name(self, name: str, place: str) -> None:
+        """Let a name lead to a place, to a note rather than to a folder."""
+        if self._names.get(slug := _slug(name), "/").endswith("/"):
+            self._names[slug] = place
 
     def add(self, document: Document) -> None:
         """Add a document with its title and the aliases of its front matter."""
@@ -267,7 +287,7 @@ class NoteNames:
         in_aliases = False
         for line in note_lines(document.text):
             if line.kind is LineKind.HEADING:
-                self._names.add(_slug(line.text.lstrip("# ").rstrip("# ")))
+                self._name(line.text.lstrip("# ").rstrip("# "), document.file.path)
                 return
             if line.kind is LineKind.FRONT_MATTER:
                 match = _LINKS["aliases"].match(line.text)
@@ -275,50 +295,86 @@ class NoteNames:
                     match = _LINKS["item"].match(line.text)
                 in_aliases = match is not None
                 aliases = match[1].strip("[]").split(",") if match is not None else []
-                self._names |= {_slug(one.strip(" \t\"'")) for one in aliases if one.strip()}
+                for one in aliases:
+                    if name := one.strip(" \t\"'"):
+                        self._name(name, document.file.path)
             elif line.kind is not LineKind.BLANK:
                 return
 
-    def leads(self, link: Link) -> bool:
-        """Return whether a link leads to a file; a wikilink may be a name, title or alias."""
-        target = link.target
-        if link.is_wiki:
-            if _slug(_bare(fold_path(target))) in self._names:
-                return True
-            target += ".md"
-        folder, from_root = posixpath.dirname(link.file.path), target.lstrip("/")
-        tried = (posixpath.join(folder, from_root), from_root, target)
-        if any(fold_path(posixpath.normpath(one)) in self._paths for one in tried):
+    def place_of(self, path: str, target: str, *, is_wiki: bool) -> str:
+        """Return the note that a link in a note leads to, or a folder with a `/` behind it.
+
+        A wikilink may be a name, title or alias. Empty for a link that leads to neither.
+        """
+        folder = posixpath.dirname(path)
+        written = f"{target}.md" if is_wiki else target
+        from_root = written.lstrip("/")
+        for tried in (posixpath.join(folder, from_root), from_root, written):
+            if place := self._paths.get(fold_path(posixpath.normpath(tried))):
+                return place
+        return self._names.get(_slug(_bare(fold_path(target))), "") if is_wiki else ""
+
+    def leads(self, path: str, target: str, *, is_wiki: bool) -> bool:
+        """Return whether a link in a note leads to a note, a folder, or another file."""
+        if self.place_of(path, target, is_wiki=is_wiki):
             return True
-        return self._on_disk(folder, target)
+        is_name = is_wiki and _LINKS["extension"].search(target) is None
+        return self._on_disk(posixpath.dirname(path), f"{target}.md" if is_name else target)
+
+
+def written_links(line: str) -> list[WrittenLink]:
+    """Return the links of a line of text, without those in code; wikilinks last."""
+    text = without_code(line[:_LONGEST_LINKED_LINE])
+    text = _blanked(_LINKS["html_code"], text)
+    matches = [*_LINKS["link"].finditer(text)]
+    matches += filter(None, [_LINKS["definition"].match(text)])
+    links = [
+        WrittenLink(*match.span(), match["target"], is_image=bool(match.groupdict().get("image")))
+        for match in matches
+    ]
+    for match in _LINKS["wikilink"].finditer(_blanked(_LINKS["address"], text)):
+        is_image = text[: match.start()].endswith("!")
+        links.append(
+            WrittenLink(
+                *match.span(),
+                match["target"],
+                match["heading"] or "",
+                is_wiki=True,
+                is_image=is_image,
+                title=match["title"] or "",
+            )
+        )
+    return links
 
 
 def links_in(document: Document) -> Iterator[Link]:
     """Yield the links of a note to notes; each target once a line.
 
-    Only links to Markdown files and wikilinks count. Code, comments, images, URLs, anchors of the
-    same note, citations such as `[[1]]`, other files and what is a placeholder are passed over.
+    Only links to Markdown files, wikilinks, and files that double brackets show in their place
+    count. Code, comments, other images, URLs, anchors of the same note, citations such as `[[1]]`,
+    other files and what is a placeholder are passed over.
     """
     unlinked = frozenset({LineKind.CODE, LineKind.FRONT_MATTER, LineKind.BLANK})
     for line in note_lines(document.text):
         if "[" not in line.text or line.kind in unlinked:
             continue
-        text = without_code(line.text[:_LONGEST_LINKED_LINE])
-        text = _blanked(_LINKS["html_code"], text)
-        links = [link for link in _LINKS["link"].finditer(text) if not link["image"]]
-        links += filter(None, [_LINKS["definition"].match(text)])
-        targets = [(target, False) for link in links if (target := note_target(link["target"]))]
-        without_urls = _blanked(_LINKS["address"], text)
-        names = (link["target"] for link in _LINKS["wikilink"].finditer(without_urls))
-        targets += [(name, True) for name in names if _is_name(name)]
+        targets = [(note_of(link), link.is_wiki) for link in written_links(line.text)]
         for target, is_wiki in dict.fromkeys(targets):
-            yield Link(document.file, line.number, line.text, target, is_wiki)
+            if target:
+                yield Link(document.file, line.number, line.text, target, is_wiki)
+
+
+def note_of(link: WrittenLink) -> str:
+    """Return the path or the name of what a link leads to; empty where that is no note."""
+    if link.is_wiki:
+        return link.target if _is_name(link.target, is_shown=link.is_image) else ""
+    return "" if link.is_image else note_target(link.target)
 
 
 def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFinding]:
     """Yield the links that lead nowhere."""
     for link in links:
-        if not notes.leads(link):
+        if not notes.leads(link.file.path, link.target, is_wiki=link.is_wiki):
             target = f"[[{link.target}]]" if link.is_wiki else link.target
             missing = f"{target} is not there"
             yield _finding(
@@ -339,15 +395,18 @@ def note_target(written: str) -> str:
     return target
 
 
-def _is_name(name: str) -> bool:
-    """Return whether the inside of double brackets can be the name of a note."""
+def _is_name(name: str, *, is_shown: bool = False) -> bool:
+    """Return whether the inside of double brackets can be the name of a note.
+
+    With `is_shown` of any other file as well.
+    """
     if not name or name != name.strip() or len(name) > _LONGEST_NAME:
         # A test of a shell is written with blanks inside the brackets.
         return False
     if name.isdigit() or name.startswith("-") or _is_placeholder(name):
         return False
     extension = _LINKS["extension"].search(name)
-    return extension is None or extension[0].lower() in SUFFIXES or " " in name
+    return is_shown or extension is None or extension[0].lower() in SUFFIXES or " " in name
 
 
 def _is_placeholder(name: str) -> bool:

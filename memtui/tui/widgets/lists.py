@@ -81,9 +81,13 @@ class LineView(ScrollView, can_focus=True):
     def frame_at(self, at: int) -> tuple[Style, Content]:
         """Return the style of a line that there is, and what stands before it.
 
-        That neither scrolls to the side nor is selected.
+        That is not selected.
         """
         return self.visual_style, Content("")
+
+    def joint_at(self, at: int) -> str:
+        """Return what stands between a line and the one above it in a text that is copied."""
+        return "\n"
 
     def set_heights(self, heights: Iterable[int]) -> None:
         """Say how many lines each block has."""
@@ -114,16 +118,16 @@ class LineView(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         style, margin = self.frame_at(at)
         base, gutter = style.rich_style, Strip(margin.render_segments(style))
-        room, left = max(1, width - gutter.cell_length), int(self.scroll_offset.x)
+        room = max(1, width - gutter.cell_length)
         if (selection := self.text_selection) and (span := selection.get_span(at)) is not None:
             selected = Style.from_styles(self.screen.get_component_styles("screen--selection"))
             line = line.stylize(selected, span[0], len(line) if span[1] == -1 else span[1])
         text = Strip(line.render_segments(style))
-        shown = text.crop_extend(left, left + room, base)
-        if text.cell_length > left + room:
+        shown = text.crop_extend(0, room, base)
+        if text.cell_length > room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", base)])])
         if self.ALLOW_SELECT:
-            shown = shown.apply_offsets(len(line.truncate(left)) if left else 0, at)
+            shown = shown.apply_offsets(0, at)
         return Strip.join([gutter, shown]).crop_extend(0, width, base)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -134,8 +138,9 @@ class LineView(ScrollView, can_focus=True):
         for at in range(max(0, start), end + 1):
             span, line = selection.get_span(at), self.line_at(at)
             if span is not None and line is not None:
-                chosen.append(line.plain[span[0] : None if span[1] == -1 else span[1]])
-        return ("\n".join(chosen), "\n") if chosen else None
+                text = line.plain[span[0] : None if span[1] == -1 else span[1]]
+                chosen += [self.joint_at(at), text]
+        return ("".join(chosen[1:]), "\n") if chosen else None
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar and the place, which Textual does as it lays out."""

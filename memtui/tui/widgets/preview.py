@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from textual import events
+from textual.actions import SkipAction
 from textual.content import Content, Span
-from textual.geometry import Size
+from textual.message import Message
 from textual.style import Style
 
 from memtui.engine.ports import SourceText
+from memtui.memory.care.rules import WrittenLink, written_links
 from memtui.model import Chunk
+from memtui.report.words import line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -22,8 +26,10 @@ from memtui.tui.highlight import MAX_CELLS, Highlighter, display_line
 from memtui.tui.widgets.lists import LineView
 
 CONTEXT_LINES = 2
-SCROLL_COLUMNS = 8
+PIECE = MAX_CELLS // 2
+"""Characters of a longer line that are wrapped and coloured at a time, at least half as many."""
 _INDEXED = "Indexed text · file changed · D difference"
+_RENDERED_MARGIN = 2
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 _STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
@@ -43,16 +49,141 @@ class RenderedLine(NamedTuple):
     source: int
 
 
+class Mark(NamedTuple):
+    """A match or a link, by its place in a block."""
+
+    block: int
+    start: int
+    end: int
+    link: WrittenLink | None = None
+
+
+def link_style(link: WrittenLink | None) -> Style:
+    """Return a style without colours by which the text that it is of can be followed."""
+    return Style.from_meta({"link": tuple(link)}) if link is not None else Style()
+
+
+def link_of(style: Style | str) -> WrittenLink | None:
+    """Return the link that a style is of."""
+    link = style.meta.get("link") if isinstance(style, Style) else None
+    return WrittenLink(*link) if link else None
+
+
+def in_pieces(lines: Sequence[str], first: int) -> tuple[Sequence[str], Sequence[int]]:
+    """Cut lines of thousands of characters; return the pieces and the number of the line of each.
+
+    The first line is number `first`.
+    """
+    if all(len(line) <= PIECE for line in lines):
+        return lines, range(first, first + len(lines))
+    texts, numbers = list[str](), list[int]()
+    for number, line in enumerate(lines, first):
+        at = 0
+        while len(line) - at > PIECE:
+            end = line.rfind(" ", at + PIECE // 2, at + PIECE) + 1 or at + PIECE
+            texts.append(line[at:end])
+            at = end
+        texts.append(line[at:])
+        numbers += [number] * (len(texts) - len(numbers))
+    return texts, numbers
+
+
+class NoteText:
+    """The blocks of a note: its lines, pieces of very long ones, or its rendered lines."""
+
+    def __init__(
+        self,
+        lines: Sequence[str] = (),
+        first: int = 1,
+        path: str = "",
+        rendered: Sequence[RenderedLine] = (),
+        *,
+        has_links: bool = False,
+    ) -> None:
+        """`first` is the number of the first line; `has_links`: links of its text are told."""
+        self.rendered = rendered
+        self.terms: tuple[str, ...] = ()
+        """The words of the query."""
+        self.numbers: Sequence[int]
+        """The line of the note, 1-based, that each block is of."""
+        self._texts, self.numbers = in_pieces(lines, first)
+        if rendered:
+            self.numbers = [line.source for line in rendered]
+        self._has_links = has_links
+        self._highlighter = Highlighter(self._texts, path)
+
+    def block_of(self, line: int) -> int:
+        """Return the first block of a line; of one that has none, of the line before it."""
+        at = max(0, bisect_right(self.numbers, line) - 1)
+        return bisect_left(self.numbers, self.numbers[at]) if self.numbers else 0
+
+    def blocks_of(self, first: int, last: int) -> range:
+        """Return the blocks of some lines."""
+        return range(self.block_of(first), bisect_right(self.numbers, last))
+
+    def heights(self, room: int) -> Iterator[int]:
+        """Count the rows of each block in so many cells."""
+        for text in self._texts if not self.rendered else ():
+            is_short = len(text) <= room and text.isascii() and text.isprintable()
+            yield 1 if is_short else sum(1 for _ in line_spans(display_line(text), room))
+        for _ in self.rendered:
+            yield 1
+
+    def content(self, at: int) -> Content:
+        """Return the text of a block in its colours."""
+        if self.rendered:
+            return self.rendered[at].content
+        return Content.assemble(*self._highlighter.line(at))
+
+    def matches(self, at: int) -> list[Mark]:
+        """Return where a block has words of the query."""
+        spans = match_spans(self._plain(at), self.terms) if self.terms else ()
+        return [Mark(at, start, end) for start, end in spans]
+
+    def links(self, at: int) -> list[Mark]:
+        """Return where a block has links."""
+        if self.rendered:
+            spans = [(span, link_of(span.style)) for span in self.rendered[at].content.spans]
+            return [Mark(at, span.start, span.end, link) for span, link in spans if link]
+        if not self._has_links or not self._highlighter.is_text(at):
+            return []
+        links = sorted(written_links(self._plain(at)))
+        return [Mark(at, one.start, one.end, one) for one in links]
+
+    def _plain(self, at: int) -> str:
+        return self.rendered[at].content.plain if self.rendered else display_line(self._texts[at])
+
+    def next_mark(
+        self, marks_of: Callable[[int], Sequence[Mark]], step: int, start: tuple[int, int]
+    ) -> Mark | None:
+        """Return the next mark after a place of a block, or the last one before it."""
+        last = len(self.numbers) - 1
+        blocks = range(start[0], last + 1) if step > 0 else range(min(start[0], last), -1, -1)
+        marks = (mark for block in blocks for mark in marks_of(block)[::step])
+        return next(
+            (mark for mark in marks if (mark[:2] > start) is (step > 0) and mark[:2] != start), None
+        )
+
+
 class Preview(LineView):
-    """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn."""
+    """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn.
+
+    A block is a line of the note, or a piece of a very long one, wrapped; or a rendered line.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
-        "preview--match", "preview--gone", "preview--border",
+        "preview--match", "preview--gone", "preview--border", "preview--link",
     }  # fmt: skip
     HELP = "The bar ▌ in the margin marks the chunk; ╭ │ ├ ╰ [ are all chunks of a file."
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS = bindings("preview")
+
+    @dataclass
+    class Opened(Message):
+        """Enter was pressed, or a link clicked; `link` is the chosen one."""
+
+        link: WrittenLink | None
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, is_file: bool = False) -> None:
         """`is_file`: it is given whole files with all of their chunks."""
@@ -65,17 +196,22 @@ class Preview(LineView):
         """All chunks of the file; empty where only the current one is marked."""
         self.chunk: Chunk | None = None
         """The current chunk."""
-        self.rendered: Sequence[RenderedLine] = ()
-        """The lines that are shown in place of those of the file."""
+        self.chosen: Mark | None = None
+        """The match or the link that was gone to."""
         self._glyphs = glyphs
         self._source: SourceText | None = None
-        self._terms: tuple[str, ...] = ()
-        self._texts: Sequence[str] = ()
-        self._first = 1
-        """The line of the note that the first text is."""
-        self._highlighter = Highlighter((), "")
+        self._note = NoteText()
+        self._room = 0
+        """The cells that the text was wrapped in."""
+        self._drawn: dict[int, tuple[Content, Sequence[tuple[int, int]]]] = {}
+        """The text of blocks that were drawn, and where each row of it begins and ends."""
         self._message = [Content(self._hint)]
         self._is_placed = True
+
+    @property
+    def rendered(self) -> Sequence[RenderedLine]:
+        """The lines that are shown in place of those of the file."""
+        return self._note.rendered
 
     def show(
         self,
@@ -93,11 +229,11 @@ class Preview(LineView):
         read. A note that is gone is shown grey. Without either `note` is shown, or a hint.
         Reading the same note again does not scroll.
         """
-        is_other_source = source is not self._source
-        is_same_text = tuple(terms) == self._terms
+        is_other_text = source is not self._source or source is None
+        is_other_text |= rendered is not self.rendered
+        is_same_query = tuple(terms) == self._note.terms
         before = self._place
-        self._source, self.chunk, self._terms = source, chunk, tuple(terms)
-        self.chunks, self.rendered = chunks, rendered
+        self._source, self.chunk, self.chunks = source, chunk, chunks
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
         place = path = source.path if source is not None else ""
@@ -108,20 +244,23 @@ class Preview(LineView):
         if chunk is not None:
             place = chunk.citation
             path = chunk.path
-        if is_other_source or source is None:
-            self._texts, self._first = (), 1
+        if is_other_text:
+            lines, first = list[str](), 1
             self._message = []
             if chunk is not None:
-                self._texts, self._first = chunk.text.split("\n"), chunk.start_line
+                lines, first = chunk.text.split("\n"), chunk.start_line
             if source is not None and (source.lines or chunk is None):
-                self._texts, self._first = source.lines, 1
-            self._highlighter = Highlighter(self._texts, path)
+                lines, first = source.lines, 1
+            self._note = NoteText(lines, first, path, rendered, has_links=self._is_file)
             if source is None and chunk is None:
                 self._message = [Content(note or self._hint)]
-            elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
+            elif source is not None and not any(lines[:1]) and len(lines) <= 1:
                 self._message = [Content(state if is_gone else "This note is empty.")]
-        lines = len(self.rendered or self._texts)
-        self.virtual_size = Size(MAX_CELLS + self.margin_cells, lines)
+        self._note.terms = tuple(terms)
+        if is_other_text or not is_same_query:
+            self._drawn, self.chosen = {}, None
+        if is_other_text or self._room != self._present_room:
+            self._wrap()
         title = note if source is not None else ""
         if chunk in chunks:
             title = f"chunk {fmt.count(chunks.index(chunk) + 1)} of {fmt.count(len(chunks))}"
@@ -133,7 +272,7 @@ class Preview(LineView):
         parts = (Content.styled(state, style), Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(part for part in parts if part)
         self.update_classes({"-indexed": is_indexed, "-gone": is_gone})
-        if before != self._place or not (is_same_text or chunk is None):
+        if before != self._place or not (is_same_query or chunk is None):
             self.action_chunk()
         self.refresh()
 
@@ -143,73 +282,169 @@ class Preview(LineView):
         return path, self.chunk.id if self.chunk is not None else None
 
     @property
+    def render_width(self) -> int:
+        """The cells that there are for rendered lines, with one left free behind them."""
+        return self.scrollable_content_region.width - _RENDERED_MARGIN - 1
+
+    @property
+    def _present_room(self) -> int:
+        return max(0, self.scrollable_content_region.width - self.margin_cells)
+
+    def _wrap(self) -> None:
+        """Count the rows of each block."""
+        self._room, self._drawn, self.chosen = self._present_room, {}, None
+        self.set_heights(self._note.heights(self._room) if self._room else ())
+
+    def _block(self, at: int) -> tuple[Content, Sequence[tuple[int, int]]]:
+        """Return the text of a block with its colours, and where its rows begin and end."""
+        if at not in self._drawn:
+            note, content = self._note, self._note.content(at)
+            if self._source is not None and self._source.state == "gone":
+                content = Content(content.plain).stylize(self._mark_style("gone"))
+            spans = [
+                Span(mark.start, mark.end, style)
+                for mark in (note.links(at) if not self.rendered else ())
+                for style in (self._mark_style("link"), link_style(mark.link))
+            ]
+            style = self._mark_style("match")
+            spans += [Span(mark.start, mark.end, style) for mark in note.matches(at)]
+            rows = [(0, len(content))]
+            if not self.rendered:
+                rows = list(line_spans(content.plain, self._room))
+            self._drawn[at] = content.add_spans(spans), rows
+        return self._drawn[at]
+
+    def _mark_style(self, kind: str) -> Style:
+        return self.get_visual_style(f"preview--{kind}", partial=True)
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in the old colours."""
+        super().notify_style_update()
+        self._drawn.clear()
+
+    @property
     def first_visible_line(self) -> int:
         """The line of the note at the top of the view, 1-based."""
-        top = int(self.scroll_offset.y)
-        if self.rendered:
-            return self.rendered[min(top, len(self.rendered) - 1)].source
-        return self._first + top
+        return self.top[0]
 
-    def go_to_line(self, line: int) -> None:
-        """Scroll a line of the file to the top."""
-        top = line - self._first
-        if self.rendered and line > 1:
-            top = bisect_left(self.rendered, line, key=lambda one: one.source)
+    @property
+    def top(self) -> tuple[int, int]:
+        """The line of the note at the top of the view, 1-based, and its rows that are above it."""
+        y = int(self.scroll_offset.y)
+        if (place := self.block_at(y)) is None:
+            return 1, 0
+        line = self._note.numbers[place[0]]
+        return line, y - self.tops[self._note.block_of(line)]
+
+    def go_to_line(self, line: int, rows: int = 0) -> None:
+        """Scroll a line of the file to the top, or one of its rows."""
         self._is_placed = True
-        self.scroll_to(x=0, y=max(0, top), animate=False, force=True)
+        self.scroll_to_line(self.tops[min(self._note.block_of(line), len(self.tops) - 1)] + rows)
+
+    def _row_of(self, mark: Mark) -> int:
+        _, rows = self._block(mark.block)
+        return self.tops[mark.block] + sum(1 for _, end in rows[:-1] if end <= mark.start)
 
     def action_chunk(self) -> None:
         """Scroll to the chunk, so far that the first word of the query in it is in sight."""
-        self._is_placed = bool(self.is_mounted and self.size)
+        self._is_placed = bool(self.is_mounted and self._room)
         if not self._is_placed:
             return
-        top = self._first
-        if (chunk := self.chunk) is not None:
-            height = self.scrollable_content_region.height
-            top = max(self._first, chunk.start_line - CONTEXT_LINES)
-            last = min(self._first + len(self._texts) - 1, chunk.end_line)
-            lines = range(max(self._first, chunk.start_line), last + 1)
-            matching = (line for line in lines if self._marked(line - self._first))
-            match = next(matching, chunk.start_line)
+        top, chunk, note = 0, self.chunk, self._note
+        height = self.scrollable_content_region.height
+        if chunk is not None and note.numbers:
+            blocks = note.blocks_of(chunk.start_line, chunk.end_line)
+            start = self.tops[blocks.start]
+            top = self.tops[max(0, blocks.start - CONTEXT_LINES)]
+            marks = (mark for block in blocks for mark in note.matches(block))
+            match = next(map(self._row_of, marks), start)
             if match >= top + height:
-                fits = match < chunk.start_line + height
+                fits = match < start + height
                 top = match - height + 1 if fits else match - CONTEXT_LINES
-        self.go_to_line(top)
+        self.scroll_to_line(top)
 
-    def _marked(self, at: int) -> Sequence[tuple[int, int]]:
-        return match_spans(display_line(self._texts[at]), self._terms) if self._terms else ()
+    def action_match(self, step: int) -> None:
+        """Go to the next or the previous word of the query, round at the ends."""
+        note = self._note
+        mark = note.next_mark(note.matches, step, self._front(step))
+        end = (0, -1) if step > 0 else (len(note.numbers), 0)
+        if mark := mark or note.next_mark(note.matches, step, end):
+            self._choose(mark)
+        else:
+            self.notify("No word of the query is in this text.", markup=False)
+
+    def action_link(self, step: int) -> None:
+        """Go to the next or the previous link; beyond the last one leave the key to the screen."""
+        note, before = self._note, self.chosen
+        mark = note.next_mark(note.links, step, self._front(step))
+        if mark is not None and before is not None and mark.link == before.link:
+            # The rest of one that is wrapped.
+            mark = note.next_mark(note.links, step, (mark.block, mark.start))
+        self._choose(mark)
+        if mark is None:
+            raise SkipAction
+
+    def _front(self, step: int) -> tuple[int, int]:
+        """Return the place of the chosen mark, where that is in sight; else of the first row."""
+        y, mark = int(self.scroll_offset.y), self.chosen
+        if mark is not None and 0 <= self._row_of(mark) - y < self.scrollable_content_region.height:
+            return mark.block, mark.start
+        if (place := self.block_at(y)) is None:
+            return 0, 0
+        start, _ = self._block(place[0])[1][place[1]]
+        return place[0], start - (step > 0)
+
+    def _choose(self, mark: Mark | None) -> None:
+        self.chosen = mark
+        if mark is not None:
+            y, height = int(self.scroll_offset.y), self.scrollable_content_region.height
+            if not y <= (row := self._row_of(mark)) < y + height:
+                self.scroll_to_line(row - height // 3)
+        self.refresh()
+        self.refresh_bindings()
+
+    def action_open(self) -> None:
+        self.post_message(self.Opened(self.chosen.link if self.chosen is not None else None))
+
+    def on_click(self, event: events.Click) -> None:
+        """Follow a link."""
+        if (link := event.style.meta.get("link")) and self.text_selection is None:
+            self.post_message(self.Opened(WrittenLink(*link)))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Place the chunk once there is a size to place it in."""
+        """Wrap for another width; place the chunk once there is a size to place it in."""
         event.prevent_default()
+        if self._room != self._present_room:
+            top = self.top
+            self._wrap()
+            self.go_to_line(*top) if self._is_placed else None
         if not self._is_placed:
             self.action_chunk()
 
-    def action_scroll_columns(self, steps: int) -> None:
-        top, size = int(self.scroll_offset.y), self.scrollable_content_region.size
-        lines = filter(None, map(self.line_at, range(top, top + size.height)))
-        widest = max((line.cell_length for line in lines), default=0)
-        end = max(0, widest + self.margin_cells - size.width)
-        goal = self.scroll_x + steps * SCROLL_COLUMNS
-        self.scroll_to(x=max(0, min(goal, end)), animate=False)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the key that leads back to the chunk to the screen where there are several."""
-        return action != "chunk" or not self._is_file
+        """Leave keys of whole files, and those of a result, where there is none of these."""
+        if action == "open":
+            return not self._is_file or (self.chosen is not None and self.chosen.link is not None)
+        if action == "match":
+            return bool(self._note.terms)
+        return action not in ("chunk", "link") or (action == "link") is self._is_file
 
     @property
     def margin_cells(self) -> int:
         """Cells before the text: the line number, a space, the marker, and borders of chunks."""
         if self.rendered:
-            return 1
-        digits = max(4, len(str(self._first + len(self._texts))))
+            return _RENDERED_MARGIN
+        digits = max(4, len(str(self._note.numbers[-1]))) if self._note.numbers else 4
         return digits + (4 if self.chunks else 2)
 
-    def border_at(self, line: int) -> str:
-        """The character in the margin of a line, 1-based: where chunks begin, run and end."""
+    def border_at(self, line: int, *, is_first: bool = True, is_last: bool = True) -> str:
+        """The character in the margin of a line, 1-based: where chunks begin, run and end.
+
+        They begin in the first row of a line, and end in the last one.
+        """
         inside = [self.chunks[place] for place in chunks_on(self.chunks, line)]
-        begins = any(chunk.start_line == line for chunk in inside)
-        ends = any(chunk.end_line == line for chunk in inside)
+        begins = is_first and any(chunk.start_line == line for chunk in inside)
+        ends = is_last and any(chunk.end_line == line for chunk in inside)
         glyphs = self._glyphs
         match len(inside):
             case 0:
@@ -221,25 +456,34 @@ class Preview(LineView):
         return glyphs.chunk_both if begins or ends else glyphs.chunk_overlap
 
     def frame_at(self, at: int) -> tuple[Style, Content]:
-        if self.rendered:
-            return self.visual_style, Content(" ")
-        line, chunk = at + self._first, self.chunk
+        block, _ = self.block_at(at) or (0, 0)
+        line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
+        marker = self._glyphs.in_chunk if is_inside else " "
+        marker_style = self._mark_style("marker")
+        if self.rendered:
+            return self.visual_style, Content.styled(marker, marker_style) + " "
         style = self.get_visual_style("preview--chunk") if is_inside else self.visual_style
-        kinds = "chunk-number" if is_inside else "number", "marker", "border"
-        styles = (self.get_visual_style(f"preview--{kind}", partial=True) for kind in kinds)
-        border = f"{self.border_at(line)} " if self.chunks else ""
-        number = f"{line:>{self.margin_cells - 2 - len(border)}} "
-        texts = number, self._glyphs.in_chunk if is_inside else " ", border
-        return style, Content.assemble(*zip(texts, styles, strict=True))
+        first = self.tops[bisect_left(self._note.numbers, line)]
+        is_last = at + 1 == self.tops[bisect_right(self._note.numbers, line)]
+        border = self.border_at(line, is_first=at == first, is_last=is_last)
+        border = f"{border} " if self.chunks else ""
+        number = f"{line if at == first else '':>{self.margin_cells - 2 - len(border)}} "
+        number_style = self._mark_style("chunk-number" if is_inside else "number")
+        return style, Content.assemble(
+            (number, number_style), (marker, marker_style), (border, self._mark_style("border"))
+        )
 
     def line_at(self, at: int) -> Content | None:
-        if at >= len(self.rendered or self._texts):
+        if (place := self.block_at(at)) is None:
             return None
-        if self.rendered:
-            return self.rendered[at].content
-        line = Content.assemble(*self._highlighter.line(at))
-        if self._source is not None and self._source.state == "gone":
-            line = Content(line.plain).stylize(self.get_visual_style("preview--gone", partial=True))
-        mark = self.get_visual_style("preview--match", partial=True)
-        return line.add_spans([Span(start, end, mark) for start, end in self._marked(at)])
+        content, rows = self._block(place[0])
+        if (chosen := self.chosen) is not None and chosen.block == place[0]:
+            content = content.stylize("reverse", chosen.start, chosen.end)
+        start, end = rows[place[1]]
+        return content[start:end]
+
+    def joint_at(self, at: int) -> str:
+        block, row = self.block_at(at) or (0, 0)
+        rows = self._block(block)[1]
+        return "\n" if row == 0 else " " if rows[row - 1][1] < rows[row][0] else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from textual import events, on
@@ -53,6 +54,8 @@ class BrowseScreen(Screen[None]):
         self.glyphs = options.glyphs
         self.file_list = FileList(self)
         self.reader = Reader(self)
+        self.is_alone = False
+        """True if a file that another screen led to is read over the whole width."""
         self.timeline_wanted: bool | None = None
         """True if the timeline is shown; `None` lets the size decide."""
         self._is_behind = False
@@ -92,14 +95,34 @@ class BrowseScreen(Screen[None]):
         (self.file_rows if self.reader.target is None else self.view).focus()
         self.apply_layout()
 
-    def open_place(self, path: str, line: int, chunk_id: str | None = None) -> None:
-        """Show a file at a line or a chunk, also before there are widgets or files."""
-        self.reader.target = Target(path, line, chunk_id)
+    def open_place(
+        self,
+        path: str,
+        line: int,
+        chunk_id: str | None = None,
+        terms: Sequence[str] = (),
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Show a file at a line or a chunk, also before there are widgets or files.
+
+        The words of a query are marked; `alone` is over the whole width.
+        """
+        self.reader.come_to(Target(path, line, chunk_id), terms)
         self.file_list.path_to_reveal = path
+        self.is_alone = alone
         if self.is_mounted:
+            self.apply_layout()
             self.file_list.reveal(path)
             self.reader.read_again()
             self.view.focus()
+
+    def show_tree(self) -> None:
+        """Show the tree beside the file that was read alone."""
+        if self.is_alone:
+            self.is_alone = False
+            self.apply_layout()
+            self.reader.read_again()
 
     def content_changed(self) -> None:
         """Follow a changed index: the file that is shown, and the files when they are in front."""
@@ -125,12 +148,12 @@ class BrowseScreen(Screen[None]):
         pane = self._pane()
         is_small = self.size.width < 60 or self.size.height < 16
         panes = {f"-pane-{name}": pane == name for name in ("tree", "file", "days")}
-        self.update_classes({"-single": is_small, **panes})
+        self.update_classes({"-single": is_small, "-alone": self.is_alone, **panes})
         is_tall = self.size.height >= TALL
         has_days = is_tall if self.timeline_wanted is None else self.timeline_wanted
-        self.timeline.display = pane == "days" if is_small else has_days
+        self.timeline.display = not self.is_alone and (pane == "days" if is_small else has_days)
         outline = self.reader.outline_wanted
-        has_outline = self.size.width >= HUGE if outline is None else outline
+        has_outline = self.size.width >= HUGE and not self.is_alone if outline is None else outline
         self.outline_rows.display = has_outline and (self.size.width >= WIDE or pane == "file")
         self.describe()
         self.call_after_refresh(self.reader.follow_width)
@@ -211,6 +234,12 @@ class BrowseScreen(Screen[None]):
         """Go to what the filter let through."""
         self.file_rows.focus()
 
+    @on(Preview.Opened)
+    def link_opened(self, message: Preview.Opened) -> None:
+        """Follow a link."""
+        if message.link is not None:
+            self.reader.follow(message.link)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what cannot be done now; leave the keys of the tree to other panes."""
         if action == "part" and parameters[1] in _TREE_ACTIONS:
@@ -218,10 +247,16 @@ class BrowseScreen(Screen[None]):
         return None if action == "sync" and self.engine is None else True
 
     def action_focus_filter(self) -> None:
-        self.filter_input.focus()
-        self.filter_input.action_select_all()
+        """Filter the files; from a result that is read go back to the query."""
+        if self.is_alone:
+            self.action_close()
+            app_of(self).search_screen.action_focus_query()
+        else:
+            self.filter_input.focus()
+            self.filter_input.action_select_all()
 
     def action_toggle_timeline(self) -> None:
+        self.show_tree()
         is_inside = self.timeline.display and self.timeline.has_focus_within
         self.timeline_wanted = not is_inside
         if is_inside:
@@ -242,9 +277,10 @@ class BrowseScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         timeline = self.timeline
-        panes: list[Widget] = [self.file_rows, self.view]
+        panes: list[Widget] = [self.view] if self.is_alone else [self.file_rows, self.view]
         panes += [self.outline_rows] if self.outline_rows.display else []
-        panes += [timeline.heat_map] if timeline.display or self.has_class("-single") else []
+        has_days = timeline.display or (self.has_class("-single") and not self.is_alone)
+        panes += [timeline.heat_map] if has_days else []
         at = next((at for at, pane in enumerate(panes) if pane.has_focus), -step)
         pane = panes[(at + step) % len(panes)]
         timeline.display = timeline.display or pane is timeline.heat_map
@@ -253,16 +289,17 @@ class BrowseScreen(Screen[None]):
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.
 
-        What is being counted is stopped first.
+        What is being counted is stopped first. From a file that is read alone it is one step.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
         if shows_recalls and self.stop_running():
             return
-        if not self.file_rows.has_focus:
+        if not (self.is_alone or self.file_rows.has_focus):
             self.file_rows.focus()
-        elif self.filter_input.value:
+        elif not self.is_alone and self.filter_input.value:
             self.filter_input.value = ""
         else:
+            self.is_alone = False
             self.app.pop_screen()
 
     def stop_running(self) -> bool:

@@ -1,7 +1,7 @@
 """Markdown drawn for reading: parsed by markdown-it, drawn as lines that open nothing.
 
 The text is made safe for a terminal first, and entities stay as they are written, so that none of
-them brings a control character back. Links are shown as text and cannot be followed; HTML is text.
+them brings a control character back. HTML is text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from textual.content import Content
+from textual.style import Style
 
+from memtui.memory.care.rules import WrittenLink, written_links
+from memtui.report.words import line_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line, front_matter_lines
-from memtui.tui.widgets.preview import RenderedLine
+from memtui.tui.widgets.preview import RenderedLine, link_style
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 400_000
@@ -34,9 +37,9 @@ _PARSER = (
     .enable(["table", "strikethrough"])
     .disable("entity")
 )
-_WIKILINK = re.compile(r"\[\[([^\[\]]{1,200})\]\]")
 _TASK = re.compile(r"\[([ xX])\] ")
-_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "$text-accent underline"}
+_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
+_LINK = "$text-accent underline"
 
 
 def too_much(lines: Sequence[str]) -> str:
@@ -108,7 +111,9 @@ class _Renderer:
 
     def draw_code(self, texts: Sequence[str], language: str, first: int) -> None:
         for number, pieces in enumerate(code_pieces(texts, language)):
-            self._put(Content.assemble("  ", *pieces), first + number)
+            line = Content.assemble(*pieces)
+            for start, end in line_spans(line.plain, self._room() - 2):
+                self._put("  " + line[start:end], first + number)
 
     def _tick(self, inline: Token) -> None:
         """Put a box in place of the bullet where a task begins its item."""
@@ -191,41 +196,54 @@ def _start(token: Token) -> int:
 def _paragraphs(inline: Token) -> list[tuple[int, Content]]:
     """Draw the text of a block, cut at its hard breaks, each part with its first line's offset."""
     parts: list[tuple[int, Content]] = []
-    pieces: list[tuple[str, str]] = []
-    styles: list[str] = []
+    pieces: list[Content] = []
+    styles: list[str | Style] = []
     links: list[tuple[str, int]] = []
     first = line = 0
+
+    def put(text: str, *more: str | Style) -> None:
+        content = Content(text)
+        for style in (*styles, *more):
+            content = content.stylize(style) if style else content
+        pieces.append(content)
+
     for token in inline.children or ():
-        style = " ".join(styles)
         name, _, edge = token.type.rpartition("_")
-        if edge == "open":
+        if edge == "open" and name == "link":
+            target = str(token.attrGet("href") or "")
+            links.append((safe_line(unquote(target)), len(pieces)))
+            styles += [_LINK, link_style(WrittenLink(0, 0, target))]
+        elif edge == "close" and name == "link":
+            del styles[-2:]
+            target, began = links.pop()
+            if target and target != "".join(piece.plain for piece in pieces[began:]):
+                put(f" ({target})", MUTED)
+        elif edge == "open":
             styles.append(_STYLES.get(name, ""))
-            if name == "link":
-                links.append((safe_line(unquote(str(token.attrGet("href") or ""))), len(pieces)))
         elif edge == "close":
             styles.pop()
-            if name == "link":
-                target, began = links.pop()
-                if target and target != "".join(text for text, _ in pieces[began:]):
-                    pieces.append((f" ({target})", MUTED))
         elif token.type == "hardbreak":
-            parts.append((first, Content.assemble(*pieces)))
-            pieces, line, first = [], line + 1, line + 1
+            parts.append((first, Content("").join(pieces)))
+            pieces.clear()
+            first = line = line + 1
             links = [(target, 0) for target, _ in links]
         elif token.type == "softbreak":
-            pieces.append((" ", style))
+            put(" ")
             line += 1
         elif token.type == "code_inline":
-            pieces.append((token.content, "$text-secondary"))
+            put(token.content, "$text-secondary")
         elif token.type == "image":
-            pieces.append((f"[image: {token.content}]" if token.content else "[image]", MUTED))
+            put(f"[image: {token.content}]" if token.content else "[image]", MUTED)
         else:
-            pieces += [
-                (piece, f"{style} $text-accent underline" if at % 2 else style)
-                for at, piece in enumerate(_WIKILINK.split(token.content))
-                if piece
-            ]
-    return [*parts, (first, Content.assemble(*pieces))]
+            at = 0
+            for link in written_links(token.content):
+                if link.is_wiki and not links:
+                    put(token.content[at : link.start])
+                    shown = link.title or token.content[link.start + 2 : link.end - 2]
+                    put(shown, _LINK, link_style(link))
+                    at = link.end
+            put(token.content[at:])
+    return [*parts, (first, Content("").join(pieces))]
 
 
 MOST_HEADINGS = 5_000

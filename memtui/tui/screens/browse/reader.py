@@ -13,8 +13,9 @@ from msgspec import Struct
 from textual.content import Content
 
 from memtui.engine.ports import SourceText
+from memtui.memory.care.rules import WrittenLink
 from memtui.model import Chunk, FileState, Reason
-from memtui.model.browsing import MemoryFile
+from memtui.model.browsing import LinkTarget, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
@@ -52,6 +53,10 @@ class Target(Struct, frozen=True):
     """The line that was asked for; `None` for the file alone."""
     chunk_id: str | None = None
     """The chunk that was asked for, else the one of the line; `None`: the line itself."""
+    heading: str | None = None
+    """The heading that was asked for, as a link has it."""
+    rows: int | None = None
+    """The rows of the line that were above the view, for a place that was left."""
 
 
 Reading = tuple[SourceText, Sequence[Chunk], Sequence[Heading], Sequence[RenderedLine]]
@@ -68,9 +73,16 @@ class Reader:
         """The file that was read last."""
         self.outline_wanted: bool | None = None
         """True if the headings are shown; `None` lets the size decide."""
-        self.is_rendered = False
+        self.terms: Sequence[str] = ()
+        """The words of the query that led here."""
+        self._rendered = {False: False, True: True}
+        """True for rendered Markdown: beside the tree, and where the file is read alone."""
         self._width = 0
         """The cells that the file was rendered in."""
+        self._before: list[Target] = []
+        """The places that links led from, last the newest."""
+        self._after: list[Target] = []
+        """The places that were gone back from, last the nearest."""
         self._screen = screen
 
     @property
@@ -82,6 +94,11 @@ class Reader:
     def file(self) -> MemoryFile | None:
         """The file that is shown, as the list knows it."""
         return self._screen.file_list.files.get(self.path or "")
+
+    @property
+    def is_rendered(self) -> bool:
+        """True if files are shown as rendered Markdown."""
+        return self._rendered[self._screen.is_alone]
 
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
@@ -97,8 +114,7 @@ class Reader:
             screen.workers.cancel_group(screen, "file")
             self._show_note(note)
             return
-        # A margin of one on both sides, and the scroll bar.
-        self._width, is_rendered = screen.view.size.width - 3, self.is_rendered
+        self._width, is_rendered = screen.view.render_width, self.is_rendered
 
         def read() -> Reading:
             source = engine.index.files.source(target.path)
@@ -115,10 +131,15 @@ class Reader:
             group="file",
         )
 
+    def come_to(self, target: Target, terms: Sequence[str]) -> None:
+        """Take a place that another screen leads to; it is shown once the file is read."""
+        self.target, self.terms, self._before, self._after = target, terms, [], []
+
     def show_file(self, path: str) -> None:
-        """Show a file, unless it is the one that is shown."""
+        """Show a file, unless it is the one that is shown; what led here is forgotten."""
         if path != self.path:
-            self.show(Target(path))
+            self.come_to(Target(path), ())
+            self.read_again()
 
     def read_again(self) -> None:
         """Read the file that is shown again, because files changed."""
@@ -127,13 +148,47 @@ class Reader:
 
     def follow_width(self) -> None:
         """Render the file anew for another width."""
-        if self._screen.view.rendered and self._screen.view.size.width - 3 != self._width:
+        if self.is_rendered and self.source and self._screen.view.render_width != self._width:
             self.read_again()
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
-        self.is_rendered = not self.is_rendered
+        self._rendered[self._screen.is_alone] ^= True
         self.read_again()
+
+    def follow(self, link: WrittenLink) -> None:
+        """Go to the note that a link of the file leads to; tell where it leads nowhere."""
+        engine, path, screen = self._screen.engine, self.path, self._screen
+        if engine is None or path is None:
+            return
+
+        def go(target: LinkTarget) -> None:
+            if target.problem:
+                tell(screen, safe_line(target.problem))
+            elif path == self.path:
+                self._before.append(self._here())
+                self._after.clear()
+                self._go_to(Target(target.path, 1, heading=target.heading))
+
+        in_background(screen, lambda: engine.browse.follow(path, link), go, "follow the link")
+
+    def go_back(self, step: int = -1) -> None:
+        """Go to the place that the last link led from, or on to where it led."""
+        places, others = (self._before, self._after)[::-step]
+        if not places:
+            tell(self._screen, f"No place {'before' if step < 0 else 'after'} this one.")
+        elif self.path is not None:
+            others.append(self._here())
+            self._go_to(places.pop())
+
+    def _here(self) -> Target:
+        view = self._screen.view
+        line, rows = view.top
+        return Target(self.path or "", line, view.chunk.id if view.chunk else None, rows=rows)
+
+    def _go_to(self, target: Target) -> None:
+        self._screen.file_list.reveal(target.path)
+        self.show(target)
 
     def _show_note(self, note: str) -> None:
         self.source = None
@@ -144,6 +199,10 @@ class Reader:
     def _show_reading(self, target: Target, reading: Reading) -> None:
         source, chunks, outline, rendered = reading
         view, before = self._screen.view, self.source
+        if rendered and self._width != view.render_width:
+            # The first layout came meanwhile.
+            self.show(target)
+            return
         if self.is_rendered and (refusal := too_much(source.lines)):
             tell(self._screen, f"{refusal}.")
         is_same = before is not None and before.path == source.path
@@ -151,18 +210,27 @@ class Reader:
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
-        top, was_rendered = view.first_visible_line, bool(view.rendered)
+        top, was_rendered = view.top, bool(view.rendered)
         line, chunk_id = target.line, target.chunk_id
         if line is None and is_same and view.chunk is not None:
             line, chunk_id = view.chunk.start_line, view.chunk.id
         by_id = {chunk.id: chunk for chunk in chunks}
         chunk = by_id.get(chunk_id or "", chunk_at(chunks, line or 0))
         note = "not in the index" if not chunks and self.file is not None else ""
-        view.show(source, chunk, chunks=chunks, rendered=rendered, note=note)
-        if target.line is None and is_same:
-            # The same lines stay where they are, to the side as well.
-            if was_rendered != bool(rendered) or top != view.first_visible_line:
-                view.go_to_line(top)
+        view.show(source, chunk, self.terms, chunks=chunks, rendered=rendered, note=note)
+        if target.heading:
+            name = heading_name(target.heading)
+            at = (one.line for one in outline if heading_name(one.text) == name)
+            line = next(at, None)
+            if line is None:
+                tell(self._screen, safe_line(f"no heading “{target.heading}” in {target.path}"))
+            view.go_to_line(line or 1)
+        elif target.rows is not None and target.line is not None:
+            view.go_to_line(target.line, target.rows)
+        elif target.line is None and is_same:
+            # The same lines stay where they are.
+            if was_rendered != bool(rendered) or top != view.top:
+                view.go_to_line(*top)
         elif target.line is not None and target.chunk_id is None:
             view.go_to_line(target.line - 1)
         # Only once: what is read again stays where it is.
@@ -185,9 +253,8 @@ class Reader:
             tell(screen, f"No chunks {'after' if step > 0 else 'before'} this one.")
             return
         tell(screen, f"{'next' if step > 0 else 'previous'} file: {file.path}")
-        screen.file_list.reveal(file.path)
         # The first or the last of its chunks, whichever that is.
-        self.show(Target(file.path, 1 if step > 0 else _LAST_LINE, ""))
+        self._go_to(Target(file.path, 1 if step > 0 else _LAST_LINE, ""))
 
     def choose_chunk(self) -> None:
         """Go to any chunk of the file, chosen by its lines and its first words."""
@@ -217,7 +284,7 @@ class Reader:
 
     def _go_to_chunk(self, chunk: Chunk) -> None:
         view = self._screen.view
-        view.show(self.source, chunk, chunks=view.chunks, rendered=view.rendered)
+        view.show(self.source, chunk, self.terms, chunks=view.chunks, rendered=view.rendered)
         self._mark_heading()
 
     def _fill_outline(self, outline: Sequence[Heading]) -> None:
@@ -296,8 +363,7 @@ class Reader:
 
     def _go_to_file(self, path: str | None) -> None:
         if path is not None:
-            self._screen.file_list.reveal(path)
-            self.show(Target(path))
+            self._go_to(Target(path))
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the current chunk."""
@@ -347,6 +413,11 @@ def chunk_at(chunks: Sequence[Chunk], line: int) -> Chunk | None:
     """Return the chunk that a line is in: the last that begins before it; else the first."""
     inside = [chunk for chunk in chunks if chunk.start_line <= line]
     return inside[-1] if inside else chunks[0] if chunks else None
+
+
+def heading_name(text: str) -> str:
+    """Return what a heading and an anchor that is made of it have in common."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def path_filter(path: str) -> str:

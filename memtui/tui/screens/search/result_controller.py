@@ -59,7 +59,7 @@ class ResultController:
         view.refresh_bindings()
 
     def row_opened(self, row_id: str, *, on_bar: bool = False) -> None:
-        """Open a row: a query goes into the box, a result into the preview, a bar is explained."""
+        """Open a row: a query goes into the box, a note is read, a bar is explained."""
         view = self.view
         if row_id.startswith(QUERY) and view.state.ranked is None:
             view.search.set_query(row_id.removeprefix(QUERY))
@@ -67,8 +67,24 @@ class ResultController:
             self.select(row_id)
             self.explain()
         else:
-            self.remember_query()
-            view.show_pane("preview")
+            self.read(row_id)
+
+    def read(self, row_id: str = "") -> None:
+        """Read the note of the chosen result, or of a row, over the whole width.
+
+        A conversation is read on the screen of conversations, at the turn of the result. Without
+        a note the list gets the keys.
+        """
+        state, app = self.view.state, app_of(self.view)
+        self.remember_query()
+        if (chunk := state.selected_chunk) is None and row_id.startswith(FILE):
+            app.open_place(row_id.removeprefix(FILE), alone=True)
+        elif chunk is None:
+            self.view.show_pane("results")
+        elif app.is_conversation(chunk.path):
+            app.open_turn(chunk.path, chunk.start_line, chunk.end_line)
+        else:
+            app.open_place(chunk.path, chunk.start_line, chunk.id, state.terms, alone=True)
 
     def _selected(self, verb: str) -> Chunk | None:
         """Return the chunk of the chosen result; where there is none, that is told."""

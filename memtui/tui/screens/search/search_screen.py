@@ -367,6 +367,11 @@ class SearchScreen(Screen[None]):
         message.stop()
         self.notes.row_opened(message.row_id, on_bar=message.on_bar)
 
+    @on(Preview.Opened)
+    def preview_opened(self) -> None:
+        """Read the note of the preview over the whole width."""
+        self.notes.read(self.results.chosen_id or "")
+
     @on(events.DescendantFocus)
     def list_entered(self, event: events.DescendantFocus) -> None:
         chosen = event.widget.chosen_id if event.widget in (self.results, self.near) else None
