@@ -29,6 +29,7 @@ from memtui.report.chunk_record import (
 )
 from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section
+from memtui.report.status import LOOKS_FOR
 from memtui.settings.files import StateFolder, queries_in
 from memtui.text.redact import redact
 from memtui.text.sanitize import safe_line
@@ -63,7 +64,8 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
     notes = [f"memtui: {rule} was not checked: {why}" for rule, why in report.skipped.items()]
     if not report.findings:
         judged = max(report.looked_at.values(), default=0)
-        notes.append(f"nothing needs care, {judged:,} checked" if judged else "no files to check")
+        nothing = f"nothing needs care, {judged:,} checked"
+        notes.append(nothing if judged else f"no files to check: {LOOKS_FOR}")
     counts = Counter(finding.rule for finding in report.findings)
 
     def lines() -> Iterator[Line]:

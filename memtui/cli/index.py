@@ -28,6 +28,7 @@ from memtui.report import words
 from memtui.report.json_text import plain
 from memtui.report.layout import Section
 from memtui.report.status import (
+    LOOKS_FOR,
     cost_words,
     held_words,
     skipped_words,
@@ -138,6 +139,8 @@ def _report(
         provider = status.provider.actual or status.provider.requested
         lines.append(f"usage: {usage_words(stats.usage)} of {provider}")
     lines.append(f"index: {held_words(status, 'vector')}")
+    if not stats.files_seen:
+        notes.append(f"memtui: no notes in {safe_line(status.root)}: {LOOKS_FOR}")
     for skipped in status.skipped:
         notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped_words(skipped)}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
@@ -159,7 +162,7 @@ def sync_line(stats: SyncStats) -> str:
     rate = f" ({words.percent(stats.cache_hits, vectors)})" if stats.cache_hits else ""
     return (
         f"{did} {words.count(stats.files_seen, 'file')} in {words.duration(stats.seconds)}: "
-        f"{', '.join(parts) or 'nothing to do'}; "
+        f"{', '.join(parts) or 'no file changed'}; "
         f"{words.count(stats.chunks_written, 'chunk')} written, "
         f"{words.count(stats.chunks_embedded, 'vector')} made, "
         f"{stats.cache_hits} from the cache{rate}"

@@ -410,9 +410,15 @@ class OwnIndex(Index):
             vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
             warnings.append(f"{vectors_in_use}: they are kept")
         view = leg.view if leg is not None else None
+        state = state_of(known, provider)
+        if state is IndexState.NO_INDEX and indexer is not None and indexer.is_writer:
+            # It begins by itself as soon as the watcher is there, or is about to begin.
+            begins = self.watcher is not None and not indexer.has_run
+            if begins or not indexer.wait_idle(0):
+                state = IndexState.INDEXING
         return replace(
             known,
-            state=state_of(known, provider),
+            state=state,
             root=str(self.root),
             index_dir=str(self.folder.folder),
             provider=provider,

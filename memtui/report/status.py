@@ -28,6 +28,10 @@ from memtui.text.sanitize import safe_line
 
 HERE: Final = "this computer"
 """The destination of text that is sent nowhere."""
+LOOKS_FOR: Final = (
+    "memtui looks for MEMORY.md, USER.md and memory/**/*.md; "
+    "where there is neither MEMORY.md nor memory/, for every *.md"
+)
 SHOWN_FILES: Final = 20
 """So many changed files are named to people; `--json` has all."""
 
@@ -323,7 +327,8 @@ def state_detail(status: IndexStatus) -> str:
     match status.state:
         case IndexState.INDEXING if progress is not None:
             left = f", {words.clock(progress.eta)} left" if progress.eta is not None else ""
-            return f"{progress.phase} {words.percent(progress.done, progress.total)}{left}"
+            done = f"{words.count(progress.done)} of {words.count(progress.total)}"
+            return f"{done} {progress.phase}{left}"
         case IndexState.STALE if foreign is not None or status.pending_count:
             files = words.count(status.pending_count, "file")
             return f"{files} {'waiting' if foreign is None else 'drifted'}"

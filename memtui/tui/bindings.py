@@ -73,6 +73,14 @@ def is_typed(key: str) -> bool:
     return len(key_name(key)) == 1 and (len(key) == 1 or "_" in key or key in _WORD_KEYS)
 
 
+def key_while_typing(action_id: str, keymap: Mapping[str, str]) -> str:
+    """Write the key of an action that works while a text is typed, too: `F5`, or `Esc R`."""
+    action = next(action for action in ALL_ACTIONS if action.id == action_id)
+    keys = keymap[action_id].split(",") if action_id in keymap else action.keys
+    others = [key for key in keys if not is_typed(key)]
+    return key_name(others[0]) if others else f"Esc {key_name(keys[0])}"
+
+
 class KeyedAction(Struct, frozen=True):
     """An action that keys lead to now."""
 

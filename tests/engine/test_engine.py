@@ -126,6 +126,14 @@ def test_the_watcher_brings_a_change_into_the_results_and_the_status(new: SmallM
         assert engine.index.status().files == len(NOTES) + 1
 
 
+def test_what_indexes_by_itself_never_says_that_there_is_no_index(new: SmallMemory) -> None:
+    with new.open(watch=True) as engine:
+        states = {engine.index.status().state}
+        while IndexState.READY not in states:
+            states.add(engine.index.status().state)
+    assert states == {IndexState.INDEXING, IndexState.READY}
+
+
 def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
     bus = Bus()
     changes = EventQueue(bus, Event)

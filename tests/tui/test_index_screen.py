@@ -15,11 +15,13 @@ from memtui.index.database import open_database
 from memtui.model import IndexState, Reason, SkippedFile, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_line
 from memtui.tui.widgets.lists import RowList
+from memtui.tui.widgets.result_rows import empty_memory, nothing_found
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import (
@@ -35,6 +37,7 @@ from tests.tui.harness import (
     until,
 )
 from tests.tui.reader_samples import NOW, ReaderApp, status
+from tests.tui.samples import make_ranked
 
 HOSTILE_NAME = "memory/[red]x[\x1b[31m\u202e.md"
 
@@ -47,18 +50,38 @@ def is_clean(text: str) -> bool:
     ("state", "changes", "line"),
     [
         (IndexState.READY, {}, "● ready"),
-        (IndexState.INDEXING, {}, "◐ indexing: vectors 60 %, 0:12 left"),
-        (IndexState.STALE, {}, "◌ stale: 2 files waiting"),
-        (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector"),
+        (IndexState.INDEXING, {}, "◐ indexing: 783 of 1,284 vectors, 0:12 left"),
+        (IndexState.STALE, {}, "◌ stale: 2 files waiting, F5 continue"),
+        (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector, F5 continue"),
         (IndexState.DEGRADED, {}, "! degraded: keyword only: 401 from api.example: no such key"),
         (IndexState.ERROR, {}, "✗ error: timeout after 30 s"),
-        (IndexState.NO_INDEX, {}, "○ no index: r index this folder"),
+        (IndexState.NO_INDEX, {}, "○ no index: F5 index this folder"),
     ],
 )  # fmt: skip
 def test_a_state_is_told_with_what_it_means(
     state: IndexState, changes: dict[str, int], line: str
 ) -> None:
     assert state_line(replace(status(state), **changes)).plain == line
+
+
+@pytest.mark.parametrize(
+    ("state", "chunks", "said"),
+    [
+        (IndexState.INDEXING, 0, "indexing for the first time\n\n783 of 1,284 vectors"),
+        (IndexState.NO_INDEX, 0, "F5 index this folder"),
+        (IndexState.READY, 0, "memtui looks for MEMORY.md"),
+        (IndexState.READY, 9, "opening…"),
+    ],
+)
+def test_without_results_the_list_says_how_the_index_is(
+    state: IndexState, chunks: int, said: str
+) -> None:
+    now = replace(status(state), chunks=chunks)
+    assert said in empty_memory(now, {}).plain
+    if not chunks:
+        assert said in nothing_found(make_ranked(), UNICODE, now, {}).plain
+    if state is IndexState.NO_INDEX:
+        assert "Esc r index this folder" in empty_memory(now, {"index.sync": "r"}).plain
 
 
 @pytest.mark.parametrize(
@@ -95,7 +118,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         pane.show_status(status(IndexState.INDEXING), NOW)
         await pilot.pause()
         text = screen_text(pilot.app)
-        assert "◐ indexing: vectors 60 %" in text
+        assert "◐ indexing: " in text
         assert "60 %  42/s  ETA 0:12" in text
         assert "142 files, 1,284 chunks" in text
         assert "2 min ago: +1 ~2 files" in text
@@ -128,7 +151,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         assert len(run.app.screen_stack) == 1
 
 
-async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
+async def test_the_key_that_is_named_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     tries: list[Bus] = []
 
     def open_engine(bus: Bus) -> Engine:
@@ -140,9 +163,9 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     app = MemtuiApp(open_engine, dark())
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         for number in (1, 2):
-            await until(pilot, lambda: "r try again" in screen_text(app))
+            await until(pilot, lambda: "F5 try again" in screen_text(app))
             assert len(tries) == number
-            await press(pilot, "escape", "r")
+            await press(pilot, "f5")
             await until(pilot, lambda number=number: len(tries) > number)  # type: ignore[misc]
         await until(pilot, lambda: app.search_screen.engine is not None)
         await until(pilot, lambda: "cannot be made" not in screen_text(app))
@@ -153,7 +176,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("chunks SET text = ''", "(Esc R while typing) rebuild it"),
+        ("chunks SET text = ''", "Esc R rebuild it"),
         ("vectors SET vector = x'00'", "no meaning match"),
     ],
 )

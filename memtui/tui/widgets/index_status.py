@@ -32,8 +32,8 @@ _METER = 6
 _STATE_CELLS = 36
 _FALLBACK_CELLS = 60
 _NEXT = {
-    IndexState.NO_INDEX: "r index this folder; search works while it runs",
-    IndexState.ERROR: "R rebuild the index",
+    IndexState.NO_INDEX: "F5 index this folder; search works while it runs",
+    IndexState.ERROR: "R rebuild the index (Esc R while typing)",
 }
 _WATCHING = {"events": "watching", "off": "not watching"}
 
@@ -42,7 +42,9 @@ def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     detail = safe_line(state_detail(status))
     if status.state is IndexState.NO_INDEX and status.foreign is None:
-        detail = "r index this folder"
+        detail = "F5 index this folder"
+    elif status.state is IndexState.STALE and status.foreign is None:
+        detail += ", F5 continue"
     head = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
     style = STYLES[tone_of(status.state)]
     return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))

@@ -28,10 +28,12 @@ from memtui.model import (
 )
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
+from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.report.words import LEG_WORDS, STAGE_WORDS, age_of, duration, leg_name, leg_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.bindings import key_while_typing
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.lists import BAR_META, Row
 
@@ -294,13 +296,24 @@ def message_row(message: Content) -> Row:
     return Row("", draw, lines=0, is_heading=True)
 
 
-def message(name: str, **values: str) -> Content:
+def message(name: str, keymap: Mapping[str, str] = {}, **values: str) -> Content:
     """Return what is said in place of the list, by its name in `messages.toml`."""
-    return Content.from_markup(_MESSAGES[name], **values)
+
+    def key(found: re.Match[str]) -> str:
+        name = found[1].replace(".", "_")
+        values[name] = key_while_typing(found[1], keymap)
+        return f"[bold $primary]${name}[/]"
+
+    markup = re.sub(r"<([\w.]+)>", key, _MESSAGES[name])
+    return Content.from_markup(markup, **values)
 
 
-def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
+def nothing_found(
+    ranked: Ranked, glyphs: Glyphs, status: IndexStatus | None, keymap: Mapping[str, str]
+) -> Content:
     """Say what was searched, what was nearest, and what might help."""
+    if status is not None and not status.chunks:
+        return empty_memory(status, keymap)
     lines = [message("nothing", query=safe_line(ranked.pool.query))]
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
         if (state := ranked.pool.states.get(leg)) is not None:
@@ -315,23 +328,26 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
         lines.append(message("other_words"))
     else:
         minimum = f"{ranked.ranking.min_score or 0.0:.2f}"
-        lines.append(message("below", count=fmt.count(below, "candidate"), minimum=minimum))
+        lines.append(message("below", keymap, count=fmt.count(below, "candidate"), minimum=minimum))
         if ranked.ranking.decay.enabled:
-            lines.append(message("decay"))
+            lines.append(message("decay", keymap))
+    if status is not None and status.state is IndexState.INDEXING and status.progress is not None:
+        lines.append(message("more_to_come", done=state_detail(status)))
     return Content("\n").join(lines)
 
 
-def empty_memory(status: IndexStatus) -> Content:
-    """Say how the index is when there is nothing in it to show."""
+def empty_memory(status: IndexStatus, keymap: Mapping[str, str]) -> Content:
+    """Say how the index is when there is nothing in it to show, or not yet."""
     own = (IndexState.INDEXING, IndexState.ERROR, IndexState.NO_INDEX)
-    name = status.state.value if status.state in own else "empty"
-    step = status.progress
+    name = status.state.value if status.state in own else "opening" if status.chunks else "empty"
     if f"foreign_{name}" in _MESSAGES and status.foreign is not None:
         name = f"foreign_{name}"
     return message(
         name,
+        keymap,
         root=fmt.home_relative(status.root),
         folder=fmt.home_relative(status.index_dir),
         error=safe(status.errors[-1].message if status.errors else "unknown"),
-        done=f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}" if step else "",
+        done=state_detail(status),
+        looks_for=LOOKS_FOR,
     )

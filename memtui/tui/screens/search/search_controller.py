@@ -292,7 +292,7 @@ class SearchController:
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
         status = self.view.engine.index.status() if self.view.engine is not None else None
         if state.ranked is None and status is not None and status.state is IndexState.ERROR:
-            self.show_message(empty_memory(status))
+            self.show_message(empty_memory(status, app_of(self.view).keymap))
         elif state.ranked is None:
             self.show_message(message("failed", error=safe(event.error)))
         else:
@@ -336,7 +336,8 @@ class SearchController:
             state.selected_id = view.results.set_rows(rows, keep, first=True)
         else:
             state.selected_id = None
-            self.show_message(nothing_found(ranked, view.glyphs))
+            status = view.engine.index.status() if view.engine is not None else None
+            self.show_message(nothing_found(ranked, view.glyphs, status, app_of(view).keymap))
         if view.has_class("-near"):
             near, drops = view.near, ranked.drops
             # One that nobody reads starts at its top when the list is another.
@@ -445,7 +446,9 @@ class SearchController:
         view.apply_layout()
         if engine is None:
             if view.engine_error:
-                self.show_message(message("closed", error=safe(view.engine_error)))
+                self.show_message(
+                    message("closed", app_of(view).keymap, error=safe(view.engine_error))
+                )
             else:
                 root = str(view.options.root) if view.options.root != Path() else ""
                 self.show_message(message("opening", root=fmt.home_relative(root)))
@@ -460,7 +463,7 @@ class SearchController:
                 view.results.border_subtitle = f"{again}changed"
                 view.results.set_rows(rows, view.results.chosen_id)
             elif view.status is not None:
-                self.show_message(empty_memory(view.status))
+                self.show_message(empty_memory(view.status, app_of(view).keymap))
 
         in_background(
             view,

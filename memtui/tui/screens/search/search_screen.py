@@ -266,7 +266,7 @@ class SearchScreen(Screen[None]):
         if whole or not self.is_indexing or before is None:
             self.index_pane.show_status(status, engine.now())
         if not self.state.text and self.results.chosen_id is None:
-            self.search.show_message(empty_memory(status))
+            self.search.show_message(empty_memory(status, app_of(self).keymap))
         self.refresh_bindings()
 
     def sync_ended(self, event: SyncFinished | SyncFailed) -> None:
