@@ -67,6 +67,7 @@ HANDLED = SearchReady | SearchFailed | SyncFinished | SyncFailed | ForeignExamin
 """The events that the search screen shows one by one."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)]))
 """The signals after which the interface ends in order, with 128 and their number as exit code."""
+_LEAVING_KEYS = frozenset({"ctrl+c", "ctrl+q", "ctrl+z"})
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
@@ -273,8 +274,14 @@ class MemtuiApp(App[int]):
         super().panic(*renderables)
 
     async def on_event(self, event: events.Event) -> None:
-        """Take a greeting away before a key is handed on, so that no later key overtakes it."""
+        """Take a greeting away before a key is handed on, so that no later key overtakes it.
+
+        Behind the words that the terminal is too small no key does anything but leave.
+        """
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            leaves = isinstance(event, events.Key) and event.key in _LEAVING_KEYS
+            if not leaves and any(one.display for one in self.screen.query("#too-small")):
+                return
             closing_keys = getattr(self.screen, "CLOSING_KEYS", ())
             if closing_keys:
                 self.screen.dismiss(None)

@@ -55,11 +55,18 @@ def bindings(*places: str) -> list[BindingType]:
     return made
 
 
+def keys_of(node: DOMNode, action_id: str) -> list[str]:
+    """Return the keys of an action of the table as they are bound now."""
+    keymap: Mapping[str, str] = getattr(node.app, "keymap", {})
+    action = next(action for action in ALL_ACTIONS if action.id == action_id)
+    return keymap.get(action_id, ",".join(action.keys)).split(",")
+
+
 def key_name(key: str) -> str:
     """Write a key the way the footer shows it: `slash` is `/`, `ctrl+q` is `^q`."""
     if key in _KEY_NAMES:
         return _KEY_NAMES[key]
-    for modifier, written in (("ctrl+", "^"), ("shift+", "⇧"), ("alt+", "alt-")):
+    for modifier, written in (("ctrl+", "^"), ("shift+", "⇧"), ("alt+", "alt+")):
         if key.startswith(modifier):
             return written + key_name(key.removeprefix(modifier))
     if key.startswith("f") and key[1:].isdigit():

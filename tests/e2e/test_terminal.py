@@ -110,6 +110,17 @@ def test_an_editor_that_cannot_start_leaves_the_screen(
         window.ends()
 
 
+def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
+    stopped = home / "stopped"
+    shell = ("sh", "-i", "-c", '"$@"; echo > "$0"; fg', str(stopped))
+    with terminal(str(root), home=home, more=KEYWORD_ONLY, before=shell) as window:
+        window.shows("ready")
+        window.press("C-z")
+        window.until(lambda shown: stopped.exists(), "the shell again")
+        window.shows("ready")
+        window.press("C-q")
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_ends_it_and_gives_the_terminal_back(root: Path, home: Path, name: str) -> None:
     own_id, number = home / "process-id", signal.Signals[name]

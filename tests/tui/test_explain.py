@@ -224,6 +224,22 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
         assert text.region.y == read_at
 
 
+async def test_j_scrolls_and_another_result_begins_at_its_top(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(80, 16), options=OPTIONS) as run:
+        screen = await opened(run)
+        left = screen.chunk_id
+        await run.press("j", "j", "j", "k")
+        assert (screen.chunk_id, screen.box.scroll_offset.y) == (left, 2)
+        await run.press("n")
+        assert screen.chunk_id != left
+        assert screen.box.scroll_offset.y == 0
+        await run.press("y")
+        assert screen.explained.chunk is not None
+        assert run.app.clipboard == screen.explained.chunk.citation
+        await run.press("N")
+        assert screen.chunk_id == left
+
+
 async def test_a_part_that_fails_is_told_in_its_place(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 from textual import events
@@ -24,11 +24,12 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
+from memtui.tui.widgets.screen_bar import SCREENS
 from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import dark, running, screen_text, until
+from tests.tui.harness import dark, resize, running, screen_text, settle, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
 
 MEANINGS = {
@@ -274,11 +275,12 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
         await pilot.pause()
         groups = help_groups(app.screen, preview)
         assert groups[0][:2] == ("Preview", Preview.HELP)
-        assert [title for title, _, _ in groups[-2:]] == ["Everywhere", "Editing and scrolling"]
+        assert groups[-1][0] == "Everywhere"
         lines = [line for _, _, group in groups for line in group]
         listed = {(line.binding.action, key) for line in lines for key in line.keys}
-        active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
-        assert len(listed) == len(active)
+        active = app.screen.active_bindings.values()
+        assert len(listed) == sum(bool(one.binding.id) for one in active), "the program's own"
+        assert not any(key.startswith("super+") for _, key in listed)
         app.set_keymap({"lambda.down": "f9"})
         app.push_screen(HelpScreen())
         await pilot.pause()
@@ -386,7 +388,6 @@ async def test_the_key_that_closes_the_hint_is_not_lost(
     async with running(memory.open) as run:
         run.app.push_screen(FirstRunHint())
         await run.pilot.pause()
-        assert all(f" {one} " in run.text for one in "/mdx?")
         await run.press(key)
         assert not isinstance(run.app.screen, FirstRunHint)
         assert run.app.search_screen.query_input.value == typed
@@ -400,6 +401,115 @@ async def test_the_key_that_closes_the_hint_is_not_lost(
         run.app.post_message(events.Paste("pond"))
         await until(run.pilot, lambda: len(run.app.search_screen.query_input.value) == 13)
         assert run.app.search_screen.query_input.value == "heron txtpond"
+
+
+async def test_every_key_of_the_greeting_works_behind_it(memory: SmallMemory) -> None:
+    keys = re.compile(r"│ +(F\d|alt\+\d) ")
+    before: list[str] = []
+    async with running(memory.open, size=(100, 30)) as run:
+        while True:
+            run.app.push_screen(FirstRunHint())
+            await run.pilot.pause()
+            named = [
+                match[1].lower() for line in run.text.splitlines() if (match := keys.search(line))
+            ]
+            if not named[len(before) :]:
+                break
+            before.append(named[len(before)])
+            shown = (run.app.search_screen.state.ranking, None)
+            await run.press(before[-1])
+            after = (run.app.search_screen.state.ranking, run.app.screen)
+            assert after[0] != shown[0] or after[1] is not run.app.search_screen, before[-1]
+            await run.press("escape")
+            run.app.action_show_screen("search")
+            run.app.search_screen.query_input.focus()
+            assert not run.app.search_screen.query_input.value
+    assert len(before) == 4
+
+
+async def test_the_bar_leads_to_every_screen_while_typing_and_by_a_click(
+    memory: SmallMemory,
+) -> None:
+    names = [action.title for action in SCREENS.values()]
+    async with running(memory.open, size=(100, 30)) as run:
+        await run.press(*"heron")
+        for number, name in enumerate(names, 1):
+            await run.press(f"alt+{number}")
+            assert run.app.screen.id == name.lower()
+            assert run.text.splitlines()[0].split()[:10:2] == list("12345")
+            marked = "".join(
+                segment.text
+                for segment in run.app.screen._compositor.render_strips()[0]
+                if segment.style is not None and segment.style.reverse
+            )
+            assert marked.split() == [str(number), name]
+        await run.pilot.click("ScreenBar", offset=(run.text.index("4 Care"), 0))
+        await settle(run.app, run.pilot)
+        assert run.app.screen.id == "care"
+        await run.press("1")
+        assert run.app.search_screen.query_input.value == "heron"
+        for width, first in ((45, "1 Search 2 3 4 5"), (40, "1 Search 2 3 4 5")):
+            await resize(run.pilot, (width, 20))
+            assert run.text.split("\n")[0].split() == first.split()
+        await resize(run.pilot, (40, 10))
+        assert "Search" not in run.text, "where every line is needed there is none"
+
+
+@pytest.mark.parametrize(
+    "keys", ["2", "3", "4", "5", "K", "c", "S", "x", "5 R", "E", "t escape", "?"]
+)
+async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
+    keys: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.search()
+        await run.press("escape", *keys.split())
+        above = len(run.app.screen_stack)
+        if keys == "?":
+            await run.press("escape")
+        while len(run.app.screen_stack) > 1:
+            await run.press("q")
+            assert len(run.app.screen_stack) < above
+            above = len(run.app.screen_stack)
+        assert run.app.is_running
+        await run.pilot.press("q")
+    assert run.app.return_code == 0
+
+
+async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        await run.search("router")
+        await run.press("escape", "2", "slash", *"mai", "ctrl+c")
+        assert not cast("Input", run.app.focused).value, "the box that has the keys"
+        await run.press("alt+1", "ctrl+c")
+        assert not run.app.search_screen.query_input.value
+        assert run.app.search_screen.notes.queries[0] == "router", "it can be taken back"
+        await run.pilot.press("ctrl+c")
+    assert run.app.return_code is not None
+
+
+async def test_behind_the_words_that_it_is_too_small_no_key_acts(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        await run.search("router")
+        await run.press("escape")
+        await resize(run.pilot, (20, 5))
+        await run.press("x", "m", "slash", "a")
+        assert run.app.screen is run.app.search_screen
+        await resize(run.pilot, (80, 24))
+        assert run.app.search_screen.query_input.value == "router"
+        assert not run.app.search_screen.state.ranking.mmr.enabled
+
+
+async def test_a_click_beside_a_dialog_goes_back(memory: SmallMemory) -> None:
+    answers: list[str | None] = []
+    async with running(memory.open) as run:
+        choices = {"rebuild": ("go on", "R"), "keep": ("keep it", "esc")}
+        run.app.push_screen(Confirm("Go on?", [], choices), answers.append)
+        await settle(run.app, run.pilot)
+        await run.pilot.click("#confirm", offset=(3, 1))
+        assert not answers
+        await run.pilot.click(offset=(1, 1))
+    assert answers == ["keep"]
 
 
 @pytest.mark.parametrize("key", ["f1", "f9"])

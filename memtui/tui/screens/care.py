@@ -29,6 +29,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 _HEADING = "rule:"
 """Begins the id of a heading."""
@@ -49,7 +50,7 @@ class CareScreen(Screen[None]):
     detail = query_one("#care-detail", LineView)
 
     def __init__(self, options: UiOptions) -> None:
-        super().__init__()
+        super().__init__(id="care")
         self.glyphs = options.glyphs
         self.report: CareReport | None = None
         """The newest report about the memory."""
@@ -61,6 +62,7 @@ class CareScreen(Screen[None]):
         self._problem = ""
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         with Horizontal(id="care-head"):
             yield Static(id="care-state", markup=False)
             yield SafeInput(placeholder="/ filter: path or rule", id="care-filter", compact=True)

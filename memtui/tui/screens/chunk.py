@@ -34,6 +34,7 @@ from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",
@@ -108,6 +109,7 @@ class ChunkScreen(Screen[None]):
         return next((one for one in alike if one.chunk.id == chunk_id), None)
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         yield Static(id="chunk-place", markup=False)
         yield Static(id="chunk-note", markup=False)
         yield PartLine(SECTIONS, "text")

@@ -32,6 +32,7 @@ from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Draw, TextBlock
 from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -122,6 +123,7 @@ class CompareScreen(Screen[str | None]):
                 self._show()
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         yield TextBlock(id="compare-settings")
         with Vertical(id="compare-box"):
             yield TextBlock(id="compare-sides")
@@ -173,7 +175,7 @@ class CompareScreen(Screen[str | None]):
         box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
         box.border_subtitle = counts
         rows = max([1, *(len(side.ids) for side in self.sides)])
-        room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
+        room = self.size.height - 10 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
         answers = (first.ranked, second.ranked)
         terms = self.search.state.terms

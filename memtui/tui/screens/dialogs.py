@@ -25,7 +25,7 @@ from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, is_typed, key_name, keys_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import act_on_part, after_refresh, close
@@ -211,21 +211,21 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
 
 
 class FirstRunHint(Dialog[None], title="Welcome"):
-    """The five keys to begin with, shown once."""
+    """The first steps, with keys that work while a query is typed; shown once."""
 
     CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
     """Any key closes it first; one not among these then goes to the screen below."""
 
     def compose(self) -> ComposeResult:
-        lines = [
-            Content.assemble((f" {key} ", "bold $accent"), f"  {text}")
-            for key, text in read_table("keys.toml")["first"].items()
-        ]
+        lines = [Content(" Type a question: results follow as you type."), Content("")]
+        for action, text in read_table("keys.toml")["first"].items():
+            key = next((key for key in keys_of(self, action) if not is_typed(key)), "")
+            lines.append(Content.assemble((f" {key_name(key):<7}", "bold $accent"), text))
         with Vertical(classes="dialog-box", id="first-run"):
             yield Static(Content("\n").join(lines), markup=False)
 
     def on_mount(self) -> None:
-        self.frame("Five keys to begin with", "press any key to start")
+        self.frame("To begin with", "press any key to start")
 
     def on_click(self, event: events.Click) -> None:
         close(self)

@@ -29,13 +29,13 @@ HelpGroup = tuple[str, str, list[KeyedAction]]
 def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGroup]:
     """Return the actions by the place that does them: the focused pane, the screen, the app.
 
-    Editing text and scrolling come last: they are the same in every text box and list.
+    Those of the library, which edit a line of text, are left out.
     """
     own: dict[DOMNode, list[KeyedAction]] = {}
-    stock: list[KeyedAction] = []
     for keyed in keyed_actions(screen):
         # Textual's own bindings have no id.
-        (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
+        if keyed.binding.id:
+            own.setdefault(keyed.node, []).append(keyed)
     groups: list[HelpGroup] = []
     for node, lines in own.items():
         pane, hint = _PANES.get(node.id, {}), ""
@@ -50,8 +50,6 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
             title = title or "This pane"
             hint = pane.get("hint") or getattr(node, "HELP", None) or ""
         groups.append((title or "Around it", hint, lines))
-    if stock:
-        groups.append(("Editing and scrolling", "", stock))
     return groups
 
 
@@ -86,13 +84,12 @@ class HelpScreen(Dialog[None], keys="help"):
                 for key in line.keys or ["ctrl+p"]:
                     styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
                 keys = Content(" ").join(Content.styled(*one) for one in styles.items())
-                description = binding.description if binding.id else binding.description.lower()
                 aside = f"  {binding.tooltip}" if binding.tooltip else ""
                 drawn = Content.assemble(
                     "  ",
                     keys,
                     " " * max(1, _KEYS - keys.cell_length),
-                    (description, "" if line.enabled else fmt.MUTED),
+                    (binding.description, "" if line.enabled else fmt.MUTED),
                     (aside if line.enabled else f"{aside}  (not now)", fmt.MUTED),
                 )
                 if all(word in drawn.plain.casefold() for word in words):

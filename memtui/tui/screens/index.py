@@ -39,6 +39,7 @@ from memtui.tui.widgets.index_status import (
 )
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Facts, Row, RowList, fact_lines
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500
@@ -66,7 +67,7 @@ class IndexScreen(Screen[None]):
     parts = query_one(PartLine)
 
     def __init__(self, *, glyphs: Glyphs) -> None:
-        super().__init__()
+        super().__init__(id="index")
         self.glyphs = glyphs
         self.state_filter = ""
         """A state of files, `drifted`, or empty for all files of an agent's index."""
@@ -76,6 +77,7 @@ class IndexScreen(Screen[None]):
         """The status of the lists that are shown: they are drawn anew for another one."""
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         yield Static(id="index-state", markup=False)
         names = "facts", *self.LEFT, *self.RIGHT
         yield PartLine({name: name.capitalize() for name in names}, self.FIRST)

@@ -30,6 +30,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -226,6 +227,7 @@ class SweepScreen(Screen[Ranking | None]):
                 self._begin(keep_cursor=True)
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         yield TextBlock(id="sweep-parameters")
         with Horizontal(id="sweep-body"):
             with Container(id="sweep-box"):

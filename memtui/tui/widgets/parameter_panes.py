@@ -19,8 +19,9 @@ from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.bindings import bindings, next_of
+from memtui.tui.bindings import bindings, keys_of, next_of
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
@@ -221,7 +222,8 @@ class ParamPanel(Vertical):
         is_whole = mode is SearchMode.HYBRID
         if not self.query(RowList):
             return
-        self.rows.border_title = "Parameters"
+        key = keys_of(self, "parameters.toggle")[0]
+        self.rows.border_title = draw_key(key, "Parameters")
         self.rows.border_subtitle = Content("h/l change  esc back") if is_whole else alone
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)

@@ -29,6 +29,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.key_bar import draw_key
 
 WEEKS = 53
 """So many weeks always hold the same day of the year before."""
@@ -255,7 +256,7 @@ class Timeline(Container):
         words = [f"{day:%a} {day}", *words]
         legend = f"less {self._glyphs.density} more {heat_map.measure.value}"
         legend = safe_line(self._note) or legend
-        self.border_title = Content(f"Timeline  {heat_map.years}")
+        self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
         self.border_subtitle = Content("  ".join(words[:3]) if self.has_class("-slim") else legend)
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
         room = ROWS - len(words)

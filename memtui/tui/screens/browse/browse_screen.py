@@ -28,6 +28,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
+from memtui.tui.widgets.screen_bar import ScreenBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
@@ -76,6 +77,7 @@ class BrowseScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
+        yield ScreenBar()
         yield QueryBar("/", "browse-filter", "filter files")
         yield Timeline(self.glyphs)
         with Container(id="browse-body"):

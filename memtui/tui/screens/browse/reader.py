@@ -24,6 +24,7 @@ from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import DifferenceScreen
+from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.preview import RenderedLine
 from memtui.tui.widgets.timeline import moved
@@ -296,7 +297,7 @@ class Reader:
             rows.append(Row(str(heading.line), partial(fmt.fit, line)))
         widget = self._screen.outline_rows
         widget.set_rows(rows, widget.chosen_id, empty="no headings")
-        widget.border_title = Content(f"Outline  {fmt.count(len(rows))}")
+        widget.border_title = draw_key("L", f"Outline  {fmt.count(len(rows))}")
         self._mark_heading()
 
     def _mark_heading(self) -> None:

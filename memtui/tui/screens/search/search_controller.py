@@ -29,10 +29,11 @@ from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import next_of
+from memtui.tui.bindings import keys_of, next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
+from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.result_rows import (
     SHOWN_DROPS,
@@ -348,9 +349,10 @@ class SearchController:
             chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
             gone = sum(drop.chunk.id in context.left for drop in drops)
             more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
-            out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
-            near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
-            near.border_subtitle = Content("H hide")
+            words = f"  {context.glyphs.down} {gone} out" if gone else ""
+            out = Content.styled(words, "$state-error bold")
+            title = f"Not shown ({fmt.count(len(drops))}{more})"
+            near.border_title = draw_key(keys_of(view, "near_misses.toggle")[0], title) + out
             if chosen is not None and (near.has_focus or chosen == keep):
                 state.selected_id = chosen
         if change is not None or entered:

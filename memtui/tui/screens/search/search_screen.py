@@ -55,6 +55,7 @@ from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import FILE, SORTS, empty_memory
+from memtui.tui.widgets.screen_bar import ScreenBar
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class SearchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
+        yield ScreenBar()
         yield QueryBar(self.glyphs.prompt, "query", "search memory")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
@@ -172,7 +174,6 @@ class SearchScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
-        self.near.border_title = "Not shown"
         self.rankings.show_parameters()
         self.search.show_start()
         self.query_input.focus()

@@ -28,6 +28,7 @@ from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
+from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -225,7 +226,7 @@ class AskedPane(Pane):
         else:
             widget.show_message(self._message)
         number = f"  {fmt.count(len(rows))}" if rows else ""
-        widget.border_title = Content(f"Agent searches, {where}{number}")
+        widget.border_title = draw_key("A", f"Agent searches, {where}{number}")
         comparable = sum(call.returned is not None for call in self.calls.values())
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()

@@ -26,6 +26,7 @@ from memtui.tui.screens.sessions.listing import ListPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import QueryBar
+from memtui.tui.widgets.screen_bar import ScreenBar
 
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
@@ -50,7 +51,7 @@ class SessionsScreen(Screen[None]):
     filter_input = query_one("#sessions-filter", Input)
 
     def __init__(self, options: UiOptions) -> None:
-        super().__init__()
+        super().__init__(id="sessions")
         self.options = options
         self.glyphs = options.glyphs
         self.conversations = ListPane(self.glyphs)
@@ -65,6 +66,7 @@ class SessionsScreen(Screen[None]):
         return self.size.width < 60 or self.size.height < 16
 
     def compose(self) -> ComposeResult:
+        yield ScreenBar()
         yield QueryBar(self.glyphs.prompt, "sessions-filter", "filter the conversations")
         with Horizontal(id="sessions-body"):
             yield self.conversations
