@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
 from memtui.engine.ports import Partial, SearchRequest
+from memtui.memory.care.rules import written_links
 from memtui.model import CandidatePool, FileState, IndexState, Reason, SkippedFile
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Place
@@ -141,6 +142,35 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
         if one.rule is CareRule.NEAR_DUPLICATE and one.other is not None
     }
     assert {("memory/near.md", "memory/one.md"), ("memory/one.md", "memory/two.md")} <= pairs
+
+
+def test_a_link_leads_nowhere_for_the_reader_where_it_does_for_care(memory: SmallMemory) -> None:
+    lines = [
+        *("[[mai]]", "[[Garden|beds]]", "[a](people/mai.md#x)", "[b](mai.md)", "[[people]]"),
+        *("[[nowhere]]", "![[lost.png]]", "![[plan.png|300]]", "![[pictures/plan.png]]"),
+        "[c](../../outside.md)",
+    ]
+    pictures = memory.root / "memory/deep/pictures"
+    pictures.mkdir(parents=True)
+    (pictures / "plan.png").write_bytes(b"PNG")
+    (memory.root.parent / "outside.md").write_text("not of this memory")
+    (memory.root / "memory/links.md").write_text("\n".join(lines))
+    with memory.open() as engine:
+        broken = {
+            one.place.start_line
+            for one in engine.browse.care().findings
+            if (one.rule, one.place.path) == (CareRule.BROKEN_LINK, "memory/links.md")
+        }
+        leads_nowhere = {
+            number
+            for number, line in enumerate(lines, start=1)
+            for link in written_links(line)
+            if "leads nowhere" in engine.browse.follow("memory/links.md", link).problem
+        }
+    assert [lines[number - 1] for number in sorted(broken)] == [
+        *("[b](mai.md)", "[[nowhere]]", "![[lost.png]]", "![[pictures/plan.png]]")
+    ]
+    assert leads_nowhere == broken
 
 
 def test_care_goes_on_without_a_note_that_vanishes_meanwhile(

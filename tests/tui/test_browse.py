@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from calendar import day_abbr
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, cast
@@ -10,6 +11,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.color import Color
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
@@ -368,6 +370,29 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
         await until(run.pilot, lambda: "xxxx" in run.text)
         await run.press("M")
         assert any("more than 400000 characters, not rendered" in toast for toast in run.toasts)
+
+
+async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.press("escape", "2", "T")
+        for day in day_abbr:
+            assert f"│ {day} " in run.text
+        heat_map = cast("BrowseScreen", run.app.screen).timeline.heat_map
+        cursor = UNICODE.chosen_day
+        assert f"{cursor} {heat_map.day:%a} {heat_map.day}" in run.text
+
+        def colours() -> dict[str, object]:
+            """The colour of the cursor and of the days around it."""
+            rows = [heat_map.render_line(y) for y in range(1, 8)]
+            return {one.text: one.style.color for row in rows for one in row if one.style}
+
+        variables = run.app.theme_variables
+        warning, focus = (Color.parse(variables[name]) for name in ("state-warn", "primary"))
+        assert colours()[cursor] == focus.rich_color != warning.rich_color
+        await run.press("escape")
+        assert focus.rich_color not in colours().values(), "the focus alone has its colour"
 
 
 async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_row(

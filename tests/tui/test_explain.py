@@ -202,6 +202,13 @@ async def test_the_rest_follows_and_leaving_stops_looking(
         assert not run.toasts
 
 
+@pytest.mark.parametrize("width", [80, 120, 139, 160])
+async def test_an_explanation_has_the_whole_width(memory: SmallMemory, width: int) -> None:
+    async with running(memory.open, size=(width, 40), options=OPTIONS) as run:
+        screen = await opened(run)
+        assert screen.query_one("#explain-box").outer_size.width == width
+
+
 async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

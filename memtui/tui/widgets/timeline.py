@@ -218,7 +218,7 @@ class HeatMap(Widget, can_focus=True):
         if y == 0:
             name = " " * (LABEL_CELLS - 1) + month_labels(self.first, self._weeks, step)
         elif y < ROWS:
-            name = day_abbr[y - 1] if y % 2 else ""
+            name = day_abbr[y - 1]
             cells = [cell(self.day_at(week, y - 1)) for week in range(self._weeks)]
         label = self.get_visual_style("heat-map--label").rich_style
         strip = Strip([Segment(f" {name:<{LABEL_CELLS - 1}}", label), *cells])
@@ -253,7 +253,7 @@ class Timeline(Container):
             notes = f"{fmt.count(len(totals.paths), 'note')}  {fmt.size_words(totals.size)}"
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
-        words = [f"{day:%a} {day}", *words]
+        words = [f"{self._glyphs.chosen_day} {day:%a} {day}", *words]
         legend = f"less {self._glyphs.density} more {heat_map.measure.value}"
         legend = safe_line(self._note) or legend
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
