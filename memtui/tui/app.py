@@ -362,6 +362,9 @@ class MemtuiApp(App[int]):
         """Copy what is selected, else clear the text that is typed, stop what runs, or quit."""
         focused = self.focused
         selected = focused.selected_text if isinstance(focused, Input) else ""
+        if isinstance(focused, Input) and selected == focused.value:
+            # As `/` leaves it; another key would replace it.
+            selected = ""
         selected = selected or self.screen.get_selected_text() or ""
         if selected:
             self.copy_to_clipboard(selected)

@@ -56,8 +56,8 @@ class SafeInput(Input):
     """Without a layout of the whole screen for every key: the height is one line for ever."""
 
     def on_key(self, event: events.Key) -> None:
-        """Leave keys with Alt to the screen: Textual would type their letters."""
-        if event.key.startswith("alt+"):
+        """Leave what Alt is bound to with a key to the screen: Textual would type the letter."""
+        if event.key.startswith("alt+") and event.key in self.screen.active_bindings:
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
