@@ -11,6 +11,7 @@ from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason
 from memtui.model.status import FileState, Severity
+from memtui.ranking.strength import NOTHING_GOOD, is_all_weak, strength
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
@@ -51,7 +52,7 @@ def search(
         states = file_states(status)
         if jsonl:
             for hit in ranked.hits:
-                output.document(hit_entry(hit, states), indent=None)
+                output.document(hit_entry(ranked, hit, states), indent=None)
         elif paths:
             for path in dict.fromkeys(hit.chunk.path for hit in ranked.hits):
                 output.data(path)
@@ -101,6 +102,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
         warnings.append(note)
+    if is_all_weak(ranked):
+        warnings.append(f"{NOTHING_GOOD}: scores only compare the results of one query")
     if status.pending_count:
         warnings.append(stale_warning(status))
     if (foreign := status.foreign) is not None:
@@ -141,8 +144,8 @@ def search_document(ranked: Ranked, status: IndexStatus, warnings: Sequence[str]
         **search_entry(ranked),
         "generation": ranked.pool.generation,
         "timings": {"pool_ms": ranked.pool.elapsed_ms, "rank_ms": ranked.elapsed_ms},
-        "hits": [hit_entry(hit, states) for hit in ranked.hits],
-        "drops": [drop_entry(drop) for drop in ranked.drops],
+        "hits": [hit_entry(ranked, hit, states) for hit in ranked.hits],
+        "drops": [drop_entry(ranked, drop) for drop in ranked.drops],
         "stages": ranked.trace.stages,
         "index": index,
         "warnings": warnings,
@@ -158,11 +161,13 @@ def file_states(status: IndexStatus) -> FileStates | None:
 def rows(
     ranked: Ranked, states: FileStates, width: int, *, ascii_only: bool = False
 ) -> Iterator[Line]:
-    """Lay out two lines a result: rank, movement, score, bar, place, age; then the excerpt.
+    """Lay out two lines a result: rank, movement, score, bar, place, strength, age; the excerpt.
 
     The bar has the parts of the score by its legs, then what stages took. `states` marks the
     results whose file is not what was indexed.
     """
+    from memtui.report.explanation import match_words
+
     glyphs = ASCII if ascii_only else UNICODE
     scale = bar_scale(ranked.hits)
     for hit in ranked.hits:
@@ -175,7 +180,7 @@ def rows(
         yield [
             f"{hit.rank:>2} {arrow:<4}{words.number(hit.effective, 3):>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
-            f"  {words.age(age)}{mark}",
+            f"  {match_words(ranked, hit):<7}  {words.age(age)}{mark}",
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
         parts: list[Part] = [" " * _INDENT]
@@ -194,8 +199,9 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"
+        match = f", {one} match" if (one := strength(ranked, hit)) is not None else ""
         yield (
-            f"Rank {hit.rank}, score {words.score(hit.effective)}{way}, "
+            f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
             f"{hit.chunk.path} line {hit.chunk.start_line}, {words.age(age)}{mark}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]

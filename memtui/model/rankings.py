@@ -168,6 +168,8 @@ class LegHit(Struct, frozen=True):
     """Keyword leg: the text score where there is no BM25 value, as of a substring match."""
     boosted: float | None = None
     """Keyword leg: the text score with the release's lexical boost, the best of all keywords."""
+    share: float = 0.0
+    """Keyword leg: the share of the query's words that the chunk holds; stop words do not count."""
     has_body: bool = True
     """False for a chunk that was found by its path alone."""
 

@@ -269,10 +269,19 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
 
 
 def part_cells(scored: Hit | Drop, width: int, scale: float) -> list[tuple[str, int]]:
-    """Return how many of `width` cells each part fills; a score of `scale` fills all of them."""
+    """Return how many of `width` cells each part fills; a score of `scale` fills all of them.
+
+    A leg that found the result has a cell of its own, however little it gives.
+    """
     parts = bar_parts(scored)
     ends = [0, *(min(width, round(end / scale * width)) for end in accumulate(parts.values()))]
-    return [(name, end - start) for name, (start, end) in zip(parts, pairwise(ends), strict=True)]
+    cells = {name: end - start for name, (start, end) in zip(parts, pairwise(ends), strict=True)}
+    for leg, part in scored.legs.items():
+        if part.weight > 0 and not cells[leg.value]:
+            if sum(cells.values()) >= width:
+                cells[max(cells, key=cells.__getitem__)] -= 1
+            cells[leg.value] = 1
+    return list(cells.items())
 
 
 def bar_scale(results: Iterable[Hit | Drop]) -> float:

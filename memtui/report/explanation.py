@@ -28,6 +28,7 @@ from memtui.model.inquiry import (
     WordChanges,
 )
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
+from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import (
@@ -170,7 +171,9 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if isinstance(scored, Hit):
         shown, before = words.score(scored.effective), words.score(scored.score)
         ranked_by = f" ({before} before MMR)" if before != shown else ""
-        return f"SHOWN at rank {scored.rank}, score {shown}{ranked_by}"
+        match = f"; {found} match" if (found := strength(ranked, scored)) is not None else ""
+        verdict = f"SHOWN at rank {scored.rank}, score {shown}{ranked_by}"
+        return f"{verdict}, relative to this query{match}"
     failure = inquiry.first_failure if inquiry is not None else None
     first = failure_words(failure) if failure is not None else ""
     if scored is not None:
@@ -182,6 +185,14 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if inquiry.rank is not None:
         return f"SHOWN at rank {inquiry.rank}"
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
+
+
+def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
+    """Return the strength of a match in at most seven cells; `by name` for an exact name first."""
+    tiers = stage_score(scored, Stage.TIERS)
+    if tiers is not None and tiers.reason is Reason.EXACT_PATH:
+        return "by name"
+    return strength(ranked, scored) or ""
 
 
 def drop_words(drop: Drop, ranked: Ranked) -> str:

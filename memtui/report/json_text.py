@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from memtui.model import Chunk, Drop, FileState, Hit, Ranked
+from memtui.ranking.strength import strength
 from memtui.report import words
 
 SCHEMA_VERSION: Final = 1
@@ -72,21 +73,30 @@ def search_entry(ranked: Ranked) -> dict[str, Any]:
     }
 
 
-def hit_entry(hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
+def hit_entry(ranked: Ranked, hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
     """Return a result; with `states`, of an agent's index, also how its file is.
 
+    `strength`, whatever the others score, is null where nothing was measured.
     `file_state` is null for a file that nobody could compare.
     """
     file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
     numbers = {name: getattr(hit, name) for name in ("score", "effective", "legs", "stages")}
     snippet = words.excerpt_of(hit, SNIPPET)[0]
-    return {"rank": hit.rank, **_place(hit.chunk), **numbers, "snippet": snippet, **file_state}
+    return {
+        "rank": hit.rank,
+        **_place(hit.chunk),
+        "strength": strength(ranked, hit),
+        **numbers,
+        "snippet": snippet,
+        **file_state,
+    }
 
 
-def drop_entry(drop: Drop) -> dict[str, Any]:
+def drop_entry(ranked: Ranked, drop: Drop) -> dict[str, Any]:
     """Return a candidate that is not in the list."""
     names = ("stage", "reason", "score", "effective", "numbers", "legs", "stages")
-    return {**_place(drop.chunk), **{name: getattr(drop, name) for name in names}}
+    numbers = {name: getattr(drop, name) for name in names}
+    return {**_place(drop.chunk), "strength": strength(ranked, drop), **numbers}
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:

@@ -169,8 +169,10 @@ class KeywordLeg:
                 holders = {rowid for rowid, _, flags in rows if "1" in flags[start:end]}
                 holding[by_match[operand.match]] = holders
         in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
+        held = {rowid: [t.text for t in in_order if rowid in holding[t]] for rowid, _, _ in rows}
+        every = max(1, len(plan.phrases) + len(plan.words))
         hits = tuple(
-            RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
+            RowHit(rowid, raw, tuple(held[rowid]), len(held[rowid]) / every)
             for rowid, raw, _ in rows
         )
         facts: dict[str, float | int | str | None] = {

@@ -54,6 +54,8 @@ class RowHit(NamedTuple):
     raw: float
     terms: tuple[str, ...] = ()
     """Keyword leg only: the query terms the chunk holds, as the query spells them."""
+    share: float = 0.0
+    """The share of the query's terms that these are."""
 
 
 class LegAnswer(NamedTuple):
@@ -183,7 +185,7 @@ def build_pool(
     for leg in Leg:
         present = [hit for hit in best[leg] if hit.rowid in chunks]
         hits[leg] = tuple(
-            LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
+            LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms, share=hit.share)
             for position, hit in enumerate(present)
         )
     return CandidatePool(

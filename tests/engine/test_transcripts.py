@@ -524,7 +524,7 @@ def held(tmp_path: Path) -> dict[str, str]:
 
 def shown(ranked: Ranked) -> str:
     """Everything that is shown of a list, as JSON."""
-    entries = [hit_entry(hit) for hit in ranked.hits]
+    entries = [hit_entry(ranked, hit) for hit in ranked.hits]
     return document_text({"hits": entries, "texts": [hit.chunk.text for hit in ranked.hits]})
 
 

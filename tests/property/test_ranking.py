@@ -138,7 +138,7 @@ def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
     case: tuple[CandidatePool, Ranking], mode: SearchMode
 ) -> None:
     ranked = rank(case[0], for_mode(case[1], mode), now=NOW)
-    look = RowContext(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates)
+    look = RowContext(UNICODE, 2, 1.0, ranked)
     everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
     for scored in everything:
         place, score = Place(scored.chunk.path), fmt.score(scored.effective)
@@ -146,10 +146,14 @@ def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
         explained = Explained(ranked, ranked.ranking, inquiry)
         report = report_of(explained)
         if isinstance(scored, Hit):
-            row, entry, verdict = draw_hit(scored, look, 200), hit_entry(scored), "SHOWN at rank"
+            row, entry, verdict = (
+                draw_hit(scored, look, 200),
+                hit_entry(ranked, scored),
+                "SHOWN at rank",
+            )
             assert f"{scored.rank}, score {score}" in report.verdict
         else:
-            row, entry = draw_drop(scored, ranked, look, 200), drop_entry(scored)
+            row, entry = draw_drop(scored, look, 200), drop_entry(ranked, scored)
             verdict = f"NOT SHOWN: {(why := drop_words(scored, ranked))}"
             assert why in row.plain
             assert not scored.stages or inquiry.steps[-1].reason == entry["reason"]

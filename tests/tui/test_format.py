@@ -75,15 +75,15 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     with memory.open() as engine:
         ranked = engine.search.ask("router config", ranking=Ranking(k=2))
     hit, drop = ranked.hits[0], ranked.drops[0]
-    look = RowContext(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates, moved={})
+    look = RowContext(UNICODE, 2, 1.0, ranked, moved={})
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
     assert heads == ["▼100", "▼1", "=", "▲1"]
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "*"
     left = replace(look, left={drop.chunk.id: 2})
-    assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, ranked, left, 70).plain
-    assert draw_drop(drop, ranked, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
+    assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
+    assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
 
 
 def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:

@@ -31,6 +31,7 @@ from memtui.retrieval.openclaw.terms import TRIGRAM, searched_part, tokens
 from memtui.retrieval.pool import with_mask
 from memtui.settings.openclaw.releases import Release
 from memtui.text.ecmascript import simple_fold, trim
+from memtui.text.tokens import STOP_WORDS
 
 Vector: TypeAlias = NDArray[np.float64]
 VectorBatches: TypeAlias = Iterable[tuple[Sequence[str], Vector]]
@@ -201,17 +202,21 @@ def make_pool(
     """
     chunks_by_id, searched = dict(chunks), searched_part(trim(query))
     keyword_hits = []
+    telling = [word for word in dict.fromkeys(tokens(searched)) if word.lower() not in STOP_WORDS]
+    telling = telling or tokens(searched)
     for position, hit in enumerate(keyword):
         if hit.id not in chunks_by_id:
             end = hit.start_line + hit.text.count("\n")
             place = (hit.path, hit.source, hit.start_line, end)
             chunks_by_id[hit.id] = Chunk(hit.id, *place, hit.text, "", "")
+        terms = matched_terms(searched, hit.text, tokenizer) if hit.has_body else ()
         keyword_hits.append(
             LegHit(
                 hit.id,
                 position,
                 hit.rank if hit.rank is not None else 0.0,
-                terms=matched_terms(searched, hit.text, tokenizer) if hit.has_body else (),
+                terms=terms,
+                share=sum(word in terms for word in telling) / max(1, len(telling)),
                 path_raw=hit.path_score,
                 path_tier=hit.tier,
                 score=hit.text_score if hit.rank is None else None,

@@ -15,7 +15,6 @@ from textual.style import Style
 
 from memtui.data import read_table
 from memtui.model import (
-    DateRule,
     Drop,
     Hit,
     IndexState,
@@ -27,7 +26,7 @@ from memtui.model import (
     Stage,
 )
 from memtui.report.arithmetic import TONES, part_cells
-from memtui.report.explanation import drop_words
+from memtui.report.explanation import drop_words, match_words
 from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.report.words import LEG_WORDS, STAGE_WORDS, age_of, duration, leg_name, leg_words
 from memtui.retrieval.marks import snippet
@@ -51,6 +50,8 @@ INDENT = 7
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)", re.MULTILINE)
 _PLACE, _AGO = 40, 12
 _AGE = 4
+_STRENGTH_FROM = 60
+"""Cells of a row that has room for the strength of a match."""
 """Cells of an age at least: `13 d`."""
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
@@ -78,13 +79,13 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for hit in hits for term in hit.terms))
 
 
-def drop_rows(ranked: Ranked, context: RowContext) -> list[Row]:
+def drop_rows(context: RowContext) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
-    drops = ranked.drops
+    drops = context.ranked.drops
     rest = [drop for drop in drops[SHOWN_DROPS:] if drop.chunk.id in context.left]
     lines = min(context.lines, 2)
     shown = (*drops[:SHOWN_DROPS], *rest)
-    return [Row(drop.chunk.id, partial(draw_drop, drop, ranked, context), lines) for drop in shown]
+    return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in shown]
 
 
 def start_rows(
@@ -123,9 +124,7 @@ class RowContext(Struct, frozen=True):
     """1, 2 or 4 lines a row."""
     scale: float
     """The score that fills a bar."""
-    now: datetime
-    """The clock of the ranking."""
-    dates: DateRule
+    ranked: Ranked
     terms: tuple[str, ...] = ()
     moved: Mapping[str, int] | None = None
     """Places gained against the list before, while a change is being shown."""
@@ -185,7 +184,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     return Content("\n").join([head, *rows])
 
 
-def draw_drop(drop: Drop, ranked: Ranked, context: RowContext, width: int) -> Content:
+def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
     rank = (f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED)
@@ -198,7 +197,7 @@ def draw_drop(drop: Drop, ranked: Ranked, context: RowContext, width: int) -> Co
     why = Content.assemble(
         " " * INDENT,
         (former, "$state-error bold"),
-        (drop_words(drop, ranked), "$state-warn"),
+        (drop_words(drop, context.ranked), "$state-warn"),
         "  ",
         (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
     )
@@ -212,8 +211,8 @@ def _head(
     rank: tuple[str, str],
     moved: tuple[str, str],
 ) -> Content:
-    """Write the first line of a row: rank, pin, movement, score, stacked bar, place and age."""
-    chunk, glyphs = scored.chunk, context.glyphs
+    """Write the first line of a row: rank, pin, movement, score, bar, place, strength and age."""
+    ranked, chunk, glyphs = context.ranked, scored.chunk, context.glyphs
     # 12 to 20 cells of bar, less in a narrow row.
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
     pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
@@ -235,7 +234,9 @@ def _head(
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]
         used += 1 + cells
-    age = fmt.age(age_of(chunk, context.dates, context.now))
+    age = fmt.age(age_of(chunk, ranked.ranking.decay.dates, ranked.trace.now))
+    if width >= _STRENGTH_FROM:
+        age = f"{match_words(ranked, scored):<7}  {age:>{_AGE}}"
     room = width - used - 3 - max(_AGE, len(age))
     if room >= 8:
         place = place_text(chunk.path, chunk.start_line, room)

@@ -21,6 +21,7 @@ from memtui.bus import SearchFailed, SearchReady
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
+from memtui.ranking.strength import NOTHING_GOOD, is_all_weak
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import MODE_WORDS, duration, leg_name, leg_note
@@ -73,6 +74,7 @@ PANES_AFTER = 0.020
 PANES_AFTER_PART = 0.120
 """The same for a part of an answer: as a rule the whole of it comes sooner."""
 
+_RELATIVE = ", scores relative to this query"
 NOTE_SECONDS = 6.0
 MOST_CHANGES = 100
 BURST_SECONDS = 0.15
@@ -322,8 +324,7 @@ class SearchController:
             glyphs=view.glyphs,
             lines=view.row_lines,
             scale=bar_scale(ranked.hits),
-            now=ranked.trace.now,
-            dates=ranked.ranking.decay.dates,
+            ranked=ranked,
             terms=state.terms,
             moved=change.moved if change is not None else None,
             entered=entered.union(change.entered if change is not None else ()),
@@ -344,7 +345,7 @@ class SearchController:
             # One that nobody reads starts at its top when the list is another.
             in_list = view.query_input.has_focus or view.results.has_focus
             keep = None if before is not ranked and in_list else keep
-            rows = drop_rows(ranked, context)
+            rows = drop_rows(context)
             is_same = [row.id for row in rows] == [row.id for row in near.rows]
             chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
             gone = sum(drop.chunk.id in context.left for drop in drops)
@@ -409,12 +410,16 @@ class SearchController:
             if leg in states and states[leg].status is not LegStatus.OK:
                 notes.append(leg_note(leg, states[leg]))
         parts = [Content.styled(note, "$state-warn") for note in notes if note]
+        if is_all_weak(ranked):
+            parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
         if state.context.scale != 1.0:
             parts.append(Content(f"full bar = {fmt.score(state.context.scale)}"))
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
         title = "Results" if self.sort == SORTS[0] else f"Results by {self.sort}"
+        if view.results.size.width >= len(title) + len(_RELATIVE) + 4:
+            title += _RELATIVE
         view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 

@@ -1,0 +1,84 @@
+"""How strong a match is, measured on the demo: right answers, and queries that mean nothing."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from memtui.data import read_table
+from memtui.engine import Engine
+from memtui.model import Drop, Hit, Leg, Ranked, Ranking
+from memtui.ranking.strength import Strength, is_all_weak, strength
+from memtui.report.arithmetic import part_cells
+from tests.counterfactuals import open_demo
+from tests.support.known import DATA
+from tests.support.small_memory import make_small_agent
+
+NONSENSE = [*(DATA / "nonsense_queries.txt").read_text("utf-8").splitlines(), "x" * 10_000]
+ANSWERS = tomllib.loads((DATA / "demo_answers.toml").read_text("utf-8"))
+MEASURED = 0.438
+"""The greatest cosine of nonsense, as the table says."""
+
+
+@pytest.fixture(scope="module")
+def engine(indexed_demo: Path) -> Iterator[Engine]:
+    with open_demo(indexed_demo) as opened:
+        yield opened
+
+
+def best(ranked: Ranked) -> float:
+    return max((hit.raw for hit in ranked.pool.hits[Leg.VECTOR]), default=0.0)
+
+
+def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -> None:
+    found = Counter[Strength | None]()
+    for query, place in ANSWERS.items():
+        ranked = engine.search.ask(query, ranking=Ranking(k=50))
+        answers = [
+            hit for hit in ranked.hits if f"{hit.chunk.path}:{hit.chunk.start_line}" == place
+        ]
+        assert answers, f"{place} does not answer {query}"
+        found[strength(ranked, answers[0])] += 1
+    assert found[Strength.STRONG] >= 0.8 * len(ANSWERS), found
+    nearest = []
+    for query in NONSENSE:
+        ranked = engine.search.ask(query)
+        nearest.append(best(ranked))
+        everything: list[Strength | None] = [strength(ranked, hit) for hit in ranked.hits]
+        assert set(everything) <= {Strength.WEAK, Strength.NONE}, query
+        assert is_all_weak(ranked) or not ranked.hits
+    (weak, strong), *_ = read_table("strength.toml")["cosine"].values()
+    assert max(nearest) == pytest.approx(MEASURED, abs=5e-4)
+    assert sorted(nearest)[len(nearest) // 2] == pytest.approx(weak, abs=5e-3)
+    assert strong == pytest.approx(MEASURED + 0.05, abs=5e-3)
+
+
+def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path: Path) -> None:
+    ranked = engine.search.ask("router zeppelin flugelhorn", ranking=Ranking(k=50))
+    states = ranked.pool.states
+    other = replace(states[Leg.VECTOR], facts={"model": "a model that nobody measured"})
+    unknown = replace(ranked, pool=replace(ranked.pool, states={**states, Leg.VECTOR: other}))
+    by_words = {Leg.KEYWORD in hit.legs: strength(unknown, hit) for hit in ranked.hits}
+    assert by_words == {True: Strength.WEAK, False: None}
+    assert not is_all_weak(unknown)
+    agent = make_small_agent(tmp_path)
+    with agent.open() as opened:
+        held = opened.search.ask("what is a router")
+        assert {strength(held, hit) for hit in held.hits if Leg.KEYWORD in hit.legs} == {
+            Strength.STRONG
+        }
+
+
+def test_a_leg_that_contributes_has_a_cell_of_the_bar(engine: Engine) -> None:
+    for query in ANSWERS:
+        ranked = engine.search.ask(query)
+        scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+        for one in scored:
+            cells = dict(part_cells(one, 12, 1.0))
+            assert all(cells[leg.value] for leg in one.legs)
+            assert sum(cells.values()) <= 12 or not isinstance(one, Hit)
