@@ -272,6 +272,10 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     except click.ClickException as failure:
         ctx = getattr(failure, "ctx", None)
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
+        option = getattr(failure, "option_name", "--")
+        if ctx is not None and not option.startswith("--") and _takes_query(ctx.command):
+            typed = next((word for word in arguments if word.startswith(option)), option)
+            hint = f"a query that begins with - stands behind --: `{ctx.command_path} -- {typed}`"
         message = failure.format_message()
         error = MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
     except MemtuiError as failure:
@@ -280,6 +284,10 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         error = OutOfMemory() if is_out_of_memory(failure) else _crash(failure)
     _report(env, error, as_json=wants_json(arguments))
     return error.exit_code
+
+
+def _takes_query(called: click.Command) -> bool:
+    return any(parameter.name == "query" for parameter in called.params)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

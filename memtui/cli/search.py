@@ -9,7 +9,7 @@ from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, ProviderError
-from memtui.model import IndexStatus, LegStatus, Ranked, Reason
+from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
 from memtui.ranking.strength import NOTHING_GOOD, is_all_weak, strength
 from memtui.ranking.trace import explain as explain_chunk
@@ -18,7 +18,7 @@ from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, 
 from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.layout import Layout
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.query import query_problems
 
 _INDENT, _BAR = 8, 16
 _PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down")
@@ -97,8 +97,9 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         if state.reason is Reason.PROVIDER_FAILED:
             raise ProviderError(detail, hint="and the query has no words to match")
         raise IndexUnusable(detail, hint="`memtui index --force` rebuilds the index")
-    # Over an agent's index everything that is typed stays words.
-    warnings = [*session.warnings(), *(() if is_foreign else parse_query(query).problems)]
+    sources = [one.source for one in status.sources]
+    warnings = [*session.warnings(), *query_problems(query, sources, by_release=is_foreign)]
+    warnings += [state.detail for state in states.values() if state.reason in words.TOLD_REASONS]
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
         warnings.append(note)
@@ -174,11 +175,14 @@ def rows(
         moved = hit.gained
         arrow = f"{glyphs['up' if moved > 0 else 'down']}{abs(moved)}" if moved else "="
         bar = "".join(glyphs[name] * count for name, count in part_cells(hit, _BAR, scale))
+        score = words.number(hit.effective, 3)
+        if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
+            bar, score = "", words.NOTHING
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f"  {words.FILE_STATE_WORDS[state]}"
         yield [
-            f"{hit.rank:>2} {arrow:<4}{words.number(hit.effective, 3):>6}  {bar:<{_BAR}}  ",
+            f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
             f"  {match_words(ranked, hit):<7}  {words.age(age)}{mark}",
         ]

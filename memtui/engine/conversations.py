@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.places import CITED, file_meant
-from memtui.engine.ports import TranscriptStore
+from memtui.engine.ports import SearchRequest, TranscriptStore
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled, MemtuiError, stop_if
 from memtui.index.transcripts.discovery import (
@@ -237,7 +237,7 @@ class ConversationService:
     def replay(
         self, call: MemoryCall, *, ranking: Ranking | None = None, as_many: bool = True
     ) -> Replayed:
-        """Ask the present index with the present parameters, and compare.
+        """Ask the present index word for word, with the present parameters, and compare.
 
         For as many results as the call asked for, or without `as_many` as the ranking gives, as
         for a call that did not say. What came back then and what comes back now is in the rows,
@@ -254,7 +254,8 @@ class ConversationService:
         )
         try:
             count = (results_wanted(call) if as_many else None) or ranking.k
-            ranked = self._search.ask(call.query, ranking=replace(ranking, k=count))
+            request = SearchRequest(call.query, replace(ranking, k=count), verbatim=True)
+            ranked = self._search.rerank(self._search.pool_of(request), request.ranking)
             then = [as_stored(recalled, self._root, paths) for recalled in call.returned or ()]
             rows = [
                 self._explained(row, ranked, transcripts)

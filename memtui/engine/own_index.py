@@ -63,6 +63,7 @@ from memtui.model import (
     ProviderState,
     Ranking,
     Reason,
+    SearchMode,
     SkippedFile,
     WatcherState,
 )
@@ -70,7 +71,7 @@ from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
-from memtui.retrieval.query import allowed_rows, parse_query
+from memtui.retrieval.query import NO_FILTERS, Query, allowed_rows, parse_query, relax_phrases
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
-    from memtui.retrieval.vector_view import VectorView
+    from memtui.retrieval.vector_view import RowIds, VectorView
 
 T = TypeVar("T")
 
@@ -613,14 +614,21 @@ class OwnLegs(Legs):
         hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
         no reading the index at all.
         """
-        query, typing = parse_query(request.text, typing=request.typing), request.typing
+        typing, mode = request.typing, SearchMode.HYBRID
+        query = parse_query(request.text, typing=typing, verbatim=request.verbatim)
+        if query.filters != NO_FILTERS and not query.text:
+            mode = SearchMode.FILTERS_ONLY
         limit = max(request.ranking.candidates, LEAST_DEPTH)
         started = time.perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
         connection = self.open()
         stamp = self.live.stamp()
         assert self._keyword is not None
-        rows = cache(lambda: allowed_rows(connection, query))
+
+        @cache
+        def narrowed() -> tuple[Query, RowIds | None]:
+            relaxed = relax_phrases(connection, query)
+            return relaxed, allowed_rows(connection, relaxed)
 
         def pool() -> CandidatePool:
             with self._noting_damage():
@@ -637,7 +645,7 @@ class OwnLegs(Legs):
                 is_missing = found > sum(map(len, made.hits.values()))
                 if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
                     raise damaged("a chunk that its words or its vector belong to is not there")
-            return replace(made, typing=typing)
+            return replace(made, typing=typing, search_mode=mode)
 
         expected, last_leg = dict(self._expected), self.vector_leg
         provider = last_leg.provider if last_leg is not None else None
@@ -652,12 +660,12 @@ class OwnLegs(Legs):
             began = time.perf_counter()
             try:
                 with self._noting_damage():
-                    allowed = rows()
+                    asked, allowed = narrowed()
                     if leg is Leg.KEYWORD:
-                        answers[leg] = self._keyword.search(query, limit, allowed)
+                        answers[leg] = self._keyword.search(asked, limit, allowed)
                     else:
                         vector_leg = self._current_leg(cancelled, typing)
-                        answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
+                        answers[leg] = vector_leg.search(asked, limit, allowed, cancelled=cancelled)
             except (DatabaseError, IndexDamaged) as error:
                 # Each leg fails alone: what one cannot read, the other may.
                 detail = str(error) or type(error).__name__

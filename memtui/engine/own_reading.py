@@ -71,7 +71,7 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import by_place, fetch_chunks
-from memtui.retrieval.query import Query, allowed_rows, parse_query
+from memtui.retrieval.query import Query, allowed_rows, parse_query, relax_phrases
 from memtui.retrieval.vector_view import RowIds
 from memtui.text.redact import credential_line, redact_name
 from memtui.text.sanitize import safe_line, size_words
@@ -177,7 +177,7 @@ class OwnReading(Reading):
         match = match if isinstance(match, str) else None
         leg = KeywordLeg(connection)
         for typing in (False, True):
-            query = parse_query(pool.query, typing=typing)
+            query = relax_phrases(connection, parse_query(pool.query, typing=typing))
             terms = explain_keyword(connection, query, rowid, match=match, leg=leg)
             if match is None or terms.match == match:
                 break

@@ -54,11 +54,15 @@ _MOST_BLANKS: Final = 10_000
 
 
 class SearchRequest(Struct, frozen=True):
-    """A search that was asked for; `typing` makes the last word a prefix."""
+    """A search that was asked for; `typing` makes the last word a prefix.
+
+    What is asked `verbatim` has words alone: an agent's own query knows nothing of filters.
+    """
 
     text: str
     ranking: Ranking
     typing: bool = False
+    verbatim: bool = False
 
 
 class SourceText(Struct, frozen=True):

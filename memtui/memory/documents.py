@@ -206,6 +206,9 @@ _END_FENCE = re.compile(r"(?:---|\.\.\.)[ \t]*\r?")
 _ENTRY = re.compile(r"([A-Za-z]{1,16})[ \t]*:[ \t]*(.*)")
 _NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,9})?", re.ASCII)
 _DAY_KEYS = ("date", "day", "created")
+_TAG_KEYS = ("tags", "tag")
+_TAG = re.compile(r"(?<![^\s(\[,;])#([\w/-]*[^\W\d_][\w/-]*)")
+_CODE = re.compile(r"^```.*?(?:^```|\Z)", re.MULTILINE | re.DOTALL)
 _MAX_LINES = 200
 _MAX_LINE_CHARS = 2000
 _SCALE_TOP = 10.0
@@ -218,6 +221,7 @@ class FrontMatter(Struct, frozen=True):
     importance: float | None = None
     """0 to 1."""
     end_line: int = 0
+    tags: tuple[str, ...] = ()
 
 
 def day_of_path(path: str) -> date | None:
@@ -226,16 +230,18 @@ def day_of_path(path: str) -> date | None:
 
 
 def front_matter(text: str) -> FrontMatter:
-    """Read the block between `---` lines that starts a text, for the keys a ranking uses.
+    """Read the block between `---` lines that starts a text, for the keys that a search uses.
 
     `date`, `day` or `created` (in this order of precedence) begins with a YYYY-MM-DD; `importance`
-    is a number from 0 to 1, or above 1 to 10 and then divided by ten. Of a key given twice the
-    first counts. What cannot be read is left out; nothing is raised. A block is at most 200 lines.
+    is a number from 0 to 1, or above 1 to 10 and then divided by ten; `tags` or `tag` are words,
+    with or without brackets and commas, or the items below. Of a key given twice the first counts.
+    What cannot be read is left out; nothing is raised. A block is at most 200 lines.
     """
     if not text.startswith(_FENCE_MARK):
         return FrontMatter()
     first, *lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     values: dict[str, str] = {}
+    key = ""
     for number, whole in enumerate(lines if _FENCE.fullmatch(first) else (), start=2):
         # No date and no number is as long as that.
         line = whole[:_MAX_LINE_CHARS]
@@ -244,11 +250,25 @@ def front_matter(text: str) -> FrontMatter:
             written = _NUMBER.fullmatch(_bare(values.get("importance", "")))
             value = float(written[0]) if written is not None else math.inf
             importance = value / _SCALE_TOP if value > 1 else value
-            return FrontMatter(day, importance if importance <= 1 else None, number)
+            listed = " ".join(values.get(name, "") for name in _TAG_KEYS)
+            tags = tuple(re.sub(r"[\[\],\"'#]", " ", listed).split())
+            return FrontMatter(day, importance if importance <= 1 else None, number, tags)
         entry = _ENTRY.match(line)
         if entry:
-            values.setdefault(entry[1].lower(), entry[2])
+            key = entry[1].lower()
+            values.setdefault(key, entry[2])
+        elif key in _TAG_KEYS and line.lstrip().startswith("- "):
+            values[key] += f" {line.lstrip()[2:]}"
     return FrontMatter()
+
+
+def tags_of(text: str) -> frozenset[str]:
+    """Return the tags of a text, without case: those of its front matter, and each `#tag`.
+
+    A tag has a letter, and may be in parts, as `#home/network`; code in fences has none.
+    """
+    written = _TAG.findall(_CODE.sub("", text)) if "#" in text else ()
+    return frozenset(map(str.casefold, (*front_matter(text).tags, *written)))
 
 
 def _first_day(matches: Iterable[re.Match[str] | None]) -> date | None:

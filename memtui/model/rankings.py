@@ -58,11 +58,12 @@ class MinScoreRule(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """The legs that rank: both, or one alone with weight 1."""
+    """The legs that rank: both, or one alone with weight 1; or neither, for filters alone."""
 
     HYBRID = "hybrid"
     KEYWORD_ONLY = "keyword_only"
     VECTOR_ONLY = "vector_only"
+    FILTERS_ONLY = "filters_only"
 
 
 class TieRule(StrEnum):

@@ -57,6 +57,8 @@ class Reason(StrEnum):
     EMPTY_QUERY = "empty_query"
     ONLY_STOP_WORDS = "only_stop_words"
     NO_TERMS = "no_terms"
+    ONLY_FILTERS = "only_filters"
+    PHRASE_RELAXED = "phrase_relaxed"
     QUERY_TOO_SHORT = "query_too_short"
     ZERO_QUERY_VECTOR = "zero_query_vector"
     SCRIPT_NOT_SUPPORTED = "script_not_supported"

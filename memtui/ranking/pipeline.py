@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from memtui.model import (
     CandidatePool,
     Drop,
+    Fusion,
     Hit,
     Leg,
     LegScore,
@@ -96,10 +97,14 @@ def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
     Without a provider the keyword leg ranks by its boosted score, decay applies (not in 2026.2),
     MMR does not, and when nothing reaches the minimum every match is kept (from 2026.3.2). With
     hybrid search off the vector leg ranks alone: neither decay nor MMR up to 2026.7, decay from
-    2026.8.
+    2026.8. Where filters alone choose, whoever made the index, the order in which they list the
+    chunks is the only thing that counts.
     """
     if mode is SearchMode.HYBRID:
         return ranking
+    if mode is SearchMode.FILTERS_ONLY:
+        stages = (Stage.FUSION, Stage.CUT)
+        return replace(ranking, search_mode=mode, stages=stages, fusion=Fusion.RRF)
     without = {Stage.MMR}
     if mode is SearchMode.VECTOR_ONLY:
         without |= {Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH}

@@ -74,6 +74,7 @@ LEG_ORDER = (Leg.VECTOR, Leg.KEYWORD)
 ONLY_LEG: Mapping[SearchMode, Leg] = {
     SearchMode.KEYWORD_ONLY: Leg.KEYWORD,
     SearchMode.VECTOR_ONLY: Leg.VECTOR,
+    SearchMode.FILTERS_ONLY: Leg.KEYWORD,
 }
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})

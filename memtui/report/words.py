@@ -92,10 +92,14 @@ def leg_name(leg: Leg) -> str:
     return f"{LEG_WORDS[leg]} match"
 
 
+TOLD_REASONS: Final = (Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED)
+"""The ways of answering another query than was typed, or none, which are told beside the list."""
+
+
 def leg_words(state: LegState) -> str:
     """Return the outcome of a leg: `ok`, `skipped (the query is empty)`."""
     if state.status is LegStatus.OK:
-        return "ok"
+        return f"ok ({state.detail})" if state.detail else "ok"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
         return state.detail
     detail = f": {state.detail}" if state.detail else ""

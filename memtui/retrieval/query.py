@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from fnmatch import translate
+from difflib import get_close_matches
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.retrieval.connection import Connection
+from memtui.memory.documents import tags_of
+from memtui.retrieval.connection import FOLDING, Connection, tokens
 from memtui.retrieval.pool import import_numpy
 from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
 
@@ -26,14 +28,25 @@ MAX_LENGTH = 4000
 
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "＂": '"'})
 _PIECE = re.compile(
-    r'(?<!\S)(?P<key>path|source|after|before):(?P<value>"[^"]*"?|\S*)'
+    r'(?<!\S)(?P<key>(?:path|source|tag|after|before):|-(?=[^\W_]|"))(?P<value>"[^"]*"?|\S*)'
     r'|(?<![0-9A-Za-z])"(?P<phrase>[^"]*)(?P<close>"?)'
     r'|(?P<word>(?:[^\s"]|(?<=[0-9A-Za-z])")+)',
     re.IGNORECASE,
 )
+_WORD = re.compile(r"(?P<word>\S+)|(?P<key>(?P<phrase>(?!)))")
+_NAMED = re.compile(r"([a-z]+:)(?!/)", re.IGNORECASE)
+_STAR = re.compile(r"\*\w")
+_OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
+"""The operators of full-text engines, which memtui does not have."""
 
-
-_FIELDS: Final = {"source": "sources", "path": "path_globs", "after": "after", "before": "before"}
+_FIELDS: Final = {
+    "source:": "sources",
+    "path:": "path_globs",
+    "tag:": "tags",
+    "after:": "after",
+    "before:": "before",
+    "-": "excluded",
+}
 """The fields of `Filters` by what is typed for them."""
 
 
@@ -47,16 +60,20 @@ class Filters(Struct, frozen=True):
     """Only files of this day or later."""
     before: date | None = None
     """Only files of an earlier day than this."""
+    tags: tuple[str, ...] = ()
+    """Globs; a tag below a fitting one, as `home/network` is below `home`, fits as well."""
+    excluded: tuple[str, ...] = ()
+    """Words, beginnings of words with `*`, and phrases: no chunk that holds one of them."""
 
     def fields(self) -> Iterator[tuple[Filters, list[str]]]:
         """Yield the filter of each field that is set, with its values as they can be typed."""
         for key, field in _FIELDS.items():
             if value := getattr(self, field):
                 values = value if isinstance(value, tuple) else (value,)
-                yield Filters(**{field: value}), [f"{key}:{one}" for one in values]
+                yield Filters(**{field: value}), [f"{key}{one}" for one in values]
 
     def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
-        """Tell whether a file takes part.
+        """Tell whether a file takes part, whatever it holds.
 
         `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
         one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
@@ -71,6 +88,11 @@ class Filters(Struct, frozen=True):
             own = local_day(mtime_ns)
         late_enough = self.after is None or own >= self.after
         return late_enough and (self.before is None or own < self.before)
+
+    def fits_tags(self, text: str) -> bool:
+        """Tell whether a text has a tag that lets its file take part."""
+        globs = [f"{glob.removeprefix('#').casefold()}/*" for glob in self.tags]
+        return any(fnmatchcase(f"{tag}/", glob) for tag in tags_of(text) for glob in globs)
 
 
 @lru_cache(maxsize=64)
@@ -107,57 +129,75 @@ class Query(Struct, frozen=True):
     phrases: tuple[str, ...] = ()
     """The quoted texts; a chunk has to hold every one of them."""
     filters: Filters = NO_FILTERS
+    rest: str = ""
+    """The text as it was typed without its filters, which another program's rules search."""
     problems: tuple[str, ...] = ()
-    """One line each: what could not be understood and was left out."""
+    """One line each: what could not be understood, and what became of it."""
+    relaxed: tuple[str, ...] = ()
+    """Quoted texts that no chunk holds, whose words are among the `terms` instead."""
     spaceless: bool = False
     """True if the text has a script without spaces, where one character is a word."""
+
+    @property
+    def unlisted(self) -> list[str]:
+        """Name what cannot narrow a list of names, which holds no text."""
+        return ["tag: narrows a search alone, not this list"] if self.filters.tags else []
 
 
 def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
     """Add a filter to others; one that makes no sense is not added, and the text says why."""
     before = getattr(filters, _FIELDS[key])
+    if key == "-" and (named := _NAMED.match(value)) and named[1].lower() in _FIELDS:
+        return filters, f"-{value} is left out: a filter cannot be turned round"
+    if key == "-" and not phrase_segments(value):
+        return filters, f'-"{value}" holds no letter or digit: left out'
     if isinstance(before, tuple):
         values = tuple(dict.fromkeys((*before, value)))
         return replace(filters, **{_FIELDS[key]: values}), ""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        return filters, f"{key}:{value} is not a date: write YYYY-MM-DD"
+        return filters, f"{key}{value} is not a date: write YYYY-MM-DD"
     try:
         day = date.fromisoformat(value)
     except ValueError as error:
-        return filters, f"{key}:{value} is not a date: {error}"
-    narrower = max if key == "after" else min
-    return replace(filters, **{key: narrower(before or day, day)}), ""
+        return filters, f"{key}{value} is not a date: {error}"
+    narrower = max if key == "after:" else min
+    return replace(filters, **{_FIELDS[key]: narrower(before or day, day)}), ""
 
 
-def parse_query(text: str, *, typing: bool = False) -> Query:
+def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Query:
     """Take a query apart; never raises, whatever is typed.
 
-    Syntax: words; `"an exact phrase"`, required; `path:GLOB`, `source:NAME`, `after:YYYY-MM-DD`
-    (that day or later), `before:YYYY-MM-DD` (earlier than that day); a value with spaces in
-    quotes. A filter that makes no sense is a problem line and the rest is searched. With `typing`
-    the last word counts as the beginning of a word from three letters on, and what is merely
-    unfinished is no problem.
+    Syntax: words; `begin*`; `"an exact phrase"`, required; `-word` and `-"a phrase"`, excluded;
+    `path:GLOB`, `source:NAME`, `tag:GLOB`, `after:YYYY-MM-DD` (that day or later),
+    `before:YYYY-MM-DD` (earlier than that day); a value with spaces in quotes. A filter that makes
+    no sense is a problem line and the rest is searched. With `typing` the last word counts as the
+    beginning of a word from three letters on, and what is merely unfinished is no problem. What is
+    `verbatim` has words alone.
     """
     filters = NO_FILTERS
     problems, words, texts = list[str](), list[str](), list[str]()
     phrases: dict[str, None] = {}
-    is_open = False
+    rest, at, is_open = list[str](), 0, False
     readable = _readable(text[:MAX_LENGTH])
     if len(text) > MAX_LENGTH:
         problems.append(f"only the first {MAX_LENGTH} characters are searched")
-    for match in _PIECE.finditer(readable):
+    for match in (_WORD if verbatim else _PIECE).finditer(readable):
         is_open = False
         if match["key"]:
             if value := match["value"].strip('"'):
                 filters, problem = _with_filter(filters, match["key"].lower(), value)
                 problems += filter(None, [problem])
+                if not problem:
+                    rest.append(text[at : match.start()].strip())
+                    at = match.end()
             elif not typing:
-                problems.append(f"{match['key'].lower()}: has no value")
+                problems.append(f"{match['key'].lower()} has no value")
             continue
-        if match["phrase"] is None:
-            words.append(match["word"])
-            texts.append(match["word"])
+        if word := match["word"]:
+            words.append(word)
+            texts += filter(None, [word.removesuffix("*")])
             is_open = match.end() == len(readable)
+            problems += filter(None, [_misread(word)])
             continue
         quoted, is_open = match["phrase"].split(), not match["close"]
         texts += quoted
@@ -172,7 +212,7 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     if filters.after and filters.before and filters.after >= filters.before:
         problems.append(f"no day is after:{filters.after} and before:{filters.before}")
     embedded = " ".join(texts)
-    terms = query_terms(" ".join(words), prefix_last=typing and is_open)
+    terms = query_terms(" ".join(words), prefix_last=typing and is_open, stars=not verbatim)
     everything = query_terms(embedded).terms if phrases else terms.terms
     return Query(
         raw=text,
@@ -180,29 +220,35 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
         terms=terms,
         phrases=tuple(phrases),
         filters=filters,
+        rest=" ".join(filter(None, [*rest, text[at:].strip()])) if at else text,
         problems=tuple(dict.fromkeys(problems)),
         spaceless=any(term.kind == "gram" for term in everything),
     )
 
 
-def split_filters(text: str) -> tuple[str, Filters]:
-    """Take the filters that can be used off a query: the rest as it was typed, and the filters.
+def _misread(word: str) -> str:
+    """Return a line about a word that looks like an operator and is none; empty for others."""
+    if (named := _NAMED.match(word)) is not None:
+        close = get_close_matches(named[1].lower(), list(_FIELDS), 1, cutoff=0.8)
+        return f"{named[1]} is no filter: did you mean {close[0]}" if close else ""
+    if _OTHER_LANGUAGE.fullmatch(word):
+        return f"{word} is searched as words: -word excludes, quotes require"
+    return f"{word} is searched as words: a star ends a word" if _STAR.search(word) else ""
 
-    Without such a filter the rest is the whole text; what only looks like one stays in it.
+
+def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> list[str]:
+    """Return what of a query is not understood by an index that has some sources.
+
+    With `by_release` another program's rules search what is no filter.
     """
-    filters, rest, at = NO_FILTERS, list[str](), 0
-    for match in _PIECE.finditer(_readable(text[:MAX_LENGTH])):
-        value = (match["value"] or "").strip('"')
-        if not value:
-            continue
-        filters, problem = _with_filter(filters, match["key"].lower(), value)
-        if not problem:
-            rest.append(text[at : match.start()].strip())
-            at = match.end()
-    if not at:
-        return text, NO_FILTERS
-    rest.append(text[at:].strip())
-    return " ".join(filter(None, rest)), filters
+    query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
+    there = f"there is {', '.join(known)}"
+    unknown = [one for one in query.filters.sources if known and one.casefold() not in known]
+    own = [f'"{phrase}"' for phrase in query.phrases]
+    own += [f"{term.text}*" for term in query.terms.terms if term.kind == "prefix"]
+    problems = [*query.problems, *(f"source:{one} is no source here: {there}" for one in unknown)]
+    told = (f"{one}: the agent's program searches its words" for one in own if by_release)
+    return [*problems, *told]
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:
@@ -211,9 +257,8 @@ def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...
     Filters are left out. Without `syntax` nothing but blanks means anything.
     """
     readable = _readable(text[:MAX_LENGTH])
-    if not syntax:
-        return tuple(match.span() for match in re.finditer(r"\S+", readable))
-    return tuple(match.span() for match in _PIECE.finditer(readable) if not match["key"])
+    pieces = (_PIECE if syntax else _WORD).finditer(readable)
+    return tuple(match.span() for match in pieces if not match["key"])
 
 
 def _readable(text: str) -> str:
@@ -246,34 +291,62 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
 
 
+def relax_phrases(connection: Connection, query: Query) -> Query:
+    """Return a query whose phrases are taken as words if no row has them and there are others.
+
+    Raises what SQLite raises.
+    """
+    rows = allowed_rows(connection, query) if query.phrases and query.terms.terms else None
+    if rows is None or len(rows):
+        return query
+    terms = query_terms(query.text)
+    begun = (term for term in query.terms.terms if term.kind == "prefix")
+    terms = replace(terms, terms=tuple(dict.fromkeys((*terms.terms, *begun))))
+    return replace(query, phrases=(), terms=terms, relaxed=query.phrases)
+
+
 def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
     """Return the chunk rows that filters and required phrases leave, ascending; `None`: all.
 
     Raises what SQLite raises.
     """
-    if query.filters == NO_FILTERS and not query.phrases:
+    filters = query.filters
+    if filters == NO_FILTERS and not query.phrases:
         return None
     import_numpy()
     import numpy as np
 
-    statements = []
-    if query.filters != NO_FILTERS:
-        files = [
+    def rows(sql: str, value: str) -> RowIds:
+        return np.array([row for (row,) in connection.execute(sql, (value,))], dtype=np.int64)
+
+    allowed = None
+    if filters != NO_FILTERS:
+        files = {
             file_id
             for file_id, path, source, day, mtime_ns in connection.execute(
                 "SELECT id, path, source, day, mtime_ns FROM files"
             )
-            if query.filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-        ]
+            if filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+        }
+        if filters.tags:
+            # Only there a tag can be.
+            sql = "SELECT file_id, text FROM chunks WHERE instr(text, '#') OR text LIKE '---%'"
+            texts = connection.execute(sql)
+            files &= {file_id for file_id, text in texts if filters.fits_tags(text)}
         # As text, so that any number of files is one statement and one parameter.
         sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
-        statements.append((sql, json.dumps(files)))
+        allowed = np.sort(rows(sql, json.dumps(list(files))))
+    sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
     if query.phrases:
-        sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
         segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
-        statements.append((sql, " AND ".join(dict.fromkeys(segments)) or '""'))
-    allowed, *others = (
-        np.array([row for (row,) in connection.execute(sql, (value,))], dtype=np.int64)
-        for sql, value in statements
-    )
-    return np.intersect1d(allowed, others[0], assume_unique=True) if others else np.sort(allowed)
+        holding = rows(sql, " AND ".join(dict.fromkeys(segments)) or '""')
+        allowed = holding if allowed is None else np.intersect1d(allowed, holding)
+    assert allowed is not None
+    for excluded in filters.excluded:
+        segments = list(phrase_segments(excluded))
+        word = excluded.removesuffix("*")
+        # Of a beginning whose stem is shorter only the word itself goes: others have that stem.
+        if word != excluded and tokens(word) == tokens(word, FOLDING):
+            segments[-1] += "*"
+        allowed = np.setdiff1d(allowed, rows(sql, " AND ".join(segments)))
+    return allowed

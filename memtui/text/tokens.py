@@ -78,11 +78,12 @@ def index_text(text: str) -> str:
     return "".join(_unspaced().sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces)
 
 
-def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
+def query_terms(text: str, *, prefix_last: bool = False, stars: bool = False) -> QueryTerms:
     """Read a query into terms: grams of unspaced scripts, words, and Vietnamese word pairs.
 
     Stop words are left out unless they are all there is. With `prefix_last`, a last word of at
-    least three letters that ends the text also finds longer words.
+    least three letters that ends the text also finds longer words; with `stars` every word does
+    that has a `*` behind it and then a blank or the end.
     """
     raw = unicodedata.normalize("NFKC", text[:MAX_QUERY_CHARS])
     folded = raw.translate(_WITHOUT_BARS)
@@ -107,14 +108,20 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
         and spans[-1][1] == len(folded)
         and spans[-1][1] - spans[-1][0] >= MIN_PREFIX_LETTERS
     )
-    searched = [pair for pair in words if pair[0] not in STOP_WORDS]
+    begun = {
+        word
+        for (word, _), (_, end) in zip(words, spans, strict=True)
+        if stars and folded[end : end + 1] == "*" and not folded[end + 1 : end + 2].strip()
+    }
+    searched = [pair for pair in words if pair[0] not in STOP_WORDS - begun]
     only_stop_words = not searched and not terms
     if only_stop_words:
         searched = words
-    unfinished = words[-1][0] if typing and words[-1] in searched else None
+    if typing and words[-1] in searched:
+        begun.add(words[-1][0])
     for word, spelled in searched:
-        kind: TermKind = "prefix" if word == unfinished else "word"
-        star = "*" if word == unfinished else ""
+        kind: TermKind = "prefix" if word in begun else "word"
+        star = "*" if word in begun else ""
         terms.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
     if _VIETNAMESE.search(raw):
         # Most Vietnamese words have two syllables, written apart.
@@ -124,7 +131,7 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
             phrase = QueryTerm(f"{first_text} {second_text}", quote(key) + star, "phrase")
             terms.setdefault(key, phrase)
     dropped = dict.fromkeys(word for word, _ in words if (word, _) not in searched)
-    only_stop_words &= bool(words) and unfinished is None
+    only_stop_words &= bool(words) and not begun
     return QueryTerms(tuple(terms.values()), tuple(dropped), only_stop_words)
 
 

@@ -14,13 +14,13 @@ from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import allowed_rows, parse_query
+from memtui.retrieval.query import allowed_rows, parse_query, relax_phrases
 from tests.support.known import load
 from tests.support.rows import IndexFile
 
 
 def ask(index: IndexFile, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:
-    query = parse_query(text, typing=typing)
+    query = relax_phrases(index.connection, parse_query(text, typing=typing))
     allowed = allowed_rows(index.connection, query)
     return KeywordLeg(index.connection).search(query, limit, allowed)
 
@@ -126,7 +126,10 @@ def test_hits_are_in_the_order_of_bm25_and_name_the_words_they_hold(index: Index
     ("text", "status", "reason", "count"),
     [
         ("", LegStatus.SKIPPED, Reason.EMPTY_QUERY, 0),
-        ("path:x", LegStatus.SKIPPED, Reason.EMPTY_QUERY, 0),
+        ("path:*", LegStatus.OK, Reason.ONLY_FILTERS, 2),
+        ('garden "to be"', LegStatus.OK, Reason.OK, 1),
+        ('garden "be to"', LegStatus.OK, Reason.PHRASE_RELAXED, 1),
+        ('"be to"', LegStatus.OK, Reason.OK, 0),
         ("?! 😀", LegStatus.SKIPPED, Reason.NO_TERMS, 0),
         ("to be", LegStatus.OK, Reason.ONLY_STOP_WORDS, 1),
         ("what is the garden", LegStatus.OK, Reason.OK, 1),

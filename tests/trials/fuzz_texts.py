@@ -37,7 +37,7 @@ from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import allowed_rows, parse_query, split_filters, word_pieces
+from memtui.retrieval.query import NO_FILTERS, allowed_rows, parse_query, word_pieces
 from memtui.settings.openclaw.releases import ShortTerms
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
@@ -105,10 +105,8 @@ def check_query(given: Given) -> None:
     whole = parse_query(text)
     assert (whole.text, whole.phrases, whole.filters) == (query.text, query.phrases, query.filters)
     assert set(query.problems) <= set(whole.problems)
-    rest, filters = split_filters(text)
-    assert filters == split_filters(text)[1]
-    if not filters:
-        assert rest == text
+    if whole.filters == NO_FILTERS:
+        assert whole.rest == text
     for syntax in (True, False):
         spans = word_pieces(text, syntax=syntax)
         assert all(0 <= start < end <= len(text) for start, end in spans)

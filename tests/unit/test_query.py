@@ -15,7 +15,6 @@ from memtui.retrieval.query import (
     local_day,
     parse_query,
     phrase_segments,
-    split_filters,
 )
 from tests.support.known import load
 
@@ -26,7 +25,8 @@ def words(query: Query) -> list[str]:
 
 @pytest.mark.parametrize(("text", "rest", "filters"), load("reading")["filters of a query"])
 def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) -> None:
-    assert split_filters(text) == (rest, convert(filters, Filters))
+    query = parse_query(text)
+    assert (query.rest, query.filters) == (rest, convert(filters, Filters))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +23,7 @@ from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, 
 from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
+    Chunk,
     Leg,
     LegState,
     LegStatus,
@@ -33,6 +35,8 @@ from memtui.model import (
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import PROFILES
+from memtui.retrieval.keyword import NEWEST_FIRST
+from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import (
     VectorBatches,
     is_zero,
@@ -51,7 +55,7 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
-from memtui.retrieval.query import NO_FILTERS, Filters, split_filters
+from memtui.retrieval.query import NO_FILTERS, Filters, local_day, parse_query
 from memtui.settings.openclaw.read import read_remote
 from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
@@ -187,10 +191,10 @@ class AgentLegs(Legs):
     def retrieve(
         self, request: SearchRequest, cancelled: IsCancelled, partial: Partial | None
     ) -> CandidatePool:
-        text, filters = split_filters(request.text)
+        query, scope = parse_query(request.text, verbatim=request.verbatim), self.facts.scope
         ranked = replace(request, ranking=for_mode(request.ranking, self.facts.mode))
         try:
-            return self.search(ranked, text, self.facts.scope, filters, cancelled, partial)
+            return self.search(ranked, query.rest, scope, query.filters, cancelled, partial)
         finally:
             self.answered.set()
 
@@ -258,8 +262,15 @@ class AgentLegs(Legs):
         if falls_back and mode is SearchMode.HYBRID:
             scope = replace(scope, model=None)
         scope = filtered_scope(opened, scope, filters)
-        keyword, keyword_state = self._search_keywords(opened, text, ranking, scope)
-        cosines, vector_state = self._search_vectors(opened, vector, ranking, scope)
+        if filters != NO_FILTERS and not trim(text):
+            # Nothing is left for the release: what the filters let through is listed.
+            mode, cosines = SearchMode.FILTERS_ONLY, tuple[tuple[str, float], ...]()
+            keyword = newest_hits(opened, scope, ranking.candidates)
+            keyword_state = LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST)
+            vector_state = LegState(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
+        else:
+            keyword, keyword_state = self._search_keywords(opened, text, ranking, scope)
+            cosines, vector_state = self._search_vectors(opened, vector, ranking, scope)
         if (
             vector is not None
             and mode is SearchMode.HYBRID
@@ -449,6 +460,7 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     if filters == NO_FILTERS:
         return scope
     layout, keys = opened.layout, set()
+    tagged, excluded = set[str](), set[str]()
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
     source = readable("source") if layout.legs_see_source else "NULL"
     key = file_key("source", has_source=layout.legs_see_source)
@@ -458,7 +470,38 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
             path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
             if fits_file(filters, path, origin, times.get((path, origin), 0)):
                 keys.add(str(name))
-    return replace(scope, files=json.dumps(sorted(keys)))
+        if not (filters.tags or filters.excluded) or table == layout.paths_fts:
+            continue
+        sql = f"SELECT {key}, {readable('id')}, {readable('text')} FROM {table}"
+        if table == layout.fts:
+            # Elsewhere its text is that of the chunk, behind the path.
+            sql += f" WHERE id NOT IN (SELECT id FROM {layout.chunks})"
+        for name, stored_id, stored_text in opened.select(sql):
+            text = text_of(stored_text) or ""
+            if filters.tags and filters.fits_tags(text):
+                tagged.add(str(name))
+            if filters.excluded and match_spans(text, filters.excluded):
+                excluded.add(text_of(stored_id) or "")
+    files = json.dumps(sorted(keys & tagged if filters.tags else keys))
+    return replace(scope, files=files, excluded=json.dumps(sorted(excluded)) if excluded else None)
+
+
+def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[KeywordHit, ...]:
+    """Return chunks of a scope, by day and last change, the latest first; raises as SQLite does."""
+    where, values = scope.visible("source", opened.layout)
+    sql = f"SELECT {readable('id')} FROM {opened.layout.chunks} WHERE 1 = 1{where}"
+    ids = [text_of(name) or "" for (name,) in opened.select(sql, *values)]
+    times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
+
+    def age(chunk: Chunk) -> tuple[date, int]:
+        time = times.get((chunk.path, chunk.source), 0)
+        return day_of_path(chunk.path) or local_day(time), time
+
+    found = list(read_chunks(opened.connection, opened.layout, ids).values())
+    found.sort(key=lambda one: (one.path, one.start_line, one.end_line, one.id))
+    found = sorted(found, key=age, reverse=True)[:limit]
+    places = ((one.id, one.path, one.source, one.start_line, one.text) for one in found)
+    return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(places))
 
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:

@@ -80,7 +80,7 @@ from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind
 from memtui.model.status import FileState, FileTruth, Finding, ForeignStatus, Severity, Truth
 from memtui.retrieval.openclaw.terms import searched_part
-from memtui.retrieval.query import split_filters
+from memtui.retrieval.query import parse_query
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
@@ -191,7 +191,7 @@ class OpenClawIndex(Index):
             # Outside of any reading: it may take a while, or read the index itself.
             answer = None
             if about is not None and refused(about, Leg.VECTOR) is None:
-                answer = self.legs.query_vectors.find(split_filters(about.query)[0], typing=False)
+                answer = self.legs.query_vectors.find(parse_query(about.query).rest, typing=False)
             vector = answer.values if isinstance(answer, QueryVector) else None
             return self._database.read(
                 lambda opened: function(OpenClawReading(opened, self.legs, vector))
@@ -207,7 +207,7 @@ class OpenClawIndex(Index):
         return self.read_rows(lambda opened: opened.fingerprint)
 
     def query_text(self, query: str) -> str:
-        return searched_part(trim(split_filters(query)[0]))
+        return searched_part(trim(parse_query(query).rest))
 
     def other_queries(self, pool: CandidatePool) -> Reason:
         if pool.search_mode is SearchMode.KEYWORD_ONLY and self.facts.mode is pool.search_mode:

@@ -36,6 +36,7 @@ from memtui.retrieval.leg_detail import (
     matching_rows,
     openclaw_row,
 )
+from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
@@ -46,7 +47,7 @@ from memtui.retrieval.openclaw.terms import (
     searched_part,
 )
 from memtui.retrieval.pool import with_mask
-from memtui.retrieval.query import split_filters
+from memtui.retrieval.query import parse_query
 from memtui.text.ecmascript import trim, well_formed
 
 MOST_SCANNED: Final = 20_000
@@ -169,10 +170,10 @@ class OpenClawReading(Reading):
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         """
         pool, opened = ranked.pool, self.opened
-        text, filters = split_filters(pool.query)
+        parsed = parse_query(pool.query)
         # As it is searched: without blanks around it, and no longer than the leg reads.
-        query = searched_part(trim(well_formed(text)))
-        scope = filtered_scope(opened, self._facts.scope, filters)
+        query = searched_part(trim(well_formed(parsed.rest)))
+        scope = filtered_scope(opened, self._facts.scope, parsed.filters)
         stored = chunk_rows(opened.connection, self._layout, "id", [chunk_id])
         # A full-text row whose chunk is gone still is a hit up to 2026.5.
         rowid, chunk = next(iter(stored.items()), (None, pool.chunks.get(chunk_id)))
@@ -180,10 +181,13 @@ class OpenClawReading(Reading):
             return None
         chunk, terms = with_mask(chunk), self._keyword_terms(pool, query, scope, chunk_id)
         time = rows.time_of(opened, chunk.path, chunk.source)
+        texts = [own.text for own in self.chunks_of(chunk.path)]
         left_out = tuple(
             typed
-            for one, every in filters.fields()
+            for one, every in parsed.filters.fields()
             if not fits_file(one, chunk.path, chunk.source, time)
+            or (one.tags and not any(map(one.fits_tags, texts)))
+            or match_spans(chunk.text, one.excluded)
             for typed in every
         )
         places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))

@@ -448,7 +448,10 @@ class OpenClawKeywordLeg:
     ) -> list[tuple[object, ...]]:
         """Read the paths with the lowest score that have a chunk, each with its first chunk."""
         fts, chunks = self._paths, self._layout.chunks
-        visible, sources = self._scope.visible(f"{fts}.source", self._layout)
+        # A path is that of several chunks: the first one that is not excluded stands for it.
+        files, chosen = replace(self._scope, excluded=None), replace(self._scope, files=None)
+        visible, sources = files.visible(f"{fts}.source", self._layout)
+        seen, excluded = chosen.visible("d.source", self._layout)
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
         # Chunks are read for the best paths alone.
         sql = f"""
@@ -460,11 +463,12 @@ class OpenClawKeywordLeg:
                 )
                 ORDER BY score ASC, path ASC, source ASC LIMIT ?
             ) best JOIN {chunks} c ON c.id = (
-                SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source
+                SELECT d.id FROM {chunks} d
+                WHERE d.path = best.path AND d.source = best.source{seen}
                 ORDER BY d.start_line, d.end_line, d.id LIMIT 1
             )
             ORDER BY best.score ASC, best.path ASC, best.source ASC"""
-        return list(self._connection.execute(sql, (*values, *sources, limit)))
+        return list(self._connection.execute(sql, (*values, *sources, limit, *excluded)))
 
 
 def _path_hits(

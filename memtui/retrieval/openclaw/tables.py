@@ -90,11 +90,14 @@ class SearchScope(Struct, frozen=True):
     """`None`: every source."""
     files: str | None = None
     """A JSON array of what `file_key` gives for the files of a filter; `None`: every file."""
+    excluded: str | None = None
+    """A JSON array of the ids of chunks that are not to be seen; `None`: there are none."""
 
     def visible(self, column: str, layout: Layout) -> tuple[str, tuple[str, ...]]:
         """Return SQL that begins with ` AND `, and its values: the sources and files to see.
 
-        `column` is the table's `source`, with the table's name where it needs one.
+        `column` is the `source` of a table that has the `id` of a chunk, too, with the table's
+        name where it needs one.
         """
         has_source = layout.legs_see_source
         condition = ""
@@ -106,6 +109,10 @@ class SearchScope(Struct, frozen=True):
             key = file_key(column, has_source=has_source)
             condition += f" AND {key} IN (SELECT value FROM json_each(?))"
             values = (*values, self.files)
+        if self.excluded is not None:
+            condition += f" AND {column.removesuffix('source')}id NOT IN"
+            condition += " (SELECT value FROM json_each(?))"
+            values = (*values, self.excluded)
         return condition, values
 
 
