@@ -189,10 +189,9 @@ class Stage:
         await until(pilot, lambda: is_ready(engine.index.status(), picture.memory), 60)
         screen.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
-        screen.query_input.value = "warm"
+        screen.search.ask_query("warm")
         await until(pilot, lambda: screen.state.answered_text == "warm", 60)
-        screen.query_input.value = picture.query
-        screen.query_input.cursor_position = len(picture.query)
+        screen.search.ask_query(picture.query)
         await until(pilot, lambda: screen.state.answered_text == picture.query, 60)
         await rest(app, pilot)
         if act := getattr(pictures, picture.act, None):

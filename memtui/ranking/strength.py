@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from memtui.data import read_table
-from memtui.model import Drop, Hit, Leg, Ranked
+from memtui.model import Drop, Hit, Leg, Ranked, SearchMode
 
 _CUTS: Final = read_table("strength.toml")
 NOTHING_GOOD: Final = "nothing matches well"
@@ -28,6 +28,8 @@ def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
     nonsense. The cosine counts for models in `strength.toml` alone.
     """
     pool, share, is_named = ranked.pool, 0.0, False
+    if pool.search_mode is SearchMode.FILTERS_ONLY:
+        return None
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]
         share, is_named = hit.share, hit.path_tier > 0

@@ -154,10 +154,11 @@ class Running:
         await press(self.pilot, *keys)
         await settle(self.app, self.pilot)
 
-    async def search(self, query: str = "router config") -> None:
-        """Put a query into the box and wait for its answer."""
+    async def search(self, query: str = "router config", *, typing: bool = False) -> None:
+        """Put a query into the box, as one that is finished, and wait for its answer."""
+        search = self.app.search_screen.search
+        (search.set_query if typing else search.ask_query)(query)
         screen = self.app.search_screen
-        screen.query_input.value = query
         await until(
             self.pilot, lambda: screen.state.answered_text == query and not screen.state.is_pending
         )

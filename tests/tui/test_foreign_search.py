@@ -155,7 +155,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             monkeypatch.setenv(name, server.url)
         _, target = make_target(tmp_path, SIDECAR, REMOTE)
         async with foreign_running(replace(target, allow_insecure=True)) as run:
-            await run.search("router")
+            await run.search("router", typing=True)
             assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert not server.seen
             await press(run.pilot, "enter")
@@ -166,7 +166,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             await press(run.pilot, "enter")
             await settle(run.app, run.pilot)
             assert run.app.search_screen.results.has_focus, "there is no result to read"
-            await run.search("another query")
+            await run.search("another query", typing=True)
             assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert len(server.seen) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from textual import events
@@ -63,15 +64,20 @@ class SafeInput(Input):
     def on_paste(self, event: events.Paste) -> None:
         """Take every line that is pasted, as one line, as far as it fits.
 
-        Textual takes the first line alone, and nothing of a text that is too long.
+        Textual takes the first line alone, and nothing of a text that is too long; terminals send
+        CR for the end of a line.
         """
         event.prevent_default()
         event.stop()
-        text = " ".join(event.text.split("\n")).strip()
+        text = re.sub(r"\r\n|[\r\n\t]", " ", event.text).strip()
         if self.max_length:
             others = len(self.value) - len(self.selected_text)
             text = text[: max(0, self.max_length - others)]
         self.replace(text, *self.selection)
+
+    def show_ending(self, ending: str) -> None:
+        """Show in muted characters what the text is searched with at its end."""
+        self._suggestion = f"{self.value}{ending}" if ending else ""
 
     def validate_value(self, value: str) -> str:
         return safe_line(value)

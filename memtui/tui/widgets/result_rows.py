@@ -123,7 +123,7 @@ class RowContext(Struct, frozen=True):
     lines: int
     """1, 2 or 4 lines a row."""
     scale: float
-    """The score that fills a bar."""
+    """The score that fills a bar; 0 for a list without scores."""
     ranked: Ranked
     terms: tuple[str, ...] = ()
     moved: Mapping[str, int] | None = None
@@ -217,7 +217,8 @@ def _head(
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
     pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
-    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(scored.effective):>6}", "bold")]
+    worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
+    pieces += [" " * (3 - len(moved[0])), (f"{worth:>6}", "bold")]
     used = INDENT + 3 + len(rank[0]) + max(0, len(moved[0]) - 3)
     if context.lines > 1:
         looks = {
@@ -229,7 +230,7 @@ def _head(
             "loss": (glyphs.decay, "$leg-rerank"),
         }
         # Exactly so many cells; a score of the context's scale fills them.
-        parts = part_cells(scored, cells, context.scale)
+        parts = part_cells(scored, cells, context.scale) if context.scale else ()
         bar = Content.assemble(*((looks[name][0] * count, looks[name][1]) for name, count in parts))
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]

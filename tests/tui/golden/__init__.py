@@ -225,8 +225,13 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
         case "clear":
             app.clear_notifications()
         case "query":
-            app.search_screen.query_input.value = rest
-            await until(pilot, lambda: app.search_screen.state.answered_text == rest)
+            screen = app.search_screen
+            if screen.is_foreign:
+                screen.query_input.value = rest
+            else:
+                # As it is once the pause after the last key is over.
+                screen.search.ask_query(rest)
+            await until(pilot, lambda: screen.state.answered_text == rest)
         case "resize":
             width, _, height = rest.partition("x")
             await pilot.resize_terminal(int(width), int(height))

@@ -167,15 +167,17 @@ def filter_files(
     """
     query = parse_query(text, typing=True)
     words = [word.casefold() for word in query.text.split()]
+    without = [word.removesuffix("*").casefold() for word in query.filters.excluded]
 
     def fits(file: MemoryFile) -> bool:
         name = f"{'' if file.place == WORKSPACE else file.place} {file.path}".casefold()
         changed = int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0
-        return all(word in name for word in words) and query.filters.fits(
+        is_named = all(word in name for word in words) and not any(word in name for word in without)
+        return is_named and query.filters.fits(
             path=file.path, source=file.source, day=file.day, mtime_ns=changed
         )
 
-    return [file for file in files if fits(file)], query.problems
+    return [file for file in files if fits(file)], (*query.problems, *query.unlisted)
 
 
 def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:

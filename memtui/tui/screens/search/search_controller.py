@@ -18,14 +18,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, SearchMode
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason, SearchMode
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import NOTHING_GOOD, is_all_weak
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.report.words import MODE_WORDS, duration, leg_name, leg_note
-from memtui.retrieval.query import parse_query
+from memtui.report.words import MODE_WORDS, TOLD_REASONS, duration, leg_name, leg_note
+from memtui.retrieval.query import parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from memtui.tui.screens.write_dialog import Written
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.400, 1.200
+WHOLE_WORD_AFTER = 1.000
+"""Seconds without a key after which the last word is searched as it stands."""
 SLOW_AFTER = 0.300
 """Seconds after which a running search is named."""
 REFRESH_SECONDS = 0.5
@@ -91,6 +93,8 @@ class Request:
 
     number: int
     text: str
+    typing: bool = False
+    """True if the last word is still being typed."""
     is_answered: bool = False
     """True once every leg has answered it."""
 
@@ -158,36 +162,62 @@ class SearchController:
         self.sort = SORTS[0]
         self._latency = 0.0
         """Seconds of the last complete answer."""
-        self._problems: tuple[str, ...] = ()
+        self._problems: list[str] = []
+        self._below = Content("")
+        """The line below the box."""
         self._refreshed_at = -inf
         self._timers = Timers(view)
 
     def typed(self, text: str) -> None:
         """Ask at once, and show below the box what of the query cannot be understood.
 
-        The engine drops what it was asked before.
+        The engine drops what it was asked before. A blank at the end finishes the last word, but
+        sends no text to another machine.
         """
         view, state = self.view, self.view.state
         state.text = text.strip()
-        # Of another program's index, what is no filter that can be used is a word of the query.
-        problems = () if view.is_foreign else parse_query(text).problems
+        if text[-1:].isspace() and not view.is_remote and not view.is_foreign:
+            state.finished_text = state.text
+        sources = view.status.sources if view.status is not None else ()
+        by_release, names = view.is_foreign, [one.source for one in sources]
+        problems = query_problems(text, names, by_release=by_release)
 
         def show_problems() -> None:
             if text == view.query_input.value:
                 self._problems = problems
-                line = view.query_one("#problems", Static)
-                line.display = bool(problems)
-                line.update(Content(safe_line("; ".join(problems))))
+                self.show_below()
 
         if problems and not self._problems:
             # Half a filter is no problem yet, and a line that comes and goes moves the list.
             self._timers.start("problems", PROBLEM_SECONDS, show_problems)
-        elif problems != self._problems:
-            show_problems()
+        else:
+            self._problems = problems
+        self.show_below()
         if view.engine is not None:
             view.engine.index.hold()
-        if state.request is None or state.text != state.request.text:
+        request, is_finished = state.request, state.finished_text == state.text
+        if request is None or state.text != request.text or (is_finished and request.typing):
             self.ask()
+
+    def show_below(self, *, offers: bool = False) -> None:
+        """Show below the box what is not understood, or what a query can have.
+
+        That is offered while nothing is typed, or as long as what is typed next replaces all.
+        """
+        text = Content(safe_line("; ".join(self._problems)))
+        if not text and (offers or not self.view.state.text):
+            text = message("operators").stylize(fmt.MUTED)
+        if text != self._below:
+            # Every key would be a layout.
+            line, self._below = self.view.query_one("#problems", Static), text
+            line.display = bool(text)
+            line.update(text)
+
+    def begins_word(self) -> bool:
+        """Tell whether the last word finds longer ones while it is typed."""
+        text = self.view.state.text
+        is_other = parse_query(text, typing=True).terms != parse_query(text).terms
+        return is_other and not self.view.is_foreign
 
     def ask(self, *, quiet: bool = False) -> None:
         """Send the text in the box to the engine; without one show what there is before a query.
@@ -199,12 +229,12 @@ class SearchController:
             self.show_start()
         if view.engine is None or not state.text:
             return
-        is_remote = view.status is not None and view.status.provider.remote
-        # memtui's own query language takes the last word as unfinished until another follows.
-        typing = not (is_remote or view.is_foreign) or state.finished_text != state.text
+        typing = state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
-        state.request = Request(number, state.text)
-        if is_remote and not view.is_foreign and typing:
+        state.request = Request(number, state.text, typing)
+        begins_word = typing and self.begins_word()
+        view.query_input.show_ending("*" if begins_word else "")
+        if typing and (begins_word or view.is_remote):
             self._finish_after_pause()
         if not quiet:
 
@@ -216,7 +246,7 @@ class SearchController:
             self._timers.start("slow", SLOW_AFTER, name_slow_search)
 
     def _finish_after_pause(self) -> None:
-        """Ask a model on another machine once no key was pressed for a while.
+        """Ask for the whole last word, and a model elsewhere, once no key was pressed for a while.
 
         That of an agent is asked when Enter is pressed.
         """
@@ -228,6 +258,8 @@ class SearchController:
                 self.ask(quiet=True)
 
         pause = min(max(SHORTEST_PAUSE, self._latency), LONGEST_PAUSE)
+        if not self.view.is_remote:
+            pause = WHOLE_WORD_AFTER
         self._timers.start("pause", pause, finish)
 
     def ask_query(self, text: str) -> None:
@@ -320,10 +352,11 @@ class SearchController:
             view.apply_layout()
         if before is not ranked:
             state.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in state.pins.items()}
+        is_listed = ranked.pool.search_mode is SearchMode.FILTERS_ONLY
         context = state.context = RowContext(
             glyphs=view.glyphs,
             lines=view.row_lines,
-            scale=bar_scale(ranked.hits),
+            scale=0.0 if is_listed else bar_scale(ranked.hits),
             ranked=ranked,
             terms=state.terms,
             moved=change.moved if change is not None else None,
@@ -390,9 +423,8 @@ class SearchController:
                 follow(ranked, state.ranking)
         if not state.is_pending:
             view.refresh_status()
-            is_remote = view.status is not None and view.status.provider.remote
             is_typed = state.request is not None and pool.typing
-            if is_remote and not view.is_foreign and is_typed and state.waits_for_enter:
+            if view.is_remote and is_typed and state.waits_for_enter:
                 # Typed, and perhaps entered, before another machine's model took over.
                 state.finished_text = None
                 self._finish_after_pause()
@@ -404,15 +436,17 @@ class SearchController:
             return
         status, states = view.status, ranked.pool.states
         notes = [agent_gets_words(status.foreign if status else None).partition(" (")[0]]
+        notes += [state.detail for state in states.values() if state.reason in TOLD_REASONS]
         if Leg.VECTOR in states and states[Leg.VECTOR].status is LegStatus.OK:
             notes.append(vectors_note(states, status.provider if status else None))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
-            if leg in states and states[leg].status is not LegStatus.OK:
+            answered = leg in states and states[leg].status is LegStatus.OK
+            if leg in states and not (answered or states[leg].reason is Reason.EMPTY_QUERY):
                 notes.append(leg_note(leg, states[leg]))
-        parts = [Content.styled(note, "$state-warn") for note in notes if note]
+        parts = [Content.styled(safe_line(note), "$state-warn") for note in notes if note]
         if is_all_weak(ranked):
             parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
-        if state.context.scale != 1.0:
+        if state.context.scale not in (0.0, 1.0):
             parts.append(Content(f"full bar = {fmt.score(state.context.scale)}"))
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
@@ -450,6 +484,7 @@ class SearchController:
         state.terms = ()
         state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
+        self.show_below()
         view.apply_layout()
         if engine is None:
             if view.engine_error:

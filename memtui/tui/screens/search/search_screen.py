@@ -53,7 +53,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
-from memtui.tui.widgets.query_bar import QueryBar
+from memtui.tui.widgets.query_bar import QueryBar, SafeInput
 from memtui.tui.widgets.result_rows import FILE, SORTS, empty_memory
 from memtui.tui.widgets.screen_bar import ScreenBar
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
@@ -83,7 +83,7 @@ class SearchScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     query_bar = query_one("#query-bar", QueryBar)
-    query_input = query_one("#query", Input)
+    query_input = query_one("#query", SafeInput)
     strip = query_one("#param-strip", ParamStrip)
     results = query_one("#results", RowList)
     near = query_one("#near-misses", RowList)
@@ -140,6 +140,11 @@ class SearchScreen(Screen[None]):
     def is_foreign(self) -> bool:
         """True if another program made the index, and memtui only reads it."""
         return self.status is not None and self.status.foreign is not None
+
+    @property
+    def is_remote(self) -> bool:
+        """True if memtui itself asks a model on another machine."""
+        return self.status is not None and self.status.provider.remote and not self.is_foreign
 
     @property
     def is_indexing(self) -> bool:
@@ -343,8 +348,10 @@ class SearchScreen(Screen[None]):
         event.stop()
         state = self.state
         self.notes.remember_query()
+        is_begun = state.finished_text != state.text and self.search.begins_word()
         state.finished_text = state.text
-        if state.text and (state.answered_text != state.text or state.waits_for_enter):
+        is_new = state.answered_text != state.text or state.waits_for_enter
+        if state.text and (is_new or is_begun):
             self.search.ask()
         else:
             self.notes.row_opened(self.results.chosen_id or "")
@@ -375,6 +382,8 @@ class SearchScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def list_entered(self, event: events.DescendantFocus) -> None:
+        if event.widget is not self.query_input:
+            self.search.show_below()
         chosen = event.widget.chosen_id if event.widget in (self.results, self.near) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
@@ -448,6 +457,7 @@ class SearchScreen(Screen[None]):
         """Edit the query; what is typed replaces it."""
         self.query_input.focus()
         self.query_input.action_select_all()
+        self.search.show_below(offers=True)
 
     def action_leave(self) -> None:
         """Go from the query, or any other pane, to the list; there, follow no chunk any more.

@@ -275,7 +275,8 @@ def filtered(
 ) -> tuple[list[ConversationListing], tuple[str, ...]]:
     """Return what words and the filters of a query let through, and what was not understood."""
     query = parse_query(text, typing=True)
-    words = [text[start:end].strip('"').casefold() for start, end in word_pieces(text)]
+    words = [text[start:end].strip('"*').casefold() for start, end in word_pieces(text)]
+    without = [word.removesuffix("*").casefold() for word in query.filters.excluded]
     sources = {source.casefold() for source in query.filters.sources}
     of_files = replace(query.filters, sources=())
 
@@ -288,9 +289,10 @@ def filtered(
             (not sources or bool(sources & own))
             and of_files.fits(path=one.path, source=_SOURCE, day=day, mtime_ns=0)
             and all(word in searched for word in words)
+            and not any(word in searched for word in without)
         )
 
-    return [listing for listing in listings if fits(listing)], query.problems
+    return [listing for listing in listings if fits(listing)], (*query.problems, *query.unlisted)
 
 
 SORTS: Mapping[str, Callable[[ConversationListing, Matches], Any]] = {
