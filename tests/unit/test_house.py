@@ -33,7 +33,7 @@ ROOMS = {
     "memtui/memory": (1_220, 7),
     "memtui/memory/transcripts": (1_890, 10),
     "memtui/memory/care": (830, 4),
-    "memtui/settings": (2_330, 9),
+    "memtui/settings": (2_320, 9),
     "memtui/settings/openclaw": (1_360, 5),
     "memtui/embedding": (3_850, 13),
     "memtui/retrieval": (2_060, 10),
