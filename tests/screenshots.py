@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -30,6 +31,7 @@ from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings.schema import EmbeddingSettings, Settings, UiSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.search import search_controller
 from tests.support import pictures
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
 from tests.support.known import load
@@ -143,6 +145,9 @@ class Stage:
     async def take(self, picture: Picture) -> tuple[str, list[str]]:
         """Take a picture: the SVG, and the screen as lines of text."""
         with ExitStack() as stack:
+            for name in ("HIGHLIGHT_SECONDS", "NOTE_SECONDS"):
+                # What is told for some seconds stays, however long the machine takes.
+                stack.enter_context(patch.object(search_controller, name, 600))
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
                 self.paused = stack.enter_context(paused_model(self.model, 96))

@@ -167,8 +167,6 @@ def rows(
     The bar has the parts of the score by its legs, then what stages took. `states` marks the
     results whose file is not what was indexed.
     """
-    from memtui.report.explanation import match_words
-
     glyphs = ASCII if ascii_only else UNICODE
     scale = bar_scale(ranked.hits)
     for hit in ranked.hits:
@@ -184,7 +182,7 @@ def rows(
         yield [
             f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
-            f"  {match_words(ranked, hit):<7}  {words.age(age)}{mark}",
+            f"  {words.match_words(ranked, hit):<7}  {words.age(age)}{mark}",
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
         parts: list[Part] = [" " * _INDENT]

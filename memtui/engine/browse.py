@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -22,7 +22,6 @@ from memtui.memory.care.duplicates import (
     shingles_of,
     words_of,
 )
-from memtui.memory.care.rules import WrittenLink
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
@@ -39,6 +38,9 @@ from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
 from memtui.retrieval.pool import best_first
+
+if TYPE_CHECKING:
+    from memtui.memory.care.rules import WrittenLink
 
 MOST_POSTINGS: Final = 100_000
 """So many places of terms are read at most; the terms left out are the most frequent ones."""

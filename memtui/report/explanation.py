@@ -187,14 +187,6 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
 
 
-def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
-    """Return the strength of a match in at most seven cells; `by name` for an exact name first."""
-    tiers = stage_score(scored, Stage.TIERS)
-    if tiers is not None and tiers.reason is Reason.EXACT_PATH:
-        return "by name"
-    return strength(ranked, scored) or ""
-
-
 def drop_words(drop: Drop, ranked: Ranked) -> str:
     """Return why a candidate is not in the list, with the numbers that were compared."""
     numbers = drop.numbers

@@ -14,11 +14,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.model import Chunk, DateRule, Hit, Leg, LegState, LegStatus, Reason, Stage
+from memtui.model import Chunk, DateRule, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
+from memtui.ranking.strength import strength
+from memtui.ranking.trace import stage_score
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import counted, safe_line
 
@@ -75,6 +77,14 @@ RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
 }
 """Every rule, in the order of the screen."""
+
+
+def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
+    """Return the strength of a match in at most seven cells; `by name` for an exact name first."""
+    tiers = stage_score(scored, Stage.TIERS)
+    if tiers is not None and tiers.reason is Reason.EXACT_PATH:
+        return "by name"
+    return strength(ranked, scored) or ""
 
 
 def reason_words(reason: Reason) -> str:

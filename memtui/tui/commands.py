@@ -42,6 +42,10 @@ class Command(Struct, frozen=True):
         return Content.assemble(name, "  " if keys else "", (keys, f"{fmt.MUTED} not bold"))
 
 
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
 class MemtuiCommands(Provider):
     """Offers everything the application can do."""
 
@@ -53,13 +57,18 @@ class MemtuiCommands(Provider):
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        starts = [re.compile(rf"\b{re.escape(word)}", re.IGNORECASE) for word in query.split()]
+        beginnings = _words(query)
+
+        def has_words(text: str) -> bool:
+            words = _words(text)
+            return all(any(word.startswith(one) for word in words) for one in beginnings)
+
         for one in self.commands():
             by_name = matcher.match(one.name)
             # Words go before letters: those of a name, the shortest first, then those of the help.
-            if all(start.search(one.name) for start in starts):
+            if beginnings and has_words(one.name):
                 score = 3 + len(query) / len(one.name)
-            elif all(start.search(f"{one.name} {one.help}") for start in starts):
+            elif beginnings and has_words(f"{one.name} {one.help}"):
                 score = 2.0
             else:
                 score = by_name / (1 + by_name)

@@ -58,7 +58,7 @@ def test_search_toggle_edit_sync_resize_and_quit(root: Path, home: Path) -> None
 def finds(window: Terminal, name: str) -> str:
     """Wait until a note is among the results: the preview and the recent notes name no line."""
     return window.until(
-        lambda shown: "─ Results " in shown and f"{name}:1" in shown, f"{name} among the results"
+        lambda shown: "─ Results" in shown and f"{name}:1" in shown, f"{name} among the results"
     )
 
 

@@ -22,7 +22,7 @@ SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (54_600, 260), "tests": (44_300, 200)}
+SUMS = {"memtui": (54_620, 260), "tests": (44_320, 200)}
 """The most lines and files, counted with blanks, comments and docstrings."""
 ROOMS = {
     "memtui": (400, 5),
@@ -44,7 +44,7 @@ ROOMS = {
     "memtui/engine": (7_660, 24),
     "memtui/report": (2_730, 10),
     "memtui/cli": (3_050, 14),
-    "memtui/tui": (14_080, 54),
+    "memtui/tui": (14_100, 54),
 }
 """The budget of each room in lines and files, without the rooms inside it that have their own."""
 TOLERANCE = 1.1

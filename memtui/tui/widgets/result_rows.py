@@ -26,9 +26,17 @@ from memtui.model import (
     Stage,
 )
 from memtui.report.arithmetic import TONES, part_cells
-from memtui.report.explanation import drop_words, match_words
+from memtui.report.explanation import drop_words
 from memtui.report.status import LOOKS_FOR, state_detail
-from memtui.report.words import LEG_WORDS, STAGE_WORDS, age_of, duration, leg_name, leg_words
+from memtui.report.words import (
+    LEG_WORDS,
+    STAGE_WORDS,
+    age_of,
+    duration,
+    leg_name,
+    leg_words,
+    match_words,
+)
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
