@@ -235,6 +235,7 @@ async def test_j_scrolls_and_another_result_begins_at_its_top(memory: SmallMemor
     async with running(memory.open, size=(80, 16), options=OPTIONS) as run:
         screen = await opened(run)
         left = screen.chunk_id
+        await until(run.pilot, lambda: screen.box.max_scroll_y > 3)
         await run.press("j", "j", "j", "k")
         assert (screen.chunk_id, screen.box.scroll_offset.y) == (left, 2)
         await run.press("n")
