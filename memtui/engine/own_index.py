@@ -71,7 +71,7 @@ from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
-from memtui.retrieval.query import NO_FILTERS, Query, allowed_rows, parse_query, relax_phrases
+from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
-    from memtui.retrieval.vector_view import RowIds, VectorView
+    from memtui.retrieval.vector_view import VectorView
 
 T = TypeVar("T")
 
@@ -625,10 +625,7 @@ class OwnLegs(Legs):
         stamp = self.live.stamp()
         assert self._keyword is not None
 
-        @cache
-        def narrowed() -> tuple[Query, RowIds | None]:
-            relaxed = relax_phrases(connection, query)
-            return relaxed, allowed_rows(connection, relaxed)
+        rows = cache(lambda: narrowed(connection, query))
 
         def pool() -> CandidatePool:
             with self._noting_damage():
@@ -660,7 +657,7 @@ class OwnLegs(Legs):
             began = time.perf_counter()
             try:
                 with self._noting_damage():
-                    asked, allowed = narrowed()
+                    asked, allowed = rows()
                     if leg is Leg.KEYWORD:
                         answers[leg] = self._keyword.search(asked, limit, allowed)
                     else:

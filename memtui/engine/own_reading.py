@@ -71,7 +71,7 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import by_place, fetch_chunks
-from memtui.retrieval.query import Query, allowed_rows, parse_query, relax_phrases
+from memtui.retrieval.query import Query, allowed_rows, narrowed, parse_query
 from memtui.retrieval.vector_view import RowIds
 from memtui.text.redact import credential_line, redact_name
 from memtui.text.sanitize import safe_line, size_words
@@ -177,13 +177,12 @@ class OwnReading(Reading):
         match = match if isinstance(match, str) else None
         leg = KeywordLeg(connection)
         for typing in (False, True):
-            query = relax_phrases(connection, parse_query(pool.query, typing=typing))
+            query, allowed = narrowed(connection, parse_query(pool.query, typing=typing))
             terms = explain_keyword(connection, query, rowid, match=match, leg=leg)
             if match is None or terms.match == match:
                 break
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING
         terms = replace(terms, asked=pool.query, found_by=found_by)
-        allowed = allowed_rows(connection, query)
         filters: tuple[str, ...] = ()
         if allowed is not None and rowid not in allowed:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))

@@ -294,7 +294,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             connection,
             {
                 _RECIPE: recipe,
-                **dict([_DECODING]),
+                _DECODING[0]: _DECODING[1],
                 _REGISTRIES: stamps,
                 UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
                 _ROOT: f"{root.device}:{root.inode}",

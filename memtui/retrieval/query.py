@@ -291,18 +291,19 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
 
 
-def relax_phrases(connection: Connection, query: Query) -> Query:
-    """Return a query whose phrases are taken as words if no row has them and there are others.
+def narrowed(connection: Connection, query: Query) -> tuple[Query, RowIds | None]:
+    """Return a query as it is searched, and its `allowed_rows`.
 
-    Raises what SQLite raises.
+    Phrases that no row has are taken as words if there are others. Raises what SQLite raises.
     """
-    rows = allowed_rows(connection, query) if query.phrases and query.terms.terms else None
-    if rows is None or len(rows):
-        return query
+    rows = allowed_rows(connection, query)
+    if rows is None or len(rows) or not query.phrases or not query.terms.terms:
+        return query, rows
     terms = query_terms(query.text)
     begun = (term for term in query.terms.terms if term.kind == "prefix")
     terms = replace(terms, terms=tuple(dict.fromkeys((*terms.terms, *begun))))
-    return replace(query, phrases=(), terms=terms, relaxed=query.phrases)
+    relaxed = replace(query, phrases=(), terms=terms, relaxed=query.phrases)
+    return relaxed, allowed_rows(connection, relaxed)
 
 
 def allowed_rows(connection: Connection, query: Query) -> RowIds | None:

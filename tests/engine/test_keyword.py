@@ -14,14 +14,13 @@ from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import allowed_rows, parse_query, relax_phrases
+from memtui.retrieval.query import allowed_rows, narrowed, parse_query
 from tests.support.known import load
 from tests.support.rows import IndexFile
 
 
 def ask(index: IndexFile, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:
-    query = relax_phrases(index.connection, parse_query(text, typing=typing))
-    allowed = allowed_rows(index.connection, query)
+    query, allowed = narrowed(index.connection, parse_query(text, typing=typing))
     return KeywordLeg(index.connection).search(query, limit, allowed)
 
 
