@@ -370,10 +370,9 @@ class MemtuiApp(App[int]):
             self.copy_to_clipboard(selected)
             self.notify("copied the selection", markup=False)
             return
-        typed: Input | None = (
-            self.search_screen.query_input if self.screen is self.search_screen else None
-        )
-        typed = focused if isinstance(focused, Input) else typed
+        typed = focused if isinstance(focused, Input) else None
+        if typed is None and self.screen is self.search_screen:
+            typed = self.search_screen.query_input
         if typed is not None and typed.value:
             self.search_screen.notes.remember_query()
             typed.clear()

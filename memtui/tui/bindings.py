@@ -55,11 +55,14 @@ def bindings(*places: str) -> list[BindingType]:
     return made
 
 
-def keys_of(node: DOMNode, action_id: str) -> list[str]:
-    """Return the keys of an action of the table as they are bound now."""
-    keymap: Mapping[str, str] = getattr(node.app, "keymap", {})
+def _bound(action_id: str, keymap: Mapping[str, str]) -> list[str]:
     action = next(action for action in ALL_ACTIONS if action.id == action_id)
     return keymap.get(action_id, ",".join(action.keys)).split(",")
+
+
+def keys_of(node: DOMNode, action_id: str) -> list[str]:
+    """Return the keys of an action of the table as they are bound now."""
+    return _bound(action_id, getattr(node.app, "keymap", {}))
 
 
 def key_name(key: str) -> str:
@@ -82,8 +85,7 @@ def is_typed(key: str) -> bool:
 
 def key_while_typing(action_id: str, keymap: Mapping[str, str]) -> str:
     """Write the key of an action that works while a text is typed, too: `F5`, or `Esc R`."""
-    action = next(action for action in ALL_ACTIONS if action.id == action_id)
-    keys = keymap[action_id].split(",") if action_id in keymap else action.keys
+    keys = _bound(action_id, keymap)
     others = [key for key in keys if not is_typed(key)]
     return key_name(others[0]) if others else f"Esc {key_name(keys[0])}"
 

@@ -168,8 +168,9 @@ class ParamStrip(TextBlock):
 
         def draw(width: int) -> list[Content]:
             room = width - (end.cell_length + 2 if note else 0)
-            lines = [line_of(pills, 0), *(line_of(short, count) for count in range(len(names) + 1))]
-            line = next((line for line in lines if line.cell_length <= room), lines[-1])
+            line, count = line_of(pills, 0), 0
+            while line.cell_length > room and count <= len(names):
+                line, count = line_of(short, count), count + 1
             padding = max(width - line.cell_length - end.cell_length, 2 if line else 0)
             return [fmt.fit(Content.assemble(line, " " * padding if note else "", end), width)]
 
