@@ -7,6 +7,8 @@ import re
 import signal
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -69,24 +71,31 @@ def survives_every_size(window: Terminal) -> None:
     window.shows("ready")
 
 
-def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home: Path) -> None:
-    seen = home / "editor-arguments"
-    editor = home / "editor.sh"
-    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{seen}"\nexit 0\n', encoding="utf-8")
-    editor.chmod(0o755)
+@contextmanager
+def edited(root: Path, home: Path, editor: Path) -> Iterator[Terminal]:
+    """Open a note that was found in an editor, and quit in the end."""
     more = {**KEYWORD_ONLY, "EDITOR": str(editor)}
     with terminal(str(root), home=home, size=(100, 30), more=more) as window:
         window.shows("ready")
         window.type("heron")
         finds(window, "2026-11-19.md")
         window.press("C-o")
+        yield window
+        window.press("C-q")
+        window.ends()
+
+
+def test_the_editor_opens_at_the_line_and_the_screen_comes_back(root: Path, home: Path) -> None:
+    seen = home / "editor-arguments"
+    editor = home / "editor.sh"
+    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{seen}"\nexit 0\n', encoding="utf-8")
+    editor.chmod(0o755)
+    with edited(root, home, editor) as window:
         window.until(
             lambda shown: seen.exists() and "heron" in shown, "the screen after the editor"
         )
         arguments = seen.read_text(encoding="utf-8").splitlines()
         assert str(root / "memory/2026-11-19.md") in arguments
-        window.press("C-q")
-        window.ends()
 
 
 @pytest.mark.parametrize("interpreter", ["", "/no/such/interpreter"])
@@ -97,17 +106,10 @@ def test_an_editor_that_cannot_start_leaves_the_screen(
     if interpreter:
         editor.write_text(f"#!{interpreter}\n", encoding="utf-8")
         editor.chmod(0o755)
-    more = {**KEYWORD_ONLY, "EDITOR": str(editor)}
-    with terminal(str(root), home=home, size=(100, 30), more=more) as window:
-        window.shows("ready")
-        window.type("heron")
-        finds(window, "2026-11-19.md")
-        window.press("C-o")
+    with edited(root, home, editor) as window:
         window.shows("The editor did not start")
         window.type(" pond")
         window.shows("heron pond")
-        window.press("C-q")
-        window.ends()
 
 
 def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
