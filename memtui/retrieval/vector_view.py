@@ -26,6 +26,7 @@ MIN_RESCORED = 16_384
 RESCORED_PER_HIT = 100
 RESCORED_SHARE = 128
 
+_PENDING = "SELECT id FROM chunks WHERE embedded = 0"
 _READ_AT_A_TIME = 2048
 _ROWS_AT_A_TIME = 8192
 _SPARE_ROWS = 1024
@@ -120,7 +121,7 @@ class VectorView:
         with snapshot(connection):
             # Each is read from an index of its own, and no text with it.
             chunks = _ids(connection, "SELECT id FROM chunks ORDER BY id")
-            pending = _ids(connection, "SELECT id FROM chunks WHERE embedded = 0 ORDER BY id")
+            pending = _ids(connection, f"{_PENDING} ORDER BY id")
             embedded = np.setdiff1d(chunks, pending, assume_unique=True)
             gone = ~np.isin(self.rowids, embedded)
             self.rowids[gone] = 0
@@ -131,9 +132,10 @@ class VectorView:
             if len(added) > len(self._rowids) - self.count:
                 self.reserve(len(added))
             width = self.dims * self._matrix.itemsize
-            query, ids = "SELECT id, vector FROM vectors", []
+            # A chunk that waits for another vector may still have its former one.
+            query, ids = f"SELECT id, vector FROM vectors WHERE id NOT IN ({_PENDING})", []
             if len(added) < len(embedded):
-                query += " WHERE id IN (SELECT value FROM json_each(?))"
+                query += " AND id IN (SELECT value FROM json_each(?))"
                 ids = [json.dumps(added.tolist())]
             # One that is left half-read would show the same moment to every later search.
             with closing(connection.execute(query, ids)) as rows:
