@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from msgspec import Struct
@@ -126,6 +127,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
             if (word := getattr(node, "worded", None)) is not None:
                 # The place that answers it words it.
                 binding = word(binding)
+            if key == "enter" and (opens := getattr(node, "opens", "")):
+                binding = replace(binding, description=opens, show=True)
             is_own = key in own
             # Textual knows no character for `-` and `+`, which are typed as well.
             is_text = isinstance(focused, Input) and (

@@ -32,52 +32,7 @@ from tests.support.small_memory import SmallMemory
 from tests.tui.harness import dark, resize, running, screen_text, settle, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
 
-MEANINGS = {
-    **{"1": "Search", "2": "Browse", "3": "Sessions", "4": "Care", "5": "Index"},
-    **{"/": "query|filter|find", "?": "help", "f1": "help", "q": "quit|back", "escape": "back"},
-    **{"ctrl+c": "stop", "ctrl+q": "quit", "ctrl+s": "screenshot", "ctrl+z": "suspend"},
-    **{"e": "edit", "alt+e": "edit other", "y": "cite", "Y": "copy text", "alt+y": "copy Markdown"},
-    **{"o": "sort", "x": "explain", "t": "trace", "p": "pin", "n": "next .*", "N": "previous .*"},
-    **{"]": "next .*", "[": "previous .*", "f": "search only here|filter files"},
-    **{
-        "b": "show in Browse",
-        "s": "show its turn",
-        "K": "chunk",
-        "c": "compare",
-        "D": "difference",
-    },
-    **{"r": "sync|rescan|check|check again", "R": "rebuild", "u": "undo", "U": "redo"},
-    **{"a": "apply( for this session)?", "w": "write.*", "v": "view", "M": "rendered"},
-    **{"z": "fold all", "Z": "records", "S": "sweep", "E": "embedding provider…", "H": "not shown"},
-    **{"T": "timeline", "comma": "parameters", "P": "profile…?", "m": "MMR", "d": "decay"},
-    **{"(": "λ −.*", ")": "λ .*", "{": "shorter half-life", "}": "longer half-life"},
-    **{
-        "<": "meaning weight −.*",
-        ">": "meaning weight .*",
-        "-": "fewer results",
-        "+": "more results",
-        "=": "more results",
-    },
-    **{
-        "F": "fusion",
-        "0": "reset",
-        "O": "sources…",
-        "L": "outline",
-        "A": "asked",
-        "J": "save JSON",
-    },
-    **{"B": "measure", "@": "same day", ":": "chunks", ".": "back to the chunk", "X": "swap"},
-    **{"ctrl+r": "history", "space": "choose"},
-    **{"backspace": "previous place", "alt+left": "previous place", "alt+right": "next place"},
-    "enter": "open.*|apply|write|copy text",
-    # The same while a text is typed.
-    **{"ctrl+o": "edit", "ctrl+y": "cite", "ctrl+l": "view", "f2": "MMR", "f3": "decay"},
-    **{"f4": "explain", "f5": "sync|rescan|check|check again", "f6": "λ −.*", "shift+f6": "λ .*"},
-    **{"f7": "pin", "f8": "difference", "f9": "embedding provider…"},
-    **{"alt+1": "Search", "alt+2": "Browse", "alt+3": "Sessions", "alt+4": "Care"},
-    **{"alt+5": "Index", "alt+s": "query", "alt+w": "cite"},
-}
-"""What each key does on every screen and in every dialog: expressions for the titles."""
+MEANINGS = load("key_meanings")
 STEPS = {*"jkhlgG", "up", "down", "left", "right", "home", "end", "pageup", "pagedown"} | {
     *("tab", "shift+tab", "space", "ctrl+d", "ctrl+u", "ctrl+n", "ctrl+j", "ctrl+k"),
     *("alt+p", "alt+less_than_sign", "alt+greater_than_sign"),
@@ -379,6 +334,25 @@ async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -
         dialog = run.app.screen
         groups = {title: lines for title, _, lines in help_groups(dialog, dialog.focused)}
         assert {line.node for line in groups["Confirm"]} == {dialog}
+
+
+@pytest.mark.parametrize(
+    ("keys", "footer"),
+    [
+        ("x", "n next result  Y copy text  p pin  c compare  K chunk  esc back"),
+        ("t", "⏎ trace  tab complete  esc back"),
+        ("comma", "l more  h less  m MMR  d decay  esc back"),
+        ("P", "⏎ open  esc back"),
+        ("R", "⏎ answer  R rebuild  esc back"),
+    ],
+)
+async def test_the_footer_names_the_keys_of_what_is_on_top(
+    keys: str, footer: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open) as run:
+        await run.search()
+        await run.press("escape", *keys.split())
+        assert run.text.splitlines()[-1].partition("   ")[0].strip() == footer
 
 
 @pytest.mark.parametrize(("key", "typed"), [("m", "m"), ("escape", ""), ("enter", "")])

@@ -235,7 +235,7 @@ async def test_the_question_comes_after_the_greeting_and_once(
         assert app.search_screen.query_input.value == "a"
         assert "Who makes the vectors?" in run.text
         assert "comes with memtui: openai." in run.text
-        assert "enter keep minilm on this machine" in run.text
+        assert "⏎ keep minilm  r check  esc keep minilm" in run.text
         await run.pilot.press("enter")
         await until(run.pilot, lambda: app.screen is app.search_screen)
         assert run.engine.index.status().provider.requested == "auto"

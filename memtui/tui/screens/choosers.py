@@ -51,13 +51,13 @@ class Chooser(Dialog[str], keys="chooser", title="Choice"):
     def compose(self) -> ComposeResult:
         with Vertical(id="chooser-box"):
             if self._filtered:
-                yield SafeInput(placeholder="filter", id="chooser-filter")
-            yield RowList(id="chooser", classes="dialog-box")
+                yield SafeInput(placeholder="filter", id="chooser-filter", opens="open")
+            yield RowList(id="chooser", classes="dialog-box", opens="open")
 
     def on_mount(self) -> None:
         lines = sum(row.lines or 3 for row in self._rows)
         self.rows.styles.height = min(max(lines, 1), _MOST_LINES) + 2
-        self.frame(safe_line(self._title), "⏎ open  esc back")
+        self.frame(safe_line(self._title))
         self.rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
         if not self._filtered:
             self.rows.focus()
@@ -122,7 +122,7 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
 
     def compose(self) -> ComposeResult:
         with Vertical(id="place-box"):
-            yield SafeInput(self._typed, placeholder="PATH or PATH:LINE", id="place")
+            yield SafeInput(self._typed, placeholder="PATH or PATH:LINE", id="place", opens="trace")
             yield Static(id="place-problem", markup=False)
             yield RowList(id="place-list")
 
@@ -130,7 +130,6 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
         box = self.query_one(Input)
         box.border_title = Content("Why is a file or a line shown, or not?")
         box.action_end()
-        self.rows.border_subtitle = Content("⏎ trace  tab complete  esc back")
         self._show()
 
         def take(paths: Sequence[str]) -> None:
@@ -210,14 +209,13 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="agents-box"):
-            yield SafeInput(placeholder="filter", id="agents-filter")
+            yield SafeInput(placeholder="filter", id="agents-filter", opens="open")
             yield RowList(id="agents-list")
             yield Static(id="agents-note", markup=False)
 
     def on_mount(self) -> None:
         box = self.query_one(Input)
         box.border_title = Content("Open an index")
-        box.border_subtitle = f"enter open  esc {'notes folder' if self._notes else 'back'}"
         if self._agents is None:
             self._note("looking for agents…")
             in_background(self, self._find, self._take, "look for agents")

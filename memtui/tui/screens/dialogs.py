@@ -30,6 +30,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import act_on_part, after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
+from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
 from memtui.tui.widgets.parameter_panes import ParamPanel
 
@@ -63,23 +64,25 @@ class Dialog(ModalScreen[ScreenResultType]):
         """The characters of the interface."""
         return app_of(self).options.glyphs
 
-    def frame(self, title: str | Content, keys: str, note: str = "", style: str = WARN) -> None:
-        """Write the title of the box and, at its lower edge, a note and its keys."""
+    def on_compose(self) -> None:
+        self.mount(KeyBar())
+
+    def frame(self, title: str | Content, note: str = "", style: str = WARN) -> None:
+        """Write the title of the box and, at its lower edge, a note."""
         self.box.border_title = Content("") + title
-        noted = (f"{safe_line(note)}   ", style) if note else ""
-        self.box.border_subtitle = Content.assemble(noted, keys)
+        self.box.border_subtitle = Content.styled(safe_line(note), style)
+        self.refresh_bindings()
 
     def on_resize(self) -> None:
         after_refresh(self, self.fit_scroll)
 
-    def fit_scroll(self) -> int:
-        """Limit the scrolled part to what the other parts leave; return that number of lines."""
-        room = self.size.height
+    def fit_scroll(self) -> None:
+        """Limit the scrolled part to what the other parts leave."""
+        room = self.query_one(KeyBar).region.y
         for scroll in self.query("Vertical.dialog-box > VerticalScroll"):
             room -= self.box.gutter.height + scroll.styles.margin.height
             room -= sum(other.outer_size.height for other in scroll.siblings if other.display)
             scroll.styles.max_height = max(2, room)
-        return room
 
     def action_move(self, step: int) -> None:
         """Choose another row; where there are none, scroll the text."""
@@ -119,10 +122,10 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="confirm"):
             yield Facts(label_width=8, id="confirm-facts")
-            yield RowList(id="confirm-answers", marker=self.glyphs.marker)
+            yield RowList(id="confirm-answers", marker=self.glyphs.marker, opens="answer")
 
     def on_mount(self) -> None:
-        self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
+        self.frame(Content.styled(safe_line(self._title), "bold"))
         self.query_one(Facts).show_facts(self._facts)
 
         def line(text: str, key: str, width: int) -> Content:
@@ -225,7 +228,7 @@ class FirstRunHint(Dialog[None], title="Welcome"):
             yield Static(Content("\n").join(lines), markup=False)
 
     def on_mount(self) -> None:
-        self.frame("To begin with", "press any key to start")
+        self.frame("To begin with", "press any key to start", fmt.MUTED)
 
     def on_click(self, event: events.Click) -> None:
         close(self)
@@ -243,7 +246,7 @@ class DetailScreen(Dialog[None], keys="detail", title="Detail"):
             yield Static(self._text, markup=False)
 
     def on_mount(self) -> None:
-        self.frame(safe_line(self._title), "esc back")
+        self.frame(safe_line(self._title))
         self.box.focus()
 
 
@@ -282,7 +285,7 @@ class SideScreen(Dialog[None], keys="side", title="Side by side"):
     def on_mount(self) -> None:
         only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
         title = Content.assemble("Side by side  ", *only, "  ~ words differ")
-        self.frame(title, "j/k scroll  esc back")
+        self.frame(title)
         left, right = (SideText(one.citation, one.start_line, one.text) for one in self._chunks)
         view = self.query_one(LineView)
         view.lay_out(lambda width: two_texts(left, right, width, self.glyphs))
@@ -316,7 +319,7 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
     def _show(self, counts: str, lines: Sequence[Content]) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
         title = Content.assemble(*sides, f"  {safe_line(self._path)}")
-        self.frame(title, f"{counts}n/N change  j/k scroll  esc back")
+        self.frame(title, counts, fmt.MUTED)
         self.view.lay_out(lambda width: lines)
 
     def _compared(self, lines: Sequence[str]) -> None:
@@ -324,7 +327,7 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
         marks = [line[0] for line in lines]
         self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
-        counts = f"-{marks.count('-')} +{marks.count('+')} lines   "
+        counts = f"-{marks.count('-')} +{marks.count('+')} lines"
         changes = fmt.count(len(self.hunks), "change")
         self._show(f"{changes}, {counts}", diff_contents(lines) or [same])
 
@@ -365,7 +368,7 @@ class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent confi
         made = fragment(self._ranking, self.release)
         self.text = safe(made.text)
         title = Content.assemble("For OpenClaw ", (self.release, "bold"))
-        self.frame(title, "Y copy  ←/→ release  esc back", copied, "$state-ok bold")
+        self.frame(title, copied, "$state-ok bold")
         self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
         cannot = Content.styled("This release takes every parameter.", "$state-ok")
         if made.cannot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
@@ -321,12 +323,17 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         title = Content.assemble(
             (mark, "bold $primary"), "Explain  ", (safe_line(explained.title), "bold"), f"  {where}"
         )
-        changes = {Part.LEAST, Part.WORDS} & (explained.due | set(explained.problems))
-        has_changes = bool(changes or explained.least or explained.words)
-        apply = "a apply  " if has_changes and not explained.shown else ""
-        undo = "u undo  " if self._applied else ""
-        pin = "p pin  c compare  " if explained.chunk is not None else ""
-        self.frame(title, f"n/N other results  {apply}{undo}{pin}Y copy  esc back")
+        self.frame(title)
+
+    def worded(self, binding: Binding) -> Binding:
+        explained = self.explained
+        has_use = {
+            "apply": bool(explained.least or explained.words) and not explained.shown,
+            "undo": bool(self._applied),
+            "pin": explained.chunk is not None,
+            "compare": explained.chunk is not None,
+        }
+        return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))
 
     def _reading_place(self) -> tuple[Widget, int] | None:
         """Return the section in the middle of the view and its line; `None` at the top."""

@@ -63,7 +63,7 @@ class HelpScreen(Dialog[None], keys="help"):
                 yield Static(id="help-text", markup=False)
 
     def on_mount(self) -> None:
-        self.frame("Keys", "type to search  ↑↓ scroll  esc back")
+        self.frame("Keys")
         below = self.app.screen_stack[-2]
         self.groups = help_groups(below, below.focused)
         self._fill()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
-_KEYS = "enter switch…  r check  esc back"
-_FIRST_KEYS = "enter switch…  r check  esc keep minilm"
-_KEEP_KEYS = "enter keep minilm on this machine  r check"
+_KEEP = "keep minilm"
 _HEADS = ("", "provider", "state", "model", "  dims", "text goes to")
 _LABEL = 9
 _ROOMY = 94
@@ -157,12 +157,14 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
                 note = f"asking {listing.address or listing.name}{self.glyphs.ellipsis}"
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        title, keys = TITLE, _KEYS
-        if self._is_first_run:
-            keeps = listing is None or listing.name == EMBEDDED_DEFAULT
-            title, keys = FIRST_TITLE, _KEEP_KEYS if keeps else _FIRST_KEYS
-        self.frame(title, keys, words.brief(note))
+        keeps = self._is_first_run and (listing is None or listing.name == EMBEDDED_DEFAULT)
+        self.rows.opens = _KEEP if keeps else "switch…"
+        self.frame(FIRST_TITLE if self._is_first_run else TITLE, words.brief(note))
         self.on_resize()
+
+    def worded(self, binding: Binding) -> Binding:
+        is_answer = self._is_first_run and binding.action == "close"
+        return replace(binding, description=_KEEP) if is_answer else binding
 
     @on(RowList.Chosen)
     def _row_chosen(self) -> None:

@@ -33,7 +33,6 @@ INTRO = (
     "masked; tool results are not. The transcripts are only read."
 )
 SKIPPED_SHOWN = 12
-_KEYS = "space choose  enter use this session  w write…  esc back"
 _LABEL = 11
 _NAME = 24
 _FOUND = 18
@@ -58,7 +57,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", marker=self.glyphs.marker)
+            yield RowList(id="transcripts-list", marker=self.glyphs.marker, opens="use")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 
@@ -101,7 +100,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
             facts += source_facts(self.chosen)
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        self.frame(TITLE, _KEYS, note)
+        self.frame(TITLE, note)
         self.on_resize()
 
     def action_toggle_source(self) -> None:

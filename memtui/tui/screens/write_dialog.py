@@ -99,6 +99,7 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
                 placeholder="a name, such as recent-heavy",
                 max_length=NAME_WIDTH,
                 id="write-name",
+                opens="write",
             )
             yield Static(id="write-told", markup=False)
             with VerticalScroll(id="write-scroll"):
@@ -106,6 +107,7 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             yield Static(id="write-notes", markup=False)
 
     def on_mount(self) -> None:
+        self.frame(self._title)
         # A text is laid out some refreshes after it was drawn: only then is its height known.
         self.watch(self.query_one("#write-scroll"), "virtual_size", self.on_resize)
         self._choose(self.where)
@@ -193,15 +195,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             (shown, "" if is_chosen else fmt.MUTED),
         )
         return fmt.fit(line, width)
-
-    def fit_scroll(self) -> int:
-        """Let the difference be as high as it is; say how to scroll where that is too much."""
-        room = super().fit_scroll()
-        lines = self.query_one(VerticalScroll).virtual_size.height
-        where = "tab where  " if len(self._places) > 1 else ""
-        scroll = "j/k scroll  " if lines > room else ""
-        self.frame(self._title, f"enter write  {where}{scroll}esc leave")
-        return room
 
     def action_where(self, step: int) -> None:
         self._choose(next_of(self._places, self.where, step))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -14,7 +14,6 @@ from typing import ClassVar
 from msgspec import Struct
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -313,17 +312,12 @@ class RowList(LineView, inherit_bindings=False):
         """Place of the chosen row, from 0; `None` when there is none."""
         self._marker = marker
         self._margin = 1 + gap
-        self._opens = opens
+        self.opens = opens
         self._places: list[int] = []
         """The places of the rows that can be chosen."""
         self._drawn: dict[int, list[Content]] = {}
         """The lines of the rows that were drawn, by place."""
         self._hover: int | None = None
-
-    def worded(self, binding: Binding) -> Binding:
-        if binding.action == "open" and self._opens:
-            return replace(binding, description=self._opens, show=True)
-        return binding
 
     @property
     def chosen_id(self) -> str | None:

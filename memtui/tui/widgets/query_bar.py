@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -52,6 +52,11 @@ class QueryBar(Horizontal):
 
 class SafeInput(Input):
     """Replaces control and bidirectional characters one to one, so the cursor keeps its place."""
+
+    def __init__(self, value: str = "", *, opens: str = "", **options: Any) -> None:
+        """`opens` is what Enter does, in a word for the key bar."""
+        super().__init__(value, **options)
+        self.opens = opens
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
