@@ -62,7 +62,6 @@ from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval.connection import whole_vector
-from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.leg_detail import (
     NATIVE_TABLE,
     explain_keyword,
@@ -71,8 +70,7 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import by_place, fetch_chunks
-from memtui.retrieval.query import Query, allowed_rows, narrowed, parse_query
-from memtui.retrieval.vector_view import RowIds
+from memtui.retrieval.query import Query, filtered_rows, narrowed, parse_query
 from memtui.text.redact import credential_line, redact_name
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
@@ -171,23 +169,17 @@ class OwnReading(Reading):
             return None
         rowid, chunk = stored
         pool, connection = ranked.pool, self._connection
-        # As it was searched, still being typed or not.
         state = pool.states.get(Leg.KEYWORD)
-        match = state.facts.get("match") if state is not None else None
-        match = match if isinstance(match, str) else None
-        leg = KeywordLeg(connection)
-        for typing in (False, True):
-            query, allowed = narrowed(connection, parse_query(pool.query, typing=typing))
-            terms = explain_keyword(connection, query, rowid, match=match, leg=leg)
-            if match is None or terms.match == match:
-                break
+        match = str(state.facts.get("match") or "") if state is not None else ""
+        query, allowed = narrowed(connection, parse_query(pool.query, typing=pool.typing))
+        terms = explain_keyword(connection, query, rowid, match=match)
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING
         terms = replace(terms, asked=pool.query, found_by=found_by)
         filters: tuple[str, ...] = ()
         if allowed is not None and rowid not in allowed:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
             for one, typed in query.filters.fields():
-                passing = allowed_rows(connection, replace(query, filters=one, phrases=()))
+                passing = filtered_rows(connection, one)
                 if passing is not None and rowid not in passing:
                     filters += tuple(typed)
         else:
@@ -198,7 +190,7 @@ class OwnReading(Reading):
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk, rowid), filters)
 
     def _keyword_place(
-        self, pool: CandidatePool, terms: KeywordExplanation, allowed: RowIds | None
+        self, pool: CandidatePool, terms: KeywordExplanation, allowed: Collection[int] | None
     ) -> LegPlace:
         refusal, match = refused(pool, Leg.KEYWORD), terms.match
         if refusal is not None or match is None:
@@ -218,7 +210,7 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NOT_MATCHED, terms.asked)
 
     def _vector_place(
-        self, pool: CandidatePool, query: Query, rowid: int, allowed: RowIds | None
+        self, pool: CandidatePool, query: Query, rowid: int, allowed: Collection[int] | None
     ) -> LegPlace:
         refusal, leg = refused(pool, Leg.VECTOR), self._index.legs.vector_leg
         vector = leg.vectors.get(query.text) if leg is not None else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -21,9 +22,6 @@ from memtui.retrieval.connection import (
 from memtui.retrieval.pool import PLACE, LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
-
-if TYPE_CHECKING:
-    from memtui.retrieval.vector_view import RowIds
 
 Joiner: TypeAlias = Literal["AND", "OR"]
 
@@ -131,16 +129,16 @@ class KeywordLeg:
         """The `data_version` of the connection up to which they count."""
         register_fts5(connection, _HOLDS, _held_phrases)
 
-    def search(self, query: Query, limit: int, allowed: RowIds | None) -> LegAnswer:
+    def search(self, query: Query, limit: int, allowed: Collection[int] | None) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
 
         Beside them there may be more that equal the last; the order of equal ones means nothing.
-        `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
-        leg that cannot answer says why in its state. Raises what SQLite raises.
+        `allowed` are the rows of the `narrowed` query: they hold what quoted phrases require. A leg
+        that cannot answer says why in its state. Raises what SQLite raises.
         """
         started = perf_counter()
         if not query.text and allowed is not None:
-            newest = self._connection.execute(_NEWEST, (json.dumps(allowed.tolist()), limit))
+            newest = self._connection.execute(_NEWEST, (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))
             return answer(started, LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST, hits=listed)
         if not query.text:
@@ -149,7 +147,7 @@ class KeywordLeg:
             detail = "no letter or digit in the query"
             return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
         limit, condition = max(limit, 0), "" if allowed is None else _AMONG
-        among = () if allowed is None else (json.dumps(allowed.tolist()),)
+        among = () if allowed is None else (json.dumps([*allowed]),)
         with snapshot(self._connection):
             plan, rows = None, []
             for times in BUDGETS:

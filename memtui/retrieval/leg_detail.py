@@ -35,7 +35,7 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.query import Query
-from memtui.retrieval.vector_view import SLACK, Floats, RowIds, VectorView, exact_cosines
+from memtui.retrieval.vector_view import SLACK, Floats, VectorView, exact_cosines
 from memtui.settings.openclaw.releases import Release
 from memtui.text.ecmascript import trim, well_formed
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
@@ -144,7 +144,7 @@ def explain_keyword(
     query: Query,
     rowid: int,
     *,
-    match: str | None = None,
+    match: str = "",
     leg: KeywordLeg | None = None,
 ) -> KeywordExplanation:
     """Explain a chunk of memtui's own index, by its row number.
@@ -275,7 +275,7 @@ def keyword_rank(
     match: str | None,
     rowid: int,
     *,
-    allowed: RowIds | None = None,
+    allowed: Collection[int] | None = None,
     conditions: str = "",
     values: Sequence[Value] = (),
     in_order: Callable[[Iterable[int]], list[int]] = sorted,
@@ -292,7 +292,7 @@ def keyword_rank(
     if allowed is not None:
         # The sign keeps SQLite from asking FTS5 row by row.
         where += " AND +rowid IN (SELECT value FROM json_each(?))"
-        bindings.append(json.dumps(allowed.tolist()))
+        bindings.append(json.dumps([*allowed]))
     score = "NULL"
     if match is not None:
         where = f"{table} MATCH ? AND {where}"
@@ -316,7 +316,7 @@ def view_rank(
     view: VectorView,
     query: Floats,
     rowid: int,
-    allowed: RowIds | None = None,
+    allowed: Collection[int] | None = None,
     in_order: Callable[[Iterable[int]], list[int]] = sorted,
 ) -> LegRank | None:
     """Count the rows of a view that are nearer to a query than one; `in_order` sorts equal ones.
@@ -325,8 +325,7 @@ def view_rank(
     in `allowed`. One product of the whole matrix; the ranks are those of an exact comparison, even
     where the view's own search only estimates.
     """
-    eligible = view.live if allowed is None else view.live & np.isin(view.rowids, allowed)
-    places = np.flatnonzero(eligible)
+    places = np.flatnonzero(view.live_among(allowed))
     for own in exact_cosines(view, query, places[view.rowids[places] == rowid]):
         apart = (view.matrix @ query)[places] - own
         near = places[np.abs(apart) <= SLACK]

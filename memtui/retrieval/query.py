@@ -10,18 +10,15 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.memory.documents import tags_of
 from memtui.retrieval.connection import FOLDING, Connection, tokens
-from memtui.retrieval.pool import import_numpy
 from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
-
-if TYPE_CHECKING:
-    from memtui.retrieval.vector_view import RowIds
 
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
@@ -291,63 +288,56 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
 
 
-def narrowed(connection: Connection, query: Query) -> tuple[Query, RowIds | None]:
-    """Return a query as it is searched, and its `allowed_rows`.
+def narrowed(connection: Connection, query: Query) -> tuple[Query, set[int] | None]:
+    """Return a query as it is searched, and the chunk rows that may be found; `None`: all.
 
     Phrases that no row has are taken as words if there are others. Raises what SQLite raises.
     """
-    rows = allowed_rows(connection, query)
-    if rows is None or len(rows) or not query.phrases or not query.terms.terms:
-        return query, rows
+    allowed = filtered_rows(connection, query.filters)
+    if not query.phrases:
+        return query, allowed
+    holding = _holding(connection, *map(phrase_segments, query.phrases))
+    if allowed is not None:
+        holding &= allowed
+    if holding or not query.terms.terms:
+        return query, holding
     terms = query_terms(query.text)
     begun = (term for term in query.terms.terms if term.kind == "prefix")
     terms = replace(terms, terms=tuple(dict.fromkeys((*terms.terms, *begun))))
-    relaxed = replace(query, phrases=(), terms=terms, relaxed=query.phrases)
-    return relaxed, allowed_rows(connection, relaxed)
+    return replace(query, phrases=(), terms=terms, relaxed=query.phrases), allowed
 
 
-def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
-    """Return the chunk rows that filters and required phrases leave, ascending; `None`: all.
-
-    Raises what SQLite raises.
-    """
-    filters = query.filters
-    if filters == NO_FILTERS and not query.phrases:
+def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
+    """Return the chunk rows that filters leave; `None`: all. Raises what SQLite raises."""
+    if filters == NO_FILTERS:
         return None
-    import_numpy()
-    import numpy as np
-
-    def rows(sql: str, value: str) -> RowIds:
-        return np.array([row for (row,) in connection.execute(sql, (value,))], dtype=np.int64)
-
-    allowed = None
-    if filters != NO_FILTERS:
-        files = {
-            file_id
-            for file_id, path, source, day, mtime_ns in connection.execute(
-                "SELECT id, path, source, day, mtime_ns FROM files"
-            )
-            if filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-        }
-        if filters.tags:
-            # Only there a tag can be.
-            sql = "SELECT file_id, text FROM chunks WHERE instr(text, '#') OR text LIKE '---%'"
-            texts = connection.execute(sql)
-            files &= {file_id for file_id, text in texts if filters.fits_tags(text)}
-        # As text, so that any number of files is one statement and one parameter.
-        sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
-        allowed = np.sort(rows(sql, json.dumps(list(files))))
-    sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-    if query.phrases:
-        segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
-        holding = rows(sql, " AND ".join(dict.fromkeys(segments)) or '""')
-        allowed = holding if allowed is None else np.intersect1d(allowed, holding)
-    assert allowed is not None
+    files = {
+        file_id
+        for file_id, path, source, day, mtime_ns in connection.execute(
+            "SELECT id, path, source, day, mtime_ns FROM files"
+        )
+        if filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+    }
+    if filters.tags:
+        # Only there a tag can be.
+        sql = "SELECT file_id, text FROM chunks WHERE instr(text, '#') OR text LIKE '---%'"
+        texts = connection.execute(sql)
+        files &= {file_id for file_id, text in texts if filters.fits_tags(text)}
+    # As text, so that any number of files is one statement and one parameter.
+    sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
+    allowed = {row for (row,) in connection.execute(sql, (json.dumps(list(files)),))}
     for excluded in filters.excluded:
         segments = list(phrase_segments(excluded))
         word = excluded.removesuffix("*")
         # Of a beginning whose stem is shorter only the word itself goes: others have that stem.
         if word != excluded and tokens(word) == tokens(word, FOLDING):
             segments[-1] += "*"
-        allowed = np.setdiff1d(allowed, rows(sql, " AND ".join(segments)))
+        allowed -= _holding(connection, segments)
     return allowed
+
+
+def _holding(connection: Connection, *phrases: Iterable[str]) -> set[int]:
+    """Return the chunk rows that hold every segment of some phrases."""
+    match = " AND ".join(dict.fromkeys(chain(*phrases)))
+    sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+    return {row for (row,) in connection.execute(sql, (match,))}

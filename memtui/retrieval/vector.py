@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
-    from memtui.retrieval.vector_view import Floats, RowIds, VectorView
+    from memtui.retrieval.vector_view import Floats, VectorView
 
 WHEN_ASKED = "asked when you stop typing or press Enter"
 
@@ -42,7 +43,7 @@ class VectorLeg(Struct, frozen=True):
         self,
         query: Query,
         limit: int,
-        allowed: RowIds | None,
+        allowed: Collection[int] | None,
         *,
         cancelled: IsCancelled | None = None,
     ) -> LegAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from contextlib import closing
 from itertools import islice
 from typing import TypeAlias
@@ -75,6 +76,10 @@ class VectorView:
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
         self.backend = EXACT_BACKEND if codes is None else CODED_BACKEND
         """The way rows are compared, in words."""
+
+    def live_among(self, allowed: Collection[int] | None) -> Mask:
+        """Return which rows may be found among the allowed chunks; `None`: among all."""
+        return self.live if allowed is None else self.live & np.isin(self.rowids, [*allowed])
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows and some to spare; rows that are not live go."""
@@ -169,7 +174,7 @@ def nearest(
     view: VectorView,
     query: Floats,
     limit: int,
-    allowed: RowIds | None = None,
+    allowed: Collection[int] | None = None,
     *,
     rescored: int | None = None,
 ) -> list[tuple[int, float]]:
@@ -183,7 +188,7 @@ def nearest(
     rows, also when vectors lie in tight clusters.
     """
     matrix, rowids = view.matrix, view.rowids
-    eligible = view.live if allowed is None else view.live & np.isin(rowids, allowed)
+    eligible = view.live_among(allowed)
     available = int(np.count_nonzero(eligible))
     limit = min(limit, available)
     if limit <= 0:

@@ -28,7 +28,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import allowed_rows, parse_query
+from memtui.retrieval.query import filtered_rows, narrowed, parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
@@ -37,8 +37,7 @@ from tests.support.rows import IndexFile, unit_vectors, view_of
 
 
 def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer:
-    query = parse_query(text, typing=typing)
-    allowed = allowed_rows(connection, query)
+    query, allowed = narrowed(connection, parse_query(text, typing=typing))
     return KeywordLeg(connection).search(query, 100_000, allowed)
 
 
@@ -158,8 +157,8 @@ def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
     for number in range(200):
         text = "router " * (1 + number % 7) + "x " * (number % 3)
         index.add(text, f"memory/{number % 4}.md", line=1 + number)
-    query = parse_query("router path:memory/2.md")
-    allowed = allowed_rows(index.connection, query)
+    filters = parse_query("router path:memory/2.md").filters
+    allowed = filtered_rows(index.connection, filters)
     hits = ask(index.connection, "router path:memory/2.md").hits
     assert len(hits) == 50
     for position, hit in enumerate(hits):

@@ -14,7 +14,7 @@ from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import allowed_rows, narrowed, parse_query
+from memtui.retrieval.query import filtered_rows, narrowed, parse_query
 from tests.support.known import load
 from tests.support.rows import IndexFile
 
@@ -193,16 +193,13 @@ def test_the_limit_counts_allowed_rows_and_these_follow_the_index(files: IndexFi
         files.add("router " * (1 + number % 5), f"memory/{number % 100}.md", number)
     hits, _ = ask(files, "router path:memory/77.md", limit=10)
     everything, _ = ask(files, "router", limit=3000)
-    query = parse_query("router path:memory/77.md")
-    allowed = allowed_rows(files.connection, query)
-    assert allowed is not None
-    inside = set(allowed.tolist())
+    filters = parse_query("router path:memory/77.md").filters
+    inside = filtered_rows(files.connection, filters)
+    assert inside is not None
     assert len(inside) == 20
     assert list(hits)[:10] == [hit for hit in everything if hit.rowid in inside][:10]
     new = files.add("another router", "memory/77.md")
-    changed = allowed_rows(files.connection, query)
-    assert changed is not None
-    assert set(changed.tolist()) == inside | {new}
+    assert filtered_rows(files.connection, filters) == inside | {new}
 
 
 def test_words_are_counted_again_after_anything_was_removed(index: IndexFile) -> None:

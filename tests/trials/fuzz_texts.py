@@ -37,7 +37,7 @@ from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import NO_FILTERS, allowed_rows, parse_query, word_pieces
+from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query, word_pieces
 from memtui.settings.openclaw.releases import ShortTerms
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
@@ -144,15 +144,14 @@ def check_match(given: Given) -> None:
     """FTS5 runs every MATCH that is written for a query, of every profile and while typing."""
     text, typing = given.text(), bool(given.number(2))
     index = _index()
-    query = parse_query(text, typing=typing)
-    allowed = allowed_rows(index.connection, query)
+    query, allowed = narrowed(index.connection, parse_query(text, typing=typing))
     hits, state = KeywordLeg(index.connection, budget=given.pick((None, 1))).search(
         query, 10, allowed
     )
     assert state.status in (LegStatus.OK, LegStatus.SKIPPED), state.detail
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
-        assert {hit.rowid for hit in hits} <= set(allowed.tolist())
+        assert {hit.rowid for hit in hits} <= allowed
     if words := query_terms(text, prefix_last=typing).terms:
         _run(index, "own_words", " OR ".join(term.fts for term in words))
     for short in get_args(ShortTerms):
