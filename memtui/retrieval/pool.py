@@ -174,11 +174,13 @@ def build_pool(
     left out, and the positions of the hits behind it close up.
     """
     best: dict[Leg, list[RowHit]] = {}
+    every = by_place(connection, {hit.rowid for leg in Leg for hit in answers[leg].hits})
+    in_order = partial(sorted, key={row: place for place, row in enumerate(every)}.__getitem__)
     for leg in Leg:
         rows = {hit.rowid: hit for hit in answers[leg].hits}
         sign = 1.0 if leg is Leg.VECTOR else -1.0
         scores = {rowid: sign * hit.raw for rowid, hit in rows.items()}
-        best[leg] = [rows[one] for one in best_first(scores, limit, partial(by_place, connection))]
+        best[leg] = [rows[one] for one in best_first(scores, limit, in_order)]
     rowids = dict.fromkeys(hit.rowid for hits in best.values() for hit in hits)
     chunks = fetch_chunks(connection, rowids) if rowids else {}
     hits = {}

@@ -23,7 +23,6 @@ from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, 
 from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
-    Chunk,
     Leg,
     LegState,
     LegStatus,
@@ -45,7 +44,7 @@ from memtui.retrieval.openclaw.candidates import (
     read_chunks,
     with_file_times,
 )
-from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
+from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     KeywordHit,
@@ -488,20 +487,21 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
 
 def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[KeywordHit, ...]:
     """Return chunks of a scope, by day and last change, the latest first; raises as SQLite does."""
-    where, values = scope.visible("source", opened.layout)
-    sql = f"SELECT {readable('id')} FROM {opened.layout.chunks} WHERE 1 = 1{where}"
-    ids = [text_of(name) or "" for (name,) in opened.select(sql, *values)]
+    layout = opened.layout
+    where, values = scope.visible("source", layout)
+    source = readable("source") if layout.legs_see_source else "NULL"
+    sql = f"SELECT {readable('id')}, {readable('path')}, {source}, '', start_line"
+    sql += f" FROM {layout.chunks} WHERE 1 = 1{where} ORDER BY path, start_line, end_line, id"
+    places = [place for row in opened.select(sql, *values) if (place := chunk_row(*row))]
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
 
-    def age(chunk: Chunk) -> tuple[date, int]:
-        time = times.get((chunk.path, chunk.source), 0)
-        return day_of_path(chunk.path) or local_day(time), time
+    def age(place: tuple[str, str, str, int, str]) -> tuple[date, int]:
+        _, path, origin, *_ = place
+        time = times.get((path, origin), 0)
+        return day_of_path(path) or local_day(time), time
 
-    found = list(read_chunks(opened.connection, opened.layout, ids).values())
-    found.sort(key=lambda one: (one.path, one.start_line, one.end_line, one.id))
-    found = sorted(found, key=age, reverse=True)[:limit]
-    places = ((one.id, one.path, one.source, one.start_line, one.text) for one in found)
-    return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(places))
+    newest = sorted(places, key=age, reverse=True)[:limit]
+    return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(newest))
 
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:

@@ -343,7 +343,7 @@ class OpenClawKeywordLeg:
         row_of = {row[0]: row[1:] for row in stored}
         hits = []
         for rowid, rank in rows:
-            if (row := _chunk_row(*row_of[rowid])) is None:
+            if (row := chunk_row(*row_of[rowid])) is None:
                 continue
             chunk_id, path, source, line, text = row
             body = text.removeprefix(f"{path}\n")
@@ -476,13 +476,13 @@ def _path_hits(
 ) -> list[KeywordHit]:
     hits = []
     for *stored, rank in rows:
-        if (row := _chunk_row(*stored)) is not None:
+        if (row := chunk_row(*stored)) is not None:
             worth, tier = score(rank), exact_path_tier(query, row[1])
             hits.append(KeywordHit(*row, None, 0.0, worth, worth, tier, has_body=False))
     return hits
 
 
-def _chunk_row(
+def chunk_row(
     chunk_id: object, path: object, source: object, text: object, start_line: object
 ) -> tuple[str, str, str, int, str] | None:
     """Return id, path, source, first line and text of a row; `None` where it can be no chunk."""
