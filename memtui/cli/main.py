@@ -6,6 +6,7 @@ Every way a command can end is an exit code and a clean message.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -274,8 +275,9 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
         option = getattr(failure, "option_name", "--")
         if ctx is not None and not option.startswith("--") and _takes_query(ctx.command):
-            typed = next((word for word in arguments if word.startswith(option)), option)
-            hint = f"a query that begins with - stands behind --: `{ctx.command_path} -- {typed}`"
+            before = [*takewhile(lambda word: not word.startswith(option), arguments)]
+            typed = shlex.join(["memtui", *before, "--", *arguments[len(before) : len(before) + 1]])
+            hint = f"a word of a query that begins with - stands behind --: `{typed}`"
         message = failure.format_message()
         error = MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
     except MemtuiError as failure:

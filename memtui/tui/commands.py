@@ -100,7 +100,8 @@ class MemtuiCommands(Provider):
                     name, keys = f"{where}: {one.description}", (key_name(one.key),)
                     yield Command(name, one.tooltip, run, keys, discover=False)
         for operator, about in table["operators"].items():
-            write = partial(search.search.set_query, f"{search.state.text} {operator}".lstrip())
+            text = f"{search.state.text} {operator}".lstrip()
+            write = partial(search.search.set_query, text, typing=True)
             yield Command(f"query: {operator}", about, write, ("/",), discover=False)
 
         change = search.rankings.change

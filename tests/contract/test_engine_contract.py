@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from memtui.engine import Engine
 from memtui.engine.browse import days_of
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason
+from memtui.model.conversations import MemoryCall, RecallChange, TranscriptKind
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
 from memtui.ranking.profiles import PROFILES
@@ -113,6 +114,40 @@ def test_equal_scores_are_in_the_order_of_places(tmp_path: Path, kind: str) -> N
             assert [place.rank.position for place in places if place.rank] == [49, 49]
             near = engine.browse.neighbours(last, 2)
             assert [one.chunk.path for one in near.by_vector] == paths[:2]
+
+
+NARROWED: Mapping[str, Callable[[Chunk], bool]] = {
+    "path:memory/20*": lambda chunk: chunk.path.startswith("memory/20"),
+    "path:20 after:2026-02-01 before:2026-11-12": lambda chunk: (
+        "20" in chunk.path and "2026-02-01" <= chunk.path[7:17] < "2026-11-12"
+    ),
+    "source:memory -router": lambda chunk: "router" not in chunk.text.casefold(),
+    "tag:nowhere": lambda chunk: False,
+}
+"""The chunks that filters let through, of every index."""
+
+
+@pytest.mark.parametrize("typed", NARROWED)
+def test_filters_narrow_a_search_and_list_alone(memory: Memory, typed: str) -> None:
+    if memory.kind == LISTED:
+        return
+    ranking, search = replace(memory.engine.ranking, k=200, min_score=None), memory.engine.search
+    passing = {chunk.id for chunk in memory.chunks() if NARROWED[typed](chunk)}
+    listed = search.ask(typed, ranking=ranking).hits
+    assert {hit.chunk.id for hit in listed} == passing
+    days = [hit.chunk.day for hit in listed if hit.chunk.day is not None]
+    assert days == sorted(days, reverse=True)
+    everything = {hit.chunk.id for hit in search.ask(memory.query, ranking=ranking).hits}
+    found = {hit.chunk.id for hit in search.ask(f"{memory.query} {typed}", ranking=ranking).hits}
+    assert found == everything & passing
+
+
+def test_what_a_conversation_asked_is_asked_word_for_word(memory: Memory) -> None:
+    query = f"{memory.query} path:nowhere -memory"
+    call = MemoryCall("s.jsonl", 1, TranscriptKind.OPENCLAW, "memory_search", query, None)
+    replayed = memory.engine.conversations.replay(call)
+    assert {row.change for row in replayed.rows} == {RecallChange.ENTERED}
+    assert memory.kind == LISTED or not memory.engine.search.ask(query).hits
 
 
 def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory) -> None:

@@ -157,7 +157,7 @@ class Running:
     async def search(self, query: str = "router config", *, typing: bool = False) -> None:
         """Put a query into the box, as one that is finished, and wait for its answer."""
         search = self.app.search_screen.search
-        (search.set_query if typing else search.ask_query)(query)
+        search.set_query(query, typing=True) if typing else search.ask_query(query)
         screen = self.app.search_screen
         await until(
             self.pilot, lambda: screen.state.answered_text == query and not screen.state.is_pending

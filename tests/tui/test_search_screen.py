@@ -56,6 +56,8 @@ from tests.tui.harness import Running, all_lines, dark, press, running, screen_t
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
 WIDE = (120, 40)
+OPERATORS = "tag:home source:memory"
+"""Of the line that shows what a query can have."""
 
 
 @pytest.fixture
@@ -178,11 +180,38 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any) -> None:
 async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> None:
     async with run_on() as run:
         assert "memory/" in run.text
+        assert OPERATORS in run.text
         await run.search("router")
-        await run.press("enter", "slash", "backspace")
+        assert OPERATORS not in run.text
+        await run.press("enter", "slash")
+        assert OPERATORS in run.text, "what is typed next replaces all"
+        await run.press("backspace")
         assert "asked" in run.text
+        assert OPERATORS in run.text
         await run.press("enter")
         await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
+        assert not run.app.search_screen.state.ranked.pool.typing
+
+
+@pytest.mark.parametrize("end", ["enter", "space", "pause"])
+async def test_the_last_word_is_a_beginning_until_it_is_ended(
+    run_on: Any, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(search_controller, "WHOLE_WORD_AFTER", 60)
+    async with run_on() as run:
+        state, query = run.app.search_screen.state, "router confi"
+        await run.search(query[:-1], typing=True)
+        assert f"{query[:-1]}*" in run.text.splitlines()[1]
+        monkeypatch.setattr(search_controller, "WHOLE_WORD_AFTER", 0.01 if end == "pause" else 60)
+        await press(run.pilot, "i", *([end] if end != "pause" else []))
+        await until(
+            run.pilot, lambda: state.answered_text == query and not state.ranked.pool.typing
+        )
+        await settle(run.app, run.pilot)
+        assert f"{query}*" not in run.text
+        assert {term for hit in state.ranked.hits for term in hit.legs[Leg.KEYWORD].terms} == {
+            "router"
+        }
 
 
 async def test_problems_of_the_query_are_shown_under_the_box(

@@ -39,6 +39,7 @@ from memtui.settings.load import Loaded, load_settings
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.known import load
 from tests.support.openclaw import SIDECAR, State, make_state
+from tests.support.small_memory import write_notes
 
 KEY = "sk-SECRET-of-the-environment-0123456789"
 
@@ -94,6 +95,24 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert memtui().code == 0
     assert opened.calls[4][1] is True
     assert opened.choose == [False] * 5
+
+
+@pytest.mark.parametrize(("words", "paths", "told"), load("reading")["queries of the command line"])
+def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
+    memtui: Run,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    paths: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
+    monkeypatch.setenv("MEMTUI_ROOT", str(home / "notes"))
+    write_notes(home / "notes", load("reading")["notes of the command line"])
+    memtui("index")
+    answer = memtui("search", "--paths", *words)
+    assert (sorted(answer.out.split()), told in answer.err) == (paths, True)
+    assert ("memtui: " in answer.err) is bool(told)
 
 
 COMMAND = "sh -c 'touch PWNED; echo sk-SECRET' \u202e\u200b\u00a0" + "long " * 200

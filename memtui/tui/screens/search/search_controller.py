@@ -271,9 +271,11 @@ class SearchController:
             state.text = state.finished_text = text.strip()
             self.ask()
 
-    def set_query(self, query: str) -> None:
-        """Put a query into the box, which asks it."""
+    def set_query(self, query: str, *, typing: bool = False) -> None:
+        """Put a query into the box, which asks it; `typing`: as one that is not finished."""
         self.view.query_input.focus()
+        if not typing:
+            self.view.state.finished_text = query.strip()
         self.view.query_input.value = query
         self.view.query_input.action_end()
 
