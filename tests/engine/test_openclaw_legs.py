@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -157,22 +157,23 @@ def test_known_searches(
 
 
 @pytest.mark.parametrize(
-    ("release", "shown"),
-    [
-        (FIRST, ["mine"]),
-        (SECOND, ["mine"]),
-        (THIRD, ["mine", "other"]),
-        (FOURTH, ["mine", "other"]),
-    ],
-    ids=lambda value: getattr(value, "name", ""),
+    "case", load("agents")["searches of releases"], ids=lambda case: str(case["what"])
 )
-def test_the_model_of_a_chunk(words: Tables, release: Release, shown: Sequence[str]) -> None:
-    (case,) = [c for c in load("keyword_plan")["search_expectations"] if c["name"] == CROSS_MODEL]
-    assert "(release 2026.6+; up to 2026.4.26 the model filter applied)" in case["rule"]
-    words.add("mine", "router settings")
-    words.add("other", "router settings", line=9, model=OTHER_MODEL)
-    assert words.found(release, "router") == shown
-    assert words.found(release, "router", WITHOUT_PROVIDER) == ["mine", "other"]
+def test_what_a_release_finds_and_which_keywords_it_asks_for(
+    connection: Connection, case: dict[str, Any]
+) -> None:
+    tables = Tables(connection, case["tokenizer"])
+    for chunk_id, text, *fields in case["rows"]:
+        tables.add(chunk_id, text, **(fields[0] if fields else {}))
+    for names, query, provider, limit, ids, keywords in case["answers"]:
+        scope = WITH_PROVIDER if provider == "provider" else WITHOUT_PROVIDER
+        for release in (RELEASES[f"openclaw-{name}"] for name in names.split()):
+            answer = tables.search(release, query, scope, limit)
+            assert " ".join(hit.id for hit in answer.hits) == ids
+            assert " ".join(answer.keywords) == keywords
+            for word in answer.keywords if not release.has_paths else ():
+                alone = {hit.id: hit.score for hit in tables.search(release, word, scope).hits}
+                assert all(hit.score >= alone.get(hit.id, 0.0) for hit in answer.hits)
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
@@ -183,54 +184,6 @@ def test_sources_are_filtered_before_the_cut(words: Tables, release: Release) ->
     scope = SearchScope(MODEL, ("memory",))
     assert words.found(release, "router", scope, limit=1) == ["note"]
     assert words.found(release, "router", SearchScope(MODEL, ()), limit=1) == []
-
-
-@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
-def test_rows_without_a_chunk(words: Tables, release: Release) -> None:
-    words.add("gone", "router", alive=False)
-    assert words.found(release, "router") == ([] if release.live_chunks_only else ["gone"])
-
-
-@pytest.mark.parametrize("release", [SECOND, THIRD, FOURTH], **BY_PROFILE)
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [("%", []), ("_", []), ("\\", []), ("成%", ["plain", "marked"]), ("_成", ["marked"])],
-)
-def test_wildcards_in_a_short_term_are_letters(
-    trigrams: Tables, release: Release, query: str, found: list[str]
-) -> None:
-    """Only the underscore is part of a term, and stands for itself."""
-    trigrams.add("plain", "今天成语接龙")
-    trigrams.add("marked", "x_成 y", line=5)
-    hits = trigrams.body_hits(release, query)
-    expected = found
-    if query == "_" and release is FOURTH:
-        expected = ["marked"]
-    assert [hit.id for hit in hits] == expected
-
-
-@pytest.mark.parametrize(("version", "release"), PROFILES.items())
-def test_short_words_of_other_scripts(trigrams: Tables, version: str, release: Release) -> None:
-    """Up to 2026.5 a short Latin word asks for what the trigram tokenizer cannot find."""
-    trigrams.add("ab", "the AB test")
-    hits = trigrams.search(release, "ab").hits
-    assert [hit.id for hit in hits] == (["ab"] if version == "2026.9.6" else [])
-    assert all((hit.rank, hit.text_score) == (None, 0.0) for hit in hits)
-
-
-@pytest.mark.parametrize("query", ["", "  ", "!?", '"', "\x00", "🎉"])
-@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
-def test_queries_without_a_word_find_nothing(words: Tables, release: Release, query: str) -> None:
-    words.add("a", "router 🎉")
-    for scope in (WITH_PROVIDER, WITHOUT_PROVIDER):
-        assert words.found(release, query, scope) == []
-
-
-@pytest.mark.parametrize("release", RELEASES.values(), **BY_PROFILE)
-def test_words_of_fts5_are_words(words: Tables, release: Release) -> None:
-    words.add("a", "and or not near NEAR(x) column")
-    for query in ("AND", "NOT OR", "NEAR(x)", "near: column", '"near" -column*'):
-        assert words.found(release, query) == ["a"]
 
 
 def test_a_path_before_the_text_is_taken_off(words: Tables) -> None:
@@ -282,58 +235,6 @@ def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None
         found = {hit.id: hit.path for hit in tables.paths_found(query)}
         assert found.pop("good") == "memory/\u00e9 ab router.md"
         assert found in ({}, {"bytes": "ab\ufffd router"})
-
-
-def test_2026_2_searches_keyword_by_keyword_without_a_provider(words: Tables) -> None:
-    words.add("router", "router")
-    words.add("vlan", "vlan")
-    words.add("both", "router and vlan", line=9)
-    assert words.found(FIRST, "what was the router vlan") == []
-    answer = words.search(FIRST, "what was the router vlan", WITHOUT_PROVIDER)
-    assert answer.keywords == ("router", "vlan")
-    assert {hit.id for hit in answer.hits} == {"router", "vlan", "both"}
-    alone = {
-        hit.id: hit.score
-        for word in answer.keywords
-        for hit in words.search(FIRST, word, WITHOUT_PROVIDER).hits
-    }
-    assert all(hit.score >= alone[hit.id] for hit in answer.hits if hit.id == "both")
-    assert words.search(FIRST, "router vlan", WITHOUT_PROVIDER).keywords == ("router", "vlan")
-
-
-def test_2026_4_searches_keyword_by_keyword_only_when_the_query_finds_nothing(
-    words: Tables,
-) -> None:
-    words.add("router", "router")
-    words.add("both", "router and vlan", line=9)
-    whole = words.search(SECOND, "router vlan", WITHOUT_PROVIDER)
-    assert ([hit.id for hit in whole.hits], whole.keywords) == (["both"], ())
-    expanded = words.search(SECOND, "what about the router gateway", WITHOUT_PROVIDER)
-    assert expanded.keywords == ("router", "gateway")
-    assert {hit.id for hit in expanded.hits} == {"router", "both"}
-    assert words.found(SECOND, "what about the router gateway", WITH_PROVIDER) == []
-
-
-@pytest.mark.parametrize(
-    ("release", "keywords"),
-    [(FIRST, ("路", "由", "器", "路由", "由器")), (SECOND, ("路由器",)), (THIRD, ())],
-)
-def test_keywords_under_the_trigram_tokenizer(
-    trigrams: Tables, release: Release, keywords: Sequence[str]
-) -> None:
-    """From 2026.4 on a run of Han is one keyword there, and in 2026.7 the query itself is none."""
-    trigrams.add("a", "no such words")
-    assert trigrams.search(release, "路由器", WITHOUT_PROVIDER).keywords == keywords
-
-
-def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> None:
-    words.add("both", "router and gateway")
-    words.add("router", "router", line=5)
-    few = words.search(FOURTH, "the router gateway")
-    assert [hit.id for hit in few.hits] == ["both", "router"]
-    assert few.keywords == ("router", "gateway")
-    enough = words.search(FOURTH, "router gateway", limit=1)
-    assert (len(enough.hits), enough.keywords) == (1, ())
 
 
 @pytest.fixture
