@@ -23,6 +23,7 @@ from memtui.settings.files import (
     StateFolder,
     cause_of,
     data_dir,
+    remove_view,
     replace_text,
     state_dir,
     user_config_file,
@@ -137,9 +138,8 @@ def show_paths(invocation: Invocation) -> int:
 def forget_view(invocation: Invocation) -> int:
     """Forget what was chosen on the screen: theme, preview, panel, sort, what is not shown."""
     file = state_dir() / VIEW
-    is_forgotten = file.exists()
     try:
-        file.unlink(missing_ok=True)
+        is_forgotten = remove_view(file.parent)
     except OSError as error:
         raise SettingsError(f"cannot remove {file}: {cause_of(error)}") from error
     lines = [f"removed {file}" if is_forgotten else "nothing is remembered of the view"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import ProviderError, SettingsError
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import OF_ONE_PROVIDER, EmbeddingSettings
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -111,22 +111,6 @@ def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingSettings:
 
 
 def other_of(configured: EmbeddingSettings, name: str) -> EmbeddingSettings:
-    """Return the settings of another provider than the configured one: its own default model.
-
-    A model, an address, the place of a key, a prefix and a price belong to one provider and are
-    not handed on; the file of a local model, how much is asked at once and whether batches are
-    used are settings of all.
-    """
-    return replace(
-        configured,
-        provider=name,
-        model=None,
-        dimensions=None,
-        allow_remote=False,
-        base_url=None,
-        key_env=None,
-        key_command=None,
-        query_prefix=None,
-        document_prefix=None,
-        price=None,
-    )
+    """Return the settings of another provider than the configured one: its own default model."""
+    unset = dict.fromkeys(OF_ONE_PROVIDER)
+    return replace(configured, provider=name, allow_remote=False, **unset)

@@ -250,13 +250,7 @@ def read_json(
                 data = file.read(limit + 1)
             if len(data) > limit:
                 raise ValueError(f"larger than {limit} bytes once unpacked")
-        text = data.decode("utf-8-sig")
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            # A number of too many digits, of which Python speaks to its programmers.
-            raise error if isinstance(error, json.JSONDecodeError) else RecursionError from None
-        return parse(content)
+        return parse(json.loads(data.decode("utf-8-sig"), parse_int=_integer))
     except (EOFError, gzip.BadGzipFile, zlib.error):
         what = "broken gzip"
     except UnicodeDecodeError as error:
@@ -272,6 +266,11 @@ def read_json(
     except (OSError, ValueError) as error:
         what = cause_of(error)
     raise SettingsError(f"cannot use the {subject} in {place}: {what}", hint=form)
+
+
+def _integer(digits: str) -> float:
+    # Python converts no more than some thousand digits; as a float it is infinite, like 1e999.
+    return int(digits) if len(digits) < 400 else float(digits)
 
 
 def in_words(error: msgspec.ValidationError) -> str:
@@ -410,6 +409,13 @@ class StateFolder:
 VIEW: Final = "view.json"
 """The file of the state folder that keeps what was chosen of the look."""
 MOST: Final = 500
+
+
+def remove_view(folder: Path) -> bool:
+    """Remove what is kept of the look; tell whether there was any. Raises OSError."""
+    is_there = (folder / VIEW).exists()
+    (folder / VIEW).unlink(missing_ok=True)
+    return is_there
 
 
 def history_name(workspace: str) -> str:

@@ -39,6 +39,8 @@ MOST_DIMENSIONS: Final = 16384
 """A vector of more numbers is taken for a wrong answer; real models give at most 4,096."""
 
 _TABLE: Final = read_table("settings.toml")
+OF_ONE_PROVIDER: Final = tuple(_TABLE["of_one_provider"])
+"""The keys of `[embedding]` that mean one provider and are not handed on to another."""
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tomlkit.items import InlineTable, Table
 
-from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -38,6 +37,7 @@ from memtui.settings.load import (
     values_in,
 )
 from memtui.settings.schema import (
+    OF_ONE_PROVIDER,
     PROFILES,
     RANKING,
     WEIGHTS,
@@ -325,8 +325,7 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     """
     loaded = files.load()
     values: dict[str, Any] = {"embedding.provider": name}
-    of_one = read_table("settings.toml")["of_one_provider"] if is_other else ()
-    removed = {f"embedding.{key}": REMOVED for key in of_one}
+    removed = {f"embedding.{key}": REMOVED for key in OF_ONE_PROVIDER if is_other}
     notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
     # The value may be secret: it is not told.
     notes += [

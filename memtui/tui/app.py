@@ -38,7 +38,7 @@ from memtui.bus import (
 )
 from memtui.model import Chunk
 from memtui.report.suggested_commands import completed
-from memtui.settings.files import VIEW, make_private
+from memtui.settings.files import make_private, remove_view
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
@@ -161,7 +161,7 @@ class MemtuiApp(App[int]):
         """Show everything as configured, and keep nothing of what was chosen."""
         if self.options.state_dir is not None:
             with suppress(OSError):
-                (self.options.state_dir / VIEW).unlink(missing_ok=True)
+                remove_view(self.options.state_dir)
         self._show_theme(View())
         self.search_screen.show_view(View())
         self._view_before = self._view()

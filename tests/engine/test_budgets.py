@@ -178,15 +178,21 @@ HOSTILE = (
     b'{"a": 1, "a": 2}',
     gzip.compress(b" " * 100_000_000, 1),
 )
-BROKEN = ("broken JSON: it holds what cannot be read",) * 2
+DEEP = "broken JSON: it holds what cannot be read"
 NO_JSON = "m.example answers with what is not JSON"
 
 
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
-        (load_recording, (*BROKEN, "field `queries`", "larger than 67108864 bytes once unpacked")),
-        (load_given, (*BROKEN, "Expected `array`, got `int`", "broken JSON: Expecting value")),
+        (
+            load_recording,
+            (DEEP, *("field `queries`",) * 2, "larger than 67108864 bytes once unpacked"),
+        ),
+        (
+            load_given,
+            (DEEP, "`array`, got `float`", "`array`, got `int`", "broken JSON: Expecting value"),
+        ),
         (_configured, ("nesting level exceeded", "larger than 2097152 bytes", "()", "not UTF-8")),
         (registered_sessions, ("{}",) * 4),
         (_recorded, (*("(None, 'no JSON')",) * 2, "({'a': 2}, '')", "(None, 'no JSON')")),

@@ -19,7 +19,7 @@ from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.bindings import bindings, keys_of, next_of
+from memtui.tui.bindings import bindings, key_name, keys_of, next_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
@@ -237,7 +237,8 @@ class ParamPanel(Vertical):
         }
 
         def draw(name: str, width: int) -> Content:
-            keys, title = PANEL_WORDS[name]
+            title, *actions = PANEL_WORDS[name]
+            keys = f"{' '.join(key_name(keys_of(self, one)[0]) for one in actions):<3}"
             if name == "reset":
                 changed = sum(now[name] != was[name] for name in now)
                 title = f"reset to config ({changed} changed)" if changed else "as configured"
