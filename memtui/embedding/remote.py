@@ -97,13 +97,9 @@ class Plan:
             why = key.problem or f"no key for {self.service.name} was found"
             raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
         # Only asking tells whether a keyring holds one.
-        is_sent = bool(key.value or (key.origin and is_named))
-        if is_sent and self.address.is_in_clear and not self.choice.allow_insecure:
-            raise ProviderError(
-                f"the key of {key.origin} is not sent to {self.address.shown} unencrypted",
-                hint="name an https address in embedding.base_url, or set embedding.allow_insecure",
-                failure=Failure.BAD_SETTING,
-            )
+        if key.value or (key.origin and is_named):
+            lifted = self.choice.allow_insecure
+            self.address.require_encryption(f"the key of {key.origin}", is_lifted=lifted)
         return key
 
 

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
+from memtui.errors import ProviderError
 from memtui.model import Failure
 from memtui.settings.schema import MOST_DIMENSIONS, EmbeddingSettings
 from memtui.text.sanitize import safe_line
@@ -368,6 +369,16 @@ class Address:
     def is_in_clear(self) -> bool:
         """Return whether what is sent to it crosses a network unencrypted."""
         return self.url.startswith("http:") and not self.is_loopback
+
+    def require_encryption(self, secret: str, *, is_lifted: bool) -> None:
+        """Raise `ProviderError` (`bad_setting`) for a secret that would cross a network in clear.
+
+        `secret` names it in a message; `embedding.allow_insecure` lifts this.
+        """
+        if self.is_in_clear and not is_lifted:
+            hint = "name an https address, or set embedding.allow_insecure"
+            words = f"{secret} would go to {self.shown} unencrypted"
+            raise ProviderError(words, hint=hint, failure=Failure.BAD_SETTING)
 
     def joined(self, path: str, query: Mapping[str, str] | None = None, beside: str = "") -> str:
         """Return the URL of a path below the base address; what follows the `?` stays.

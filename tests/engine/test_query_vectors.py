@@ -509,7 +509,7 @@ def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
         ({"router": [1, "2"]}, "", '"router": value 2: Expected `float`, got `str`'),
         ({"a\x1b[2J": [None]}, "", '"a\u241b[2J": value 1: Expected `float`'),
         (b'{"router": [NaN, 1]}', "", '"router": value 1: Expected `float`'),
-        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router": value 1: Number out of range'),
+        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router": value 1: Expected `float` <'),
         ([{"vector": [1]}], "", "value 1: Object missing required field `query`"),
     ],
     ids=lambda value: repr(value)[:30],

@@ -113,7 +113,7 @@ class QueryVectors:
             answer = self._from_provider(name, model, query, typing, cancelled)
         except (ProviderError, ValueError) as error:
             # `ValueError`: what cannot be sent, or an answer without a vector.
-            why = safe_line(error.message if isinstance(error, ProviderError) else str(error))
+            why = safe_line(str(error))
             if self.given is not None:
                 why += "; the given file does not hold this query"
             detail = f"no query vector: needs {_shown(name, model)}; {why}"
@@ -245,10 +245,9 @@ class QueryVectors:
             _refuse(access.provider_api_key.problem, access.provider_headers.problem)
         headers = service.headers(key, headers)
         # A header that is configured may be a key, whatever its name.
-        if headers and address.is_in_clear and not self.allow_insecure:
-            sent = key_name if key else "headers in the agent's configuration"
-            advice = "embedding.allow_insecure in your settings allows it"
-            raise ProviderError(f"{sent} would go to {address.shown} unencrypted; {advice}")
+        if headers:
+            secret = key_name if key else "headers in the agent's configuration"
+            address.require_encryption(secret, is_lifted=self.allow_insecure)
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
