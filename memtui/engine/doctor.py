@@ -317,7 +317,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         hint = f"raise fs.inotify.max_user_watches; until then {instead}"
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
-    taken = f", {count_watches(folders, limit)} of {limit} watches" if limit is not None else ""
+    taken = f", {count_watches(folders)} of {limit} watches" if limit is not None else ""
     yield Check("watcher", f"events{taken}")
 
 

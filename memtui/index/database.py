@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -277,28 +276,19 @@ def fault(error: BaseException) -> Fault | None:
     return None
 
 
-@lru_cache(maxsize=1)
-def _vector_library() -> str | None:
-    # Found without importing the package, which would import numpy and take 0.1 s.
-    spec = importlib.util.find_spec("sqlite_vec")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for library in sorted(Path(folder).glob("vec0.*")):
-            if library.suffix in {".so", ".dylib", ".dll"}:
-                return os.fspath(library)
-    return None
-
-
 def vector_extension(connection: apsw.Connection) -> str | None:
     """Load sqlite-vec, which reads the vectors of OpenClaw's indexes, and return its version.
 
     `None` when it cannot be loaded.
     """
-    library = _vector_library()
-    if library is None:
+    # Found without importing the package, which would import numpy and take 0.1 s.
+    spec = importlib.util.find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
         return None
     connection.enable_load_extension(True)
     try:
-        connection.load_extension(library, "sqlite3_vec_init")
+        # SQLite adds the suffix of the system's libraries.
+        connection.load_extension(os.fspath(Path(spec.origin).with_name("vec0")))
     except apsw.ExtensionLoadingError:
         return None
     finally:

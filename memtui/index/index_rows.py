@@ -272,12 +272,11 @@ def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpa
     """
     if limit is None:
         return list(spans)
-    parts: dict[tuple[int, int, str], ChunkSpan] = {}
+    parts: dict[ChunkSpan, None] = {}
     for span in spans:
         pieces = [span]
         if byte_size(span.text) > limit:
             texts = [text for text in split_input(span.text, limit) if text.strip()]
             pieces = [replace(span, text=text, hash=text_hash(text)) for text in texts]
-        for part in pieces:
-            parts.setdefault((part.start_line, part.end_line, part.hash), part)
-    return list(parts.values())
+        parts |= dict.fromkeys(pieces)
+    return list(parts)

@@ -53,9 +53,6 @@ from memtui.model import Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.files import file_state
 
-_UPDATE_STAT: Final = (
-    "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"
-)
 _FTS_OPTION: Final = "INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)"
 _BULK: Final = (("automerge", 0), ("crisismerge", 64))
 _NORMAL: Final = (("automerge", 4), ("crisismerge", 16))
@@ -329,9 +326,9 @@ def _index_notes(
                 else:
                     job.skipped.append(SkippedFile(file.path, reason, detail))
                 continue
+            lines = len(document.text.removesuffix("\n").split("\n")) if document.text else 0
+            file_id = write_file(connection, file, document.hash, lines, seen_ns, document)
             if row is not None and (row.hash, row.source) == (document.hash, file.source):
-                stat = (file.size, file.mtime_ns, file.inode, seen_ns, file.path)
-                connection.execute(_UPDATE_STAT, stat)
                 continue
             spans = chunk_document(
                 document,
@@ -340,8 +337,6 @@ def _index_notes(
                 cancelled=job.cancelled,
             )
             spans = within_limit(spans, limit)
-            lines = len(document.text.removesuffix("\n").split("\n")) if document.text else 0
-            file_id = write_file(connection, file, document.hash, lines, seen_ns, document)
             stale = chunks_of(connection, file.path)
             _, added = write_chunks(
                 connection, file, file_id, spans, recipe.model, stale, job.cancelled

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,10 +87,10 @@ def inotify_limit() -> int | None:
         return None
 
 
-def count_watches(folders: Iterable[WatchedFolder], most: int) -> int:
-    """Count the folders that watching these takes, as far as `most`."""
+def count_watches(folders: Iterable[WatchedFolder]) -> int:
+    """Count the folders that watching these takes."""
     trees = (os.walk(one.real) if one.recursive else (one.real,) for one in folders)
-    return sum(1 for _ in islice((place for tree in trees for place in tree), most))
+    return sum(1 for tree in trees for _ in tree)
 
 
 def inotify_watches() -> int | None:
@@ -123,10 +122,7 @@ class FileEvents:
 
         self._folders = tuple(folders)
         self._changed = changed
-        most = inotify_limit()
-        count = count_watches(self._folders, most + 1) if most is not None else 0
-        if most is not None and count > most:
-            raise OSError(f"more than {most} folders, the limit of fs.inotify.max_user_watches")
+        count = count_watches(self._folders) if inotify_watches() is not None else 0
         # Its messages stay off the terminal.
         logging.getLogger("watchdog").addHandler(_QUIET)
         # A folder made while its parent is being added is added twice, which does no harm.
@@ -152,8 +148,8 @@ class FileEvents:
                     handler, folder.real, recursive=folder.recursive, event_filter=kinds
                 )
             self._observer.start()
-        # Where another program has taken the rest, folders below are left out without a word.
-        if most is not None and (watches := inotify_watches()) is not None and watches < count:
+        # Beyond the limit of the system, folders below are left out without a word.
+        if (watches := inotify_watches()) is not None and watches < count:
             self.stop()
             raise OSError(f"only {watches} of {count} folders can be watched")
 

@@ -113,7 +113,7 @@ def is_markdown(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-_INT64_MAX = 2**63 - 1
+INT64_MAX = 2**63 - 1
 
 
 class FileSearch(ABC):
@@ -318,9 +318,9 @@ def source_file(
         source=source,
         size=state.st_size,
         # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
-        mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
+        mtime_ns=max(-INT64_MAX, min(INT64_MAX, state.st_mtime_ns)),
         # File systems that make numbers up (pooled, networked) use all 64 bits and more.
-        inode=state.st_ino & _INT64_MAX,
+        inode=state.st_ino & INT64_MAX,
         kind=kind,
         base=base,
     )

@@ -11,12 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import util
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
 from memtui.errors import IndexMissing, IndexUnusable, WorkspaceNotFound, undone_on_error
-from memtui.index import database
 from memtui.index.database import (
     PAGE_SIZE,
     DatabaseError,
@@ -51,13 +52,13 @@ def test_the_extension_is_loaded_without_numpy(tmp_path: Path) -> None:
     assert modules == "[]"
 
 
-@pytest.mark.parametrize("library", [None, "vec0.so"])
+@pytest.mark.parametrize("is_installed", [False, True])
 def test_what_is_no_extension_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool
 ) -> None:
     (tmp_path / "vec0.so").write_bytes(b"not a library")
-    path = str(tmp_path / library) if library else None
-    monkeypatch.setattr(database, "_vector_library", lambda: path)
+    module = ModuleSpec("sqlite_vec", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(util, "find_spec", lambda name: module if is_installed else None)
     with closing(open_database(tmp_path / "a.db")) as connection:
         assert vector_extension(connection) is None
 

@@ -242,7 +242,7 @@ def test_vectors_without_the_extension_give_the_same_hits(
     agent = SmallAgent(state, one_vector(state.folder.parent / "vector.json", state))
     with agent.open() as engine:
         by_extension = engine.search.ask(QUERY)
-    monkeypatch.setattr("memtui.index.database._vector_library", lambda: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda *names: None)
     with agent.open() as engine:
         by_scan = engine.search.ask(QUERY)
     assert by_scan.pool.states[Leg.VECTOR].facts["backend"] == "scan"

@@ -73,7 +73,6 @@ from memtui.model import (
     SearchMode,
     SkippedFile,
     SourceCount,
-    SourceFile,
     WatcherState,
 )
 from memtui.model.browsing import MemoryFile
@@ -440,15 +439,11 @@ class AgentFiles(Files):
 
     def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
         listing = list_memory(self._target, self._release, cancelled=cancelled)
-        for path, listed in sorted(listing.files.items()):
+        for _, file in sorted(listing.files.items()):
             stop_if(cancelled)
-            if listed.media:
-                continue
-            mtime_ns = int(listed.mtime_ms * 1e6)
-            place = Path(listed.absolute)
-            file = SourceFile(path, place, MEMORY, listed.size, mtime_ns, 0, base=listed.base)
             with suppress(OSError):
-                yield read_document(file, any_bytes=True)
+                if not file.is_media:
+                    yield read_document(file, any_bytes=True)
 
     def source(self, path: str) -> SourceText:
         """Read the note from the workspace when it is what was indexed.
@@ -494,9 +489,7 @@ class AgentFiles(Files):
             if truth.state is FileState.STALE:
                 # It may be gone by now.
                 with suppress(OSError):
-                    base = listing.files[path].base
-                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0, base=base)
-                    document = read_document(file, any_bytes=True)
+                    document = read_document(listing.files[path], any_bytes=True)
                     lines = tuple(split_lines(document.text))
             return _standing(truth, lines)
         # The program's rules say nothing about it: what is there, or what it lies below.

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -351,7 +350,7 @@ class _Audit(Struct):
             # Gone or locked since it was listed: the drift report has its own line for that.
             with suppress(OSError):
                 file = listing.files.get(path)
-                if file is not None and file.size and Path(file.absolute).read_bytes().strip():
+                if file is not None and file.size and file.absolute.read_bytes().strip():
                     without_chunks.append(path)
         findings.add("files_without_chunks", without_chunks)
         return files
@@ -377,7 +376,7 @@ class _Audit(Struct):
         for truth in files:
             file, row = sessions.files.get(truth.path.rpartition("/")[2]), indexed.get(truth.path)
             late = 0
-            if file is not None and (file.absolute or row is None):
+            if file is not None and (row is None or not file.session):
                 late = file.size - (row.size if row is not None else 0)
             is_recent = truth.on_disk is not None and self.now - truth.on_disk < _RECENT
             is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}

@@ -28,8 +28,9 @@ from memtui.memory.transcripts.openclaw_files import (
     file_kind,
     is_listed,
 )
-from memtui.model import Reason
+from memtui.model import Reason, SourceFile
 from memtui.model.status import FileState, FileTruth
+from memtui.retrieval.openclaw.tables import whole
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import PREFIX, effective, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
@@ -75,20 +76,28 @@ class Why(Enum):
         self.phrase, self.reason = phrase, reason
 
 
-class DiskFile(Struct, frozen=True):
-    """A file that belongs to the index; `mtime_ms` in ms since the epoch, `size` in bytes."""
+class DiskFile(SourceFile, frozen=True, kw_only=True):
+    """A file that belongs to the index; of a session of the database `size` is the last event."""
 
-    path: str
-    """As the index would store it."""
-    absolute: str
-    """Empty for a transcript that is rows of the database; its `size` is the last event."""
     root: str
     """Its root: the root file, `memory/` or the extra path as it is written."""
-    size: int
-    mtime_ms: float
-    media: bool = False
-    base: str = ""
-    """The folder below which no link is followed to open it; empty: the one that holds it."""
+
+    @property
+    def mtime_ms(self) -> float:
+        """The time of its last change in ms since the epoch."""
+        return self.mtime_ns / 1e6
+
+    @property
+    def is_media(self) -> bool:
+        """True for an image or a sound."""
+        return self.source == MEMORY and not self.path.endswith(".md")
+
+
+def _disk_file(
+    path: str, absolute: str | Path, source: str, root: str, state: os.stat_result, base: str = ""
+) -> DiskFile:
+    times = state.st_size, state.st_mtime_ns, state.st_ino
+    return DiskFile(path, Path(absolute), source, *times, base=base, root=root)
 
 
 class LeftOut(NamedTuple):
@@ -248,10 +257,8 @@ class _NoteSearch:
         else:
             self._seen.add(real)
             self.listing.left_out.pop(stored, None)
-            self.listing.files[stored] = DiskFile(
-                *(stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media),
-                base=root.base or self._workspace,
-            )
+            base = root.base or self._workspace
+            self.listing.files[stored] = _disk_file(stored, path, MEMORY, root.label, state, base)
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
         if stored not in self.listing.files:
@@ -306,9 +313,7 @@ def compare_notes(
     for path in by_path.keys() - listing.files.keys():
         place, root = os.path.join(workspace, path), "an extra path that is not known here"
         with suppress(OSError, ValueError):
-            state = os.lstat(place)
-            mtime_ms = state.st_mtime_ns / 1e6
-            unlisted[path] = DiskFile(path, place, root, state.st_size, mtime_ms)
+            unlisted[path] = _disk_file(path, place, MEMORY, root, os.lstat(place))
 
     def judge(row: FileRow, file: DiskFile | None) -> Verdict:
         left = listing.left_out.get(row.path)
@@ -373,11 +378,11 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         return FileState.STALE, Reason.STALE, change
     if abs(file.mtime_ms - row.mtime) < _SAME_MS and not deep:
         return FileState.CURRENT, Reason.OK, "same time and size as indexed, not read"
-    if file.media:
+    if file.is_media:
         return FileState.CURRENT, Reason.OK, "same size as indexed; media are not hashed here"
     try:
         # Never follows a link or waits for a pipe. The program reads bad bytes as U+FFFD.
-        with open(open_regular(Path(file.absolute), file.base), "rb") as stream:
+        with open(open_regular(file.absolute, file.base), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
     except (FileNotFoundError, NotADirectoryError) as error:
         reason = f"vanished while it was looked at ({said(error)})"
@@ -409,17 +414,11 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
         with suppress(OSError):
             names = [name for name in sorted(os.listdir(folder)) if is_listed(name, rules)]
             states = {name: os.lstat(folder / name) for name in names}
-            files = {}
+            files, root = {}, "the agent's transcripts"
             for name, state in states.items():
                 if stat.S_ISREG(state.st_mode):
-                    stored = as_stored(name)
-                    files[stored] = DiskFile(
-                        f"{SESSIONS}/{stored}",
-                        str(folder / name),
-                        "the agent's transcripts",
-                        state.st_size,
-                        state.st_mtime_ns / 1e6,
-                    )
+                    path = f"{SESSIONS}/{(stored := as_stored(name))}"
+                    files[stored] = _disk_file(path, folder / name, SESSIONS, root, state)
     needed = {"session_id", "seq", "created_at"}
     if rules.stores_agent and columns_in(opened.connection, TABLE).keys() >= needed:
         listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
@@ -427,10 +426,13 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
             listed[f"{session}.jsonl"] = DiskFile(
                 f"{SESSIONS}/{session}.jsonl",
-                "",
-                "the agent's database",
+                opened.real,
+                SESSIONS,
                 last if isinstance(last, int) else 0,
-                float(changed) if isinstance(changed, int | float) else 0.0,
+                whole(changed) * 10**6,
+                0,
+                session=str(session),
+                root="the agent's database",
             )
         return Listing(listed)
     if files is None:
@@ -453,7 +455,7 @@ def compare_sessions(
     def judge(row: FileRow, file: DiskFile | None) -> Verdict:
         if file is None:
             return FileState.ORPHAN, Reason.VANISHED, "its transcript is gone"
-        if not file.absolute:
+        if file.session:
             # The time of a row is that of the session, or the number of its last event.
             is_time = row.mtime >= _EARLIEST_MS
             if file.mtime_ms > row.mtime + _TURN_MS if is_time else file.size > row.mtime:

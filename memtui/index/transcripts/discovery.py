@@ -19,7 +19,7 @@ from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.reading import EventSession, sessions_in
-from memtui.memory.discover import Discovery, FileSearch, source_file
+from memtui.memory.discover import INT64_MAX, Discovery, FileSearch, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import first_link, link_target, said, unwritten, written
 from memtui.memory.transcripts.openclaw_files import (
@@ -47,7 +47,6 @@ SESSIONS: Final = "sessions"
 EVENTS_DATABASE: Final = Path("agent", "openclaw-agent.sqlite")
 PROJECTS: Final = "projects"
 ARCHIVED: Final = "archived_sessions"
-_INT64_MAX = 2**63 - 1
 _MARK = ".jsonl"
 _PASSED_OVER = {
     FileKind.BACKUP: "a copy made before a repair",
@@ -398,14 +397,14 @@ class _Search(FileSearch):
 
 def event_files(database: Path, prefix: str, base: str = "") -> tuple[SourceFile, ...]:
     """Return the sessions of a database as files; raises what `listed_sessions` raises."""
-    sessions, inode = listed_sessions(database), database.stat().st_ino & _INT64_MAX
+    sessions, inode = listed_sessions(database), database.stat().st_ino & INT64_MAX
     return tuple(
         SourceFile(
             path=redact_path(f"{prefix}{written(one.session)}{_MARK}"),
             absolute=database,
             source=SOURCE,
             size=one.size,
-            mtime_ns=max(0, min(_INT64_MAX, one.changed_ms * 10**6)),
+            mtime_ns=max(0, min(INT64_MAX, one.changed_ms * 10**6)),
             inode=inode,
             kind=TranscriptKind.OPENCLAW,
             session=one.session,
