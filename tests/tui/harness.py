@@ -123,6 +123,13 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
             await pilot.pause(0)
 
 
+async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys faster than anything is drawn, and wait until all that follows is drawn."""
+    for key in keys:
+        pilot.app.post_message(events.Key(key, key_to_character(key)))
+    await settle(pilot.app, pilot)
+
+
 async def resize(pilot: Pilot[Any], size: tuple[int, int]) -> None:
     """Make the terminal larger or smaller, and wait until all is drawn for it."""
     if size != pilot.app.size:

@@ -36,7 +36,7 @@ from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
-from tests.tui.harness import Running, dark, running, settle, until
+from tests.tui.harness import Running, dark, press_at_once, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, RANKING, everything, make_pool, make_ranked
 
 RANKINGS = [
@@ -221,9 +221,9 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
             await there(run, screen, Part.LEAST)
             text = screen.query_one("#explain-text")
             text.scroll_visible(animate=False, top=True)
-            await run.pilot.pause()
+            await until(run.pilot, lambda: text.region.y < screen.box.region.bottom)
             read_at = text.region.y
-            assert screen.query_one("#explain-box").scroll_offset.y > 0
+            assert screen.box.scroll_offset.y > 0
         finally:
             gate.set()
         await there(run, screen, Part.WORDS)
@@ -235,8 +235,9 @@ async def test_j_scrolls_and_another_result_begins_at_its_top(memory: SmallMemor
     async with running(memory.open, size=(80, 16), options=OPTIONS) as run:
         screen = await opened(run)
         left = screen.chunk_id
-        await until(run.pilot, lambda: screen.box.max_scroll_y > 3)
-        await run.press("j", "j", "j", "k")
+        await there(run, screen, Part.WORDS)
+        await settle(run.app, run.pilot)
+        await press_at_once(run.pilot, "j", "j", "j", "k")
         assert (screen.chunk_id, screen.box.scroll_offset.y) == (left, 2)
         await run.press("n")
         assert screen.chunk_id != left

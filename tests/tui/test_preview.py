@@ -16,7 +16,7 @@ from memtui.tui.highlight import MAX_CELLS, Highlighter, code_pieces, display_li
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.why_panel import WhyPanel
 from tests.support.hostile import ALL
-from tests.tui.harness import screen_text
+from tests.tui.harness import press_at_once, screen_text
 from tests.tui.reader_samples import ReaderApp, Source, note
 from tests.tui.samples import CHUNKS, RANKING, make_chunk, make_ranked
 
@@ -109,7 +109,7 @@ async def test_reading_the_same_note_again_keeps_the_place() -> None:
         await pilot.press("full_stop")
         assert preview.first_visible_line == 10
         top = preview.scroll_offset.y
-        await pilot.press("j", "k", "k", "space")
+        await press_at_once(pilot, "j", "k", "k", "space")
         assert preview.scroll_offset.y == top - 1 + preview.size.height - 1
 
 

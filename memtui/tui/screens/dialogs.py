@@ -89,7 +89,7 @@ class Dialog(ModalScreen[ScreenResultType]):
         for rows in self.query(RowList):
             return rows.action_move(step)
         for scroll in self.query(VerticalScroll):
-            scroll.scroll_relative(y=step, animate=False)
+            scroll.scroll_relative(y=step, animate=False, immediate=True)
 
     def action_close(self) -> None:
         close(self)
@@ -336,10 +336,10 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
         top = self.view.scroll_target_y
         beyond = [at for at in self.hunks if (at > top if step > 0 else at < top)]
         if beyond:
-            self.view.scroll_to(y=beyond[0 if step > 0 else -1], animate=False)
+            self.view.scroll_to_line(beyond[0 if step > 0 else -1])
 
     def action_columns(self, steps: int) -> None:
-        self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True)
+        self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True, immediate=True)
 
 
 class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent configuration"):

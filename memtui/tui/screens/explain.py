@@ -94,7 +94,7 @@ class ChangeList(TextBlock, can_focus=True):
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
         if not self.choose(self.at + step):
-            self._page.scroll_relative(y=step, animate=False)
+            self._page.scroll_relative(y=step, animate=False, immediate=True)
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -141,7 +141,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         """The change that was applied or taken back last."""
         self._pauses = Timers(self)
         self._reading: tuple[Widget, int] | None = None
-        """The section that is read, and its line."""
+        """The section that is read, and the line of the page where it begins."""
         self._line_up(subject)
 
     @property
@@ -308,7 +308,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
                 )
             )
         if not again:
-            box.scroll_home(animate=False)
+            box.scroll_home(animate=False, immediate=True)
             box.focus()
         self.refresh_bindings()
 
@@ -342,15 +342,19 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         sections = box.query("#explain-columns > Vertical > *").results(Widget)
         shown = (one for one in sections if one.display and one.region.bottom > middle)
         section = next(shown, None) if box.scroll_offset.y else None
-        return (section, section.region.y + box.scroll_offset.y) if section is not None else None
+        return (section, self._line_of(section)) if section is not None else None
+
+    def _line_of(self, section: Widget) -> int:
+        # Both are of the last layout, which may not know yet how far the page is scrolled.
+        return section.region.y - self.query_one("#explain-verdict").region.y
 
     def _keep_place(self) -> None:
         """Leave the section that is read where it was, whatever grew above it."""
         if self._reading is not None and self._reading[0].display:
             section, line = self._reading
-            grown = section.region.y + self.box.scroll_offset.y - line
-            self._reading = section, line + grown
-            self.box.scroll_relative(y=grown, animate=False, force=True)
+            now = self._line_of(section)
+            self._reading = section, now
+            self.box.scroll_relative(y=now - line, animate=False, force=True, immediate=True)
 
     def action_step(self, steps: int) -> None:
         place = min(max(self._place + steps, 0), len(self._subjects) - 1)

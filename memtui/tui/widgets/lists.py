@@ -159,16 +159,17 @@ class LineView(ScrollView, can_focus=True):
         self.scroll_to(y=max(0, line), animate=False, force=True, immediate=True)
 
     def action_scroll_lines(self, lines: int) -> None:
-        self.scroll_relative(y=lines, animate=False)
+        # At once, since a key held down comes more often than the screen is drawn.
+        self.scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_scroll_pages(self, pages: int) -> None:
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+        self.action_scroll_lines(pages * max(1, self.size.height - 1))
 
     def action_scroll_end_of(self, step: int) -> None:
         if step > 0:
-            self.scroll_to(y=self.max_scroll_y, animate=False)
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
         else:
-            self.scroll_to(x=0, y=0, animate=False)
+            self.scroll_to(x=0, y=0, animate=False, immediate=True)
 
 
 class TextBlock(Widget):
