@@ -293,7 +293,6 @@ class ConversationService:
         return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
 
     def _transcripts(self) -> dict[str, Transcript]:
-        """Return every transcript by its path."""
         indexed = self._store.indexed()
         return {
             file.path: Transcript(file, place, indexed.get(file.path))

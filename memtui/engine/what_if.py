@@ -26,11 +26,9 @@ from memtui.ranking.counterfactual.change import (
     NoChangeReason,
     Parameter,
     apply,
-    cost,
-    kind_of,
+    change_to,
     needed,
     outside_pool,
-    value_of,
 )
 from memtui.ranking.counterfactual.solve import least_changes, nearest_first
 from memtui.retrieval.leg_detail import rare_words
@@ -232,8 +230,7 @@ def _nearest(
                 return None
             new, place = wider.new, wider.rank_after
         if place is not None:
-            old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
-            return Change(parameter, old, new, price, True, place, kind_of(old, new))
+            return change_to(ranking, parameter, new, place)
     return None
 
 

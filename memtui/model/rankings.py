@@ -321,7 +321,6 @@ class StageTrace(Struct, frozen=True):
 class Trace(Struct, frozen=True):
     """The record of how a result list came about."""
 
-    query: str
     now: datetime
     stages: tuple[StageTrace, ...]
 

@@ -202,7 +202,7 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
         numbers = {"candidates": ranking.candidates, **positions}
         chunk, reason = pool.chunks[chunk_id], Reason.OUTSIDE_CANDIDATES
         drops.append(Drop(chunk, Stage.FUSION, reason, 0.0, {}, (), numbers))
-    trace = Trace(pool.query, now, tuple(traces))
+    trace = Trace(now, tuple(traces))
     return Ranked(pool, ranking, tuple(hits), tuple(drops), trace)
 
 

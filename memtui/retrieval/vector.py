@@ -92,7 +92,6 @@ class VectorLeg(Struct, frozen=True):
         return answer(started, LegStatus.OK, facts=facts, hits=hits)
 
     def _refusal(self, query: Query) -> tuple[LegStatus, Reason, str, Numbers] | None:
-        """Return why the leg is not asked; `None` when it is."""
         provider, state = self.provider, self.provider_state
         status, facts, detail = LegStatus.SKIPPED, {}, ""
         if not query.text:

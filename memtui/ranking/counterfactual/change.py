@@ -193,8 +193,14 @@ def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
     return min(1.0, abs(new - old) / (high - low)) if high > low else 1.0
 
 
-def kind_of(old: Value, new: Value) -> ChangeKind:
-    """Return what a person does to get from one value to the other."""
+def change_to(ranking: Ranking, parameter: Parameter, new: Value, rank_after: int) -> Change:
+    """Describe the change of a parameter to a value that gives the chunk a rank."""
+    old, exact = value_of(ranking, parameter), parameter not in LOGARITHMIC
+    price, kind = cost(ranking, parameter, new), _kind_of(old, new)
+    return Change(parameter, old, new, price, exact, rank_after, kind)
+
+
+def _kind_of(old: Value, new: Value) -> ChangeKind:
     if isinstance(new, str):
         return ChangeKind.CHOOSE
     if new is None or new is False:

@@ -32,12 +32,11 @@ from memtui.ranking.counterfactual.scores import (
 )
 from memtui.ranking.pipeline import runs
 
-Enough = Callable[[Sequence[int]], bool]
-"""Told of the rows chosen so far; true when no further one is needed."""
 
-
-def diversified(state: State, members: Indices, margins: list[Curve], enough: Enough) -> list[int]:
-    """Return the members in the order of MMR, until `enough`.
+def diversified(
+    state: State, members: Indices, margins: list[Curve], enough: Callable[[Sequence[int]], bool]
+) -> list[int]:
+    """Return the members in the order of MMR, until those chosen so far are `enough`.
 
     `members` come best first; equal values go to the earlier one. Adds the margins of every
     choice to `margins`, where a parameter moves.
@@ -174,7 +173,6 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
 
 
 def _mmr_is_last(ranking: Ranking) -> bool:
-    """Return whether the minimum score comes before MMR (or not at all)."""
     at = {stage: number for number, stage in enumerate(ranking.stages)}
     return at.get(Stage.MIN_SCORE, -1) < at[Stage.MMR]
 

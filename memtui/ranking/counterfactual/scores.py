@@ -239,7 +239,6 @@ def _flags(values: Iterable[bool]) -> Flags:
 
 
 def _numbered(keys: Iterable[Hashable]) -> Indices:
-    """Return equal numbers for equal keys."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 

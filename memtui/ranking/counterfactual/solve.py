@@ -41,8 +41,8 @@ from memtui.ranking.counterfactual.change import (
     Parameter,
     Value,
     apply,
+    change_to,
     cost,
-    kind_of,
     range_of,
     value_of,
 )
@@ -134,13 +134,10 @@ class Problem:
         columns = self.columns_under(ranking)
         return columns.ranks(listing(state_before_cut(columns, ranking, Seed()))[0])
 
-    def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
+    def change(self, parameter: Parameter, value: Value) -> Change | None:
         """Return the change to a value that the ranking itself confirms; `None` if it does not."""
         place = self.rank_with(parameter, value)
-        if place is None:
-            return None
-        old, price = value_of(self.base, parameter), cost(self.base, parameter, value)
-        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
+        return None if place is None else change_to(self.base, parameter, value, place)
 
 
 class Axis(Struct, frozen=True):
@@ -330,9 +327,8 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeRe
 
 def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
     """Return the first attempt that the ranking confirms: it does it, and the nearer one not."""
-    exact = parameter not in LOGARITHMIC
     for value, nearer in attempts:
-        change = problem.change(parameter, value, exact=exact)
+        change = problem.change(parameter, value)
         if change is not None and (nearer is None or problem.rank_with(parameter, nearer) is None):
             return change
     return None

@@ -105,11 +105,18 @@ def nearest_chunks(
 
 
 def scan(vector: Vector, stored: VectorBatches, limit: int | None = None) -> VectorAnswer:
-    """Compare every vector in double precision; equal cosines keep the order of rows."""
+    """Compare every vector in double precision; equal cosines keep the order of rows.
+
+    Of two vectors the shorter length counts; the cosine with one that is zero is 0.
+    """
     ids, cosines = list[str](), list[float]()
     for names, batch in stored:
+        size = min(len(vector), batch.shape[1])
+        first, rows = vector[:size], batch[:, :size].astype(np.float64, copy=False)
+        norms = np.sqrt(first @ first) * np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        products = rows @ first
         ids += names
-        cosines += cosine_similarities(vector, batch)
+        cosines += np.divide(products, norms, out=np.zeros_like(products), where=norms > 0).tolist()
     every = np.array(cosines)
     finite = np.flatnonzero(np.isfinite(every))
     best = finite[np.argsort(-every[finite], kind="stable")][:limit].tolist()
@@ -121,25 +128,6 @@ def is_zero(vector: Vector) -> bool:
     with np.errstate(over="ignore", under="ignore"):
         single = vector.astype(np.float32)
     return not single.any() or not np.isfinite(single).all()
-
-
-def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:
-    """The cosine of a vector (dims,) with each row (n, dims), over the shorter length.
-
-    0 where either is empty or zero.
-    """
-    size = min(len(vector), matrix.shape[1])
-    first, rows = vector[:size], matrix[:, :size].astype(np.float64, copy=False)
-    norms = np.sqrt(first @ first) * np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    products = rows @ first
-    cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-    return [float(value) for value in cosines]
-
-
-FileTime = Callable[[str, str], int]
-"""(source, path) to the file's time in nanoseconds; 0 when there is none to ask."""
-
-_DATED_BY_FILE = frozenset({Reason.FILE_TIME, Reason.NO_DATE})
 
 
 def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> dict[str, Chunk]:
@@ -246,14 +234,17 @@ def make_pool(
 
 
 def with_file_times(
-    chunks: Mapping[str, Chunk], rule: DateRule, file_time: FileTime
+    chunks: Mapping[str, Chunk], rule: DateRule, file_time: Callable[[str, str], int]
 ) -> dict[str, Chunk]:
-    """Give their file's time to the chunks whose age comes from it; no other file is looked at."""
+    """Give their file's time to the chunks whose age comes from it; no other file is looked at.
+
+    `file_time` is of a source and a path, in nanoseconds; 0 when there is none.
+    """
     time_of = cache(file_time)
     # Without a time so far, a chunk that its file would date has none.
     return {
         chunk_id: replace(chunk, mtime_ns=time_of(chunk.source, chunk.path))
-        if chunk_day(chunk, rule)[1] in _DATED_BY_FILE
+        if chunk_day(chunk, rule)[1] in (Reason.FILE_TIME, Reason.NO_DATE)
         else chunk
         for chunk_id, chunk in chunks.items()
     }

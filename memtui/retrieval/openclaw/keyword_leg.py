@@ -357,7 +357,6 @@ class OpenClawKeywordLeg:
         return hits
 
     def _plan(self, query: str) -> KeywordPlan:
-        """Return what a query asks of the full-text table."""
         return plan_keyword(
             query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
         )
