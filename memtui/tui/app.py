@@ -396,8 +396,11 @@ class MemtuiApp(App[int]):
         *,
         alone: bool = False,
     ) -> None:
-        """Show a file of the memory at a line, on the browse screen; `alone` without the tree."""
-        if (screen := self._show_lasting("browse")) is not None:
+        """Show a file of the memory at a line, on the browse screen.
+
+        `alone` without the tree, over the screen that leads there.
+        """
+        if (screen := self._show_lasting("browse", is_over=alone)) is not None:
             screen.open_place(path, line, chunk_id, terms, alone=alone)
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
@@ -429,22 +432,25 @@ class MemtuiApp(App[int]):
         screen = self.search_screen
         return screen.state.selected_chunk if self.screen is screen else None
 
-    def _bring(self, screen: Screen[None]) -> None:
-        """Put a screen in front: what lies over it is closed, else it comes over the others."""
-        if screen in self.screen_stack:
+    def _bring(self, screen: Screen[None], *, is_over: bool = False) -> None:
+        """Put a screen in front: what lies over it is closed, else it comes over the others.
+
+        With `is_over` nothing is closed.
+        """
+        if screen in self.screen_stack and not is_over:
             while self.screen is not screen:
                 self.pop_screen()
-        else:
+        elif self.screen is not screen:
             self.push_screen(screen)
 
-    def _show_lasting(self, name: str) -> Any:
+    def _show_lasting(self, name: str, *, is_over: bool = False) -> Any:
         """Bring a lasting screen to the front and return it; `None` while no memory is open."""
         if name not in self._screens and self._is_open():
             kind = resolve_name(f"memtui.tui.screens.{LASTING_SCREENS[name]}")
             self._screens[name] = kind(self.options)
             self.install_screen(self._screens[name], name)
         if (screen := self._screens.get(name)) is not None:
-            self._bring(screen)
+            self._bring(screen, is_over=is_over)
         return screen
 
     def _is_open(self) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
@@ -16,6 +16,9 @@ from textual.worker import Worker, get_current_worker
 
 from memtui.errors import Cancelled, IsCancelled, stop_if
 from memtui.text.sanitize import safe, safe_line
+
+if TYPE_CHECKING:
+    from memtui.tui.app import MemtuiApp
 
 T = TypeVar("T")
 
@@ -59,7 +62,8 @@ def in_background(
         except (Cancelled, CancelledError):
             return
         except Exception as error:
-            text = safe_line(str(error) or type(error).__name__)
+            text = cast("MemtuiApp", node.app).completed(str(error) or type(error).__name__)
+            text = safe_line(text)
             if isinstance(failed, str):
                 outcome = partial(tell, node, f"could not {failed}: {text}", error=True)
             else:

@@ -61,19 +61,19 @@ def edit_at(
 def act_on_place(
     screen: Screen[Any], verb: str, path: str, start_line: int, end_line: int, chunk_id: str
 ) -> None:
-    """Do with some lines of a file what a key asks for: `edit`, `browse`, `chunk` or `cite`.
+    """Do with some lines of a file what a key asks for: `edit`, `read`, `browse`, `chunk`, `cite`.
 
-    A turn is browsed on the screen of conversations. Where no chunk is named, it is the one that
+    A turn is read on the screen of conversations. Where no chunk is named, it is the one that
     holds the first line.
     """
     app = app_of(screen)
     match verb:
         case "edit":
             edit_at(screen, path, start_line)
-        case "browse" if app.is_conversation(path):
+        case "read" | "browse" if app.is_conversation(path):
             app.open_turn(path, start_line)
-        case "browse":
-            app.open_place(path, start_line, chunk_id or None)
+        case "read" | "browse":
+            app.open_place(path, start_line, chunk_id or None, alone=verb == "read")
         case "chunk" if chunk_id:
             app.open_chunk(chunk_id)
         case "chunk" if (engine := app.engine) is not None:

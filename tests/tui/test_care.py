@@ -17,11 +17,12 @@ from memtui.settings.schema import Settings, UiSettings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.care import CareScreen, care_rows
 from memtui.tui.side_by_side import MOST_CHARACTERS
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import all_lines, press, resize, running, settle, until
+from tests.tui.harness import all_lines, dark, press, resize, running, settle, until
 
 Looks = Callable[[Callable[..., CareReport]], None]
 
@@ -48,10 +49,10 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         return real(browse, **options)
 
     def failing(browse: Browse, **options: Any) -> CareReport:
-        raise MemtuiError("the index cannot be read: rebuild it")
+        raise MemtuiError("the index cannot be read: `memtui index`")
 
     looks(held)
-    async with running(memory.open) as run:
+    async with running(memory.open, options=dark(memory={"demo": ""})) as run:
         run.app.action_show_screen("care")
         await until(run.pilot, lambda: "61 %  esc stop" in run.text)
         await run.press("escape")
@@ -85,7 +86,26 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await run.press("escape")
         looks(failing)
         run.app.action_show_screen("care")
-        await until(run.pilot, lambda: "the index cannot be read" in run.text)
+        await until(run.pilot, lambda: "cannot be read: `memtui index --demo`" in run.text)
+
+
+@pytest.mark.parametrize("before", ["1", "2"])
+async def test_enter_reads_the_place_of_a_finding_and_esc_leads_back(
+    memory: SmallMemory, before: str
+) -> None:
+    async with running(memory.open, size=(100, 30)) as run:
+        await run.press("escape", before, "4")
+        await until(run.pilot, lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
+        assert "⏎ read  e edit" in run.text
+        screen = cast("CareScreen", run.app.screen)
+        finding = screen.finding
+        assert finding is not None
+        await run.press("enter")
+        browse = cast("BrowseScreen", run.app.screen)
+        assert (browse.is_alone, browse.reader.path) == (True, finding.place.path)
+        await run.press("escape")
+        assert run.app.screen is screen
+        assert screen.finding == finding
 
 
 def test_thousands_of_findings_are_filtered_by_their_words() -> None:

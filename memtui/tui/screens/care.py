@@ -67,7 +67,7 @@ class CareScreen(Screen[None]):
             yield Static(id="care-state", markup=False)
             yield SafeInput(placeholder="/ filter: path or rule", id="care-filter", compact=True)
         with Container(id="care-body"):
-            yield RowList(id="care-list", marker=self.glyphs.marker, gap=0)
+            yield RowList(id="care-list", marker=self.glyphs.marker, gap=0, opens="read")
             yield LineView(id="care-detail")
         with Horizontal(id="care-keys"):
             yield KeyBar()
@@ -161,11 +161,12 @@ class CareScreen(Screen[None]):
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not checked yet · r rescan{sent}", fmt.MUTED)
         else:
-            rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "check")
-            words = f"nothing found by {rules}"
-            if report.findings:
-                of = len({one.rule for one in report.findings})
-                words = f"{fmt.count(len(report.findings), 'finding')}, {of} of {rules}"
+            found = len({one.rule for one in report.findings})
+            clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - found, "check")
+            findings = (
+                f"{fmt.count(len(report.findings), 'finding')} by {fmt.count(found, 'check')}, "
+            )
+            words = f"{findings * bool(found)}{clean} found nothing"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
             hint = "" if self._is_current else "checked before the last change · r rescan  "
             state = Content.assemble((hint, "$state-warn"), words)
@@ -209,9 +210,9 @@ class CareScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self) -> None:
-        """Open the place of a finding in the editor; a heading goes to its first finding."""
+        """Read the place of a finding over the whole width; a heading goes to its first finding."""
         if self.finding is not None:
-            self.action_place("edit")
+            self.action_place("read")
         else:
             self.findings.action_move(1)
 
