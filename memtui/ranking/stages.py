@@ -287,6 +287,9 @@ _EVERGREEN_FILES = {
     DateRule.OPENCLAW_2026_8: frozenset({"MEMORY.md", "USER.md"}),
 }
 
+_INSTRUCTIONS = frozenset({"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"})
+"""Files that tell an agent what to do, in any folder of a project: they hold as they stand."""
+
 
 def decay_factors(
     ages_days: Sequence[float | None], half_life_days: float, floor: float = 0.0
@@ -310,7 +313,8 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
     """Return the moment a chunk dates from (UTC), and its origin; `None` when evergreen.
 
     The memtui rule takes the date in the file name, then the one in the front matter; `MEMORY.md`,
-    `USER.md` and undated notes under `memory/` are evergreen; everything else has its file time.
+    `USER.md`, the instructions of projects and undated notes under `memory/` are evergreen;
+    everything else has its file time.
     OpenClaw's rules (`temporal-decay.ts`) leave a file without a known time as it is.
     """
     is_memtui = rule is DateRule.MEMTUI
@@ -326,7 +330,9 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
                 day = date(*map(int, match.groups()))
     if day is not None:
         return datetime(day.year, day.month, day.day, tzinfo=UTC), origin or Reason.FILE_NAME
-    is_named = path.removeprefix("./") in _EVERGREEN_FILES[rule]
+    is_named = path.removeprefix("./") in _EVERGREEN_FILES[rule] or (
+        is_memtui and path.rpartition("/")[2] in _INSTRUCTIONS
+    )
     is_undated_note = path.startswith("memory/") and not is_dated
     if (is_named or is_undated_note) and (is_memtui or chunk.source == "memory"):
         return None, Reason.EVERGREEN

@@ -320,6 +320,16 @@ def test_what_is_no_memory_file_is_not_evergreen() -> None:
         assert chunk_day(replace(of_session, source="memory"), rule)[1] is Reason.EVERGREEN
 
 
+@pytest.mark.parametrize("path", ["CLAUDE.md", "CLAUDE.local.md", "tools/AGENTS.md"])
+def test_instructions_of_a_project_do_not_age_by_the_rule_of_memtui(path: str) -> None:
+    instructions = chunk("a", path=path, mtime_ns=OLD)
+    for profile, reason in {
+        "memtui": Reason.EVERGREEN,
+        "openclaw-2026.9": Reason.FILE_TIME,
+    }.items():
+        assert chunk_day(instructions, PROFILES[profile].decay.dates)[1] is reason
+
+
 def test_an_exact_name_that_content_backs_comes_before_a_name_alone() -> None:
     candidates = of({}, {"notes/alone.md": 0.9, "notes/backed.md": 0.1})
     alone, backed = candidates.hits[Leg.KEYWORD]
