@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from memtui.engine.ports import RebuildCost
@@ -270,7 +270,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
         for s in status.sources
     )
-    yield Row(("holds", held_words(status, "vector") + (f" ({sources})" if sources else "")))
+    several = f" ({sources})" if len(status.sources) > 1 else ""
+    yield Row(("holds", held_words(status, "vector") + several))
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
     if provider.actual is not None and provider.detail:
@@ -292,9 +293,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
     yield Row(("watcher", f"{watcher.mode}{detail}{seen}"))
     yield Row(("writer", status.writer))
-    stats = status.last_sync
-    yield Row(("last sync", last_sync_words(stats, now)))
-    if stats is not None:
+    if (stats := status.last_sync) is not None:
+        yield Row(("last sync", last_sync_words(stats, now)))
         did = (
             words.count(stats.files_seen, "file", after=" seen"),
             words.count(stats.chunks_written, "chunk", after=" written"),
@@ -304,11 +304,10 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("", ", ".join(did)), tone=Tone.MUTED)
     if status.usage.requests and provider.remote:
         yield Row(("usage", usage_words(status.usage)))
-    hits = status.cache_hits
-    if lookups := hits + status.cache_misses:
-        share = f"{words.percent(hits, lookups)} known"
-        of = f"{words.count(hits)} of {words.count(lookups, 'vector')}"
-        yield Row(("cache", f"{share} ({of})"))
+    if lookups := status.cache_hits + status.cache_misses:
+        made = f"{words.count(status.cache_misses)} made"
+        kept = f"{words.count(status.cache_hits)} of {words.count(lookups, 'vector')}"
+        yield Row(("cache", f"{kept} kept from before, {made}"))
 
 
 def state_words(state: IndexState | FileState) -> str:
@@ -326,7 +325,7 @@ def state_detail(status: IndexStatus) -> str:
         return "checking…"
     match status.state:
         case IndexState.INDEXING if progress is not None:
-            left = f", {words.clock(progress.eta)} left" if progress.eta is not None else ""
+            left = f", {words.duration(progress.eta)} left" if progress.eta is not None else ""
             done = f"{words.count(progress.done)} of {words.count(progress.total)}"
             return f"{done} {progress.phase}{left}"
         case IndexState.STALE if foreign is not None or status.pending_count:
@@ -345,6 +344,18 @@ def state_detail(status: IndexStatus) -> str:
             return status.errors[-1].message
         case _:
             return ""
+
+
+def has_other_writer(status: IndexStatus) -> bool:
+    """Return whether another memtui keeps the index up to date, and this one follows it."""
+    return status.foreign is None and status.writer not in ("none", "this process")
+
+
+def present_errors(status: IndexStatus) -> int:
+    """Return how many errors came since the last sync began: those before it are history."""
+    stats = status.last_sync
+    began = stats.finished_at - timedelta(seconds=stats.seconds) if stats is not None else None
+    return sum(began is None or error.at >= began for error in status.errors)
 
 
 def held_words(status: IndexStatus, vector: str, after: str = "") -> str:
@@ -377,13 +388,11 @@ def time_words(when: datetime, now: datetime | None) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}" if now is None else words.ago(when, now)
 
 
-def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str:
+def last_sync_words(stats: SyncStats, now: datetime | None = None) -> str:
     """Return when the last sync of this process ended, and how long it took; with ages what it did.
 
     `3 s ago: +1 ~2 files, 41 ms`.
     """
-    if stats is None:
-        return "by another process"
     did = ""
     if now is not None:
         counted = {"+": stats.files_added, "~": stats.files_changed}

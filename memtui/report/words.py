@@ -196,22 +196,15 @@ def sparkline(ranks: list[int]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration: `38 ms`, `2.4 s`, `1:05 min`, `2:10 h`."""
+    """Return a duration: `38 ms`, `2.4 s`, `12 s`, `1 min 5 s`, `2 h 10 min`."""
     if seconds < 0.9995:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
-    if seconds < 59.95:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), MINUTE)
     if minutes < 60:
-        return f"{minutes}:{rest:02} min"
-    return f"{minutes // 60}:{minutes % 60:02} h"
-
-
-def clock(seconds: float) -> str:
-    """Time left as `0:12` or `1:02:07`."""
-    minutes, secs = divmod(max(0, round(seconds)), MINUTE)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:

@@ -157,9 +157,11 @@ class Memories:
             app.listen(engine.bus)
         app.engine = engine
         app.options = app.configured
-        if engine.index.status().foreign is not None:
-            its_own = {"ranking": engine.ranking, "root": engine.root, "memory": {}}
-            app.options = replace(app.configured, **its_own)
+        if (status := engine.index.status()).foreign is not None:
+            memory = {"index": status.index_dir}
+            app.options = replace(
+                app.configured, ranking=engine.ranking, root=engine.root, memory=memory
+            )
         app.search_screen.engine_opened(engine, app.options)
         if before is not None:
             start_thread(before.close, "memtui-close")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,14 +13,19 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
 from memtui.index.database import open_database
-from memtui.model import IndexState, Reason, SkippedFile, SyncStats
+from memtui.model import ErrorRecord, IndexState, Reason, SkippedFile, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
-from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_line
+from memtui.tui.widgets.index_status import (
+    IndexStatusPane,
+    index_facts,
+    state_line,
+    status_segments,
+)
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.result_rows import empty_memory, nothing_found
 from tests.support.openclaw import AGENT_BLOB, edit
@@ -50,18 +56,32 @@ def is_clean(text: str) -> bool:
     ("state", "changes", "line"),
     [
         (IndexState.READY, {}, "● ready"),
-        (IndexState.INDEXING, {}, "◐ indexing: 783 of 1,284 vectors, 0:12 left"),
+        (IndexState.INDEXING, {}, "◐ indexing: 783 of 1,284 vectors, 12 s left"),
         (IndexState.STALE, {}, "◌ stale: 2 files waiting, F5 continue"),
         (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector, F5 continue"),
         (IndexState.DEGRADED, {}, "! degraded: keyword only: 401 from api.example: no such key"),
-        (IndexState.ERROR, {}, "✗ error: timeout after 30 s"),
+        (IndexState.STALE, {"writer": "process 7"}, "◌ stale: 2 files waiting, another memtui is indexing"),
+        (IndexState.ERROR, {}, "✗ error: timeout after 30 s, Esc R rebuild the index"),
         (IndexState.NO_INDEX, {}, "○ no index: F5 index this folder"),
     ],
 )  # fmt: skip
 def test_a_state_is_told_with_what_it_means(
-    state: IndexState, changes: dict[str, int], line: str
+    state: IndexState, changes: dict[str, Any], line: str
 ) -> None:
     assert state_line(replace(status(state), **changes)).plain == line
+
+
+def test_the_status_line_says_who_embeds_where_and_who_else_writes() -> None:
+    def line(**changes: Any) -> str:
+        return "  ".join(
+            part.plain for part in status_segments(replace(status(), **changes), UNICODE)
+        )
+
+    assert line().startswith("● ready  minilm, here  142 files 1,284 chunks  watching, ")
+    assert line(writer="process 7").endswith("chunks  another memtui writes the index")
+    present = ErrorRecord(NOW, "index", "gone")
+    assert "minilm, here  ✗ 1 error  142" in line(errors=(*status().errors, present))
+    assert "minilm, here  ✗ 2 errors  142" in line(last_sync=None)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +129,10 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain
     assert "events, last event 3 s ago" in facts["watcher"].plain
-    assert facts["cache"].plain.startswith("96 % known")
+    assert facts["cache"].plain == "1,233 of 1,284 vectors kept from before, 51 made"
+    assert facts["holds"].plain.endswith(
+        "(memory 118 files 902 chunks, sessions 24 files 382 chunks)"
+    )
 
 
 async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
@@ -119,7 +142,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         await pilot.pause()
         text = screen_text(pilot.app)
         assert "◐ indexing: " in text
-        assert "60 %  42/s  ETA 0:12" in text
+        assert "60 %  42/s  12 s left" in text
         assert "142 files, 1,284 chunks" in text
         assert "2 min ago: +1 ~2 files" in text
         assert sum("│" in line for line in text.splitlines()) <= 11
@@ -129,11 +152,13 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.2)
-    async with running(memory.open, size=(120, 40)) as run:
+    options = dark(memory={"root": "/notes"})
+    async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "5")
         screen = run.app.screen
         assert isinstance(screen, IndexScreen)
-        assert "12 files, 14 chunks, 14 vectors" in run.text
+        assert "12 files, 14 chunks, 14 vectors  " in run.text, "one source is all there is"
+        assert "memtui search WORDS --root /notes" in run.text
         (memory.root / "memory/link.md").symlink_to("/etc/hosts")
         (memory.root / HOSTILE_NAME).write_text("# new\n")
         await run.press("r")

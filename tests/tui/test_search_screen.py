@@ -436,8 +436,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         run.app.bus.publish(SyncFailed("disk [/] full", NOW))
         run.app.bus.publish(LegChanged(Leg.VECTOR, Reason.PROVIDER_FAILED, "401 [/]"))
         await settle(run.app, run.pilot)
-        assert "◐ indexing: 61 of 100 vectors, 0:12 left" in run.text
-        assert "2 changes waiting" in str(run.app.search_screen.status_bar.render())
+        assert "◐ indexing: 61 of 100 vectors, 12 s left" in run.text
         assert "sync failed: disk [/] full" in run.toasts
         assert "meaning match: 401 [/]" in run.toasts
         cancelled: list[bool] = []

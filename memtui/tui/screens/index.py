@@ -119,7 +119,8 @@ class IndexScreen(Screen[None]):
             lines.append(progress_line(progress, width, self.glyphs) + safe_line(done))
             lines.append(Content.styled(safe_line(progress.current), fmt.MUTED))
         self.query_one("#index-state", Static).update(Content("\n").join(lines))
-        facts = index_facts(status, now)
+        asks = app_of(self).completed("`memtui search WORDS`")
+        facts = [*index_facts(status, now), ("shell", Content(safe_line(asks.strip("`"))))]
         half = (len(facts) + 1) // 2
         self.query_one("#index-first", Facts).show_facts(facts[:half])
         self.query_one("#index-second", Facts).show_facts(facts[half:])

@@ -279,7 +279,7 @@ def listing_state(
     if listing.works and listing.is_requested:
         return glyphs.degraded, "asked for", "$state-warn"
     if listing.works:
-        return glyphs.passed, state, "" if state == "untried" else "$state-ok"
+        return ("?", state, "") if state == "untried" else (glyphs.passed, state, "$state-ok")
     return glyphs.no_index, state, fmt.MUTED
 
 

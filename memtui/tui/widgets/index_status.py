@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 
 from textual import events
 from textual.content import Content
@@ -11,8 +11,7 @@ from textual.content import Content
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
-from memtui.report.status import state_detail, state_words, status_sections, tone_of
-from memtui.report.words import BACKEND_WORDS, clock, short_number
+from memtui.report.words import duration, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -25,28 +24,27 @@ READ_ONLY = "the index belongs to the agent's program: memtui only reads it"
 LOOKS_AGAIN = f"{READ_ONLY}, and looks at it again"
 REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force rebuilds it"
 _NOT_IN_PANE = frozenset(
-    ("memory", "index", "", "why", "failure", "next step", "tokenizer", "writer", "usage", "next")
+    ("memory", "index", "", "why", "failure", "next step", "tokenizer", "writer", "usage")
 )
 _PANE_LABEL = 10
 _METER = 6
-_STATE_CELLS = 36
-_FALLBACK_CELLS = 60
 _NEXT = {
-    IndexState.NO_INDEX: "F5 index this folder; search works while it runs",
-    IndexState.ERROR: "R rebuild the index (Esc R while typing)",
+    IndexState.NO_INDEX: "F5 index this folder",
+    IndexState.STALE: "F5 continue",
+    IndexState.ERROR: "Esc R rebuild the index",
 }
 _WATCHING = {"events": "watching", "off": "not watching"}
 
 
 def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
-    detail = safe_line(state_detail(status))
-    if status.state is IndexState.NO_INDEX and status.foreign is None:
-        detail = "F5 index this folder"
-    elif status.state is IndexState.STALE and status.foreign is None:
-        detail += ", F5 continue"
-    head = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
-    style = STYLES[tone_of(status.state)]
+    details = [safe_line(words.state_detail(status))]
+    if status.state in _NEXT and status.foreign is None:
+        is_other = words.has_other_writer(status)
+        details.append("another memtui is indexing" if is_other else _NEXT[status.state])
+    detail = ", ".join(filter(None, details))
+    head = f"{getattr(glyphs, status.state.value)} {words.state_words(status.state)}"
+    style = STYLES[words.tone_of(status.state)]
     return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))
 
 
@@ -62,7 +60,7 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
     """Return everything about an index that is no list, and the newest error."""
     facts = [
         (row.cells[0], Content.styled(fmt.home_relative(row.cells[1]), STYLES[row.tone]))
-        for section in status_sections(status, now)
+        for section in words.status_sections(status, now)
         for row in section.rows
         if section.id in ("index", "warnings") and row.cells[0] != "state"
     ]
@@ -71,8 +69,6 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
         aside = f"  {safe_line(error.where)}, {fmt.ago(error.at, now)}"
         message = (safe_line(error.message), "$state-error")
         facts.append(("last error", Content.assemble(message, (aside, fmt.MUTED))))
-    if status.state in _NEXT and status.foreign is None:
-        facts.append(("next", Content(_NEXT[status.state])))
     return facts
 
 
@@ -88,7 +84,7 @@ def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> C
     tail = f" {fmt.percent(progress.done, progress.total)}"
     extra = f"  {short_number(progress.rate, 0)}/s" if progress.rate > 0 else ""
     if progress.eta is not None:
-        extra += f"  ETA {clock(progress.eta)}"
+        extra += f"  {duration(progress.eta)} left"
     cells = max(_METER, width - len(tail) - len(extra))
     full = cells * progress.done // progress.total if progress.total > 0 else 0
     full = min(cells, max(0, full))
@@ -113,10 +109,7 @@ class IndexStatusPane(TextBlock):
         """Show a snapshot, one line a fact; ages count from `now`."""
         facts = []
         for label, value in index_facts(status, now):
-            if label == "holds":
-                # How much each source holds is on the index screen.
-                value = Content(value.plain.partition(" (")[0])
-            if label not in _NOT_IN_PANE and (label != "text" or status.provider.address):
+            if label not in _NOT_IN_PANE:
                 facts.append(Content.assemble((f"{label:<{_PANE_LABEL}}", fmt.MUTED), value))
 
         def lines(width: int) -> list[Content]:
@@ -129,7 +122,7 @@ class IndexStatusPane(TextBlock):
 
 
 class StatusBar(TextBlock):
-    """State, waiting changes, counts, model, backend, watcher: what fits, in this order."""
+    """State, provider and where text goes, counts, watcher: what fits, in this order."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="status-bar")
@@ -137,31 +130,13 @@ class StatusBar(TextBlock):
         self.show_note("opening…")
 
     def show_status(self, status: IndexStatus) -> None:
-        """Show a snapshot of the index status; the place text goes to comes before the counts."""
-        provider, foreign = status.provider, status.foreign
-        first, *others = status_segments(status, self._glyphs)
-        goes = Content("")
-        tooltip = None
-        if foreign is not None:
-            place = fmt.home_relative(status.index_dir)
-            facts = index_facts(status, datetime.now(UTC))
-            # Which profile, and how the file is read.
-            lines = [value for label, value in facts if label in ("profile", "")]
-            aside = Content.styled(f"{place}   i: everything", fmt.MUTED)
-            tooltip = Content("\n").join([*lines, aside])
-        elif place_text := destination(provider, self._glyphs):
-            name = words.brief(provider.actual or provider.requested)
-            goes = Content.assemble((f"{name} ", fmt.DIM), place_text)
-        # A new tooltip would be laid out every time.
-        if tooltip != self.tooltip:
-            self.tooltip = tooltip
+        """Show a snapshot of the index status; a long state leaves room for the provider."""
+        state, provider, *others = status_segments(status, self._glyphs)
 
         def draw(width: int) -> list[Content]:
-            line, rest = first, others
-            if goes and line.cell_length + 2 + rest[0].cell_length > width:
-                rest = [goes, *rest[1:]]
-                line = fmt.fit(line, width - goes.cell_length - 2)
-            for segment in rest:
+            room = max(width // 3, width - provider.cell_length - 2)
+            line = fmt.fit(state, room) + "  " + provider
+            for segment in others:
                 if line.cell_length + 2 + segment.cell_length > width:
                     break
                 line = line + "  " + segment
@@ -182,60 +157,47 @@ class StatusBar(TextBlock):
 
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     """Return the parts of the status line, the most important first."""
-    foreign, watcher, provider = status.foreign, status.watcher, status.provider
+    foreign, watcher, errors = status.foreign, status.watcher, words.present_errors(status)
     counts = f"{fmt.count(status.files, 'file')} {fmt.count(status.chunks, 'chunk')}"
-    state, holds = state_line(status, glyphs), _segment(counts, "")
-    backend = _segment(
-        "" if status.vector_backend in BACKEND_WORDS else status.vector_backend, fmt.DIM
-    )
     if foreign is not None:
-        findings = counted_findings(foreign)
         segments = [
-            fmt.fit(state, _STATE_CELLS),
             _segment(foreign.agent or "index file", "bold"),
             _segment(foreign.profile, "$primary"),
-            _segment(f"i: {findings}" if findings else "", "$state-warn"),
-            holds,
+            _segment(counted_findings(foreign), "$state-warn"),
+            _segment(counts, ""),
             _segment(f"needs {foreign.query_vectors}", fmt.DIM),
-            backend,
             _segment("read-only", fmt.DIM),
         ]
-        return [segment for segment in segments if segment]
-    waiting = f"{fmt.count(status.pending_count, 'change')} waiting"
-    errors = f"{glyphs.error} {fmt.count(len(status.errors), 'error')}"
-    lookups = status.cache_hits + status.cache_misses
-    seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
-    segments = [
-        state,
-        _segment(waiting if status.pending_count else "", "$state-warn"),
-        _segment(errors if status.errors else "", "$state-error"),
-        holds,
-        _segment(f"cache {fmt.percent(status.cache_hits, lookups)}" if lookups else "", fmt.DIM),
-        backend,
-        _segment(_WATCHING.get(watcher.mode, watcher.mode) + seen, fmt.DIM),
-    ]
-    # What leaves the machine, and what is not as asked for, comes before anything that is counted.
-    name = "/".join(words.brief(part) for part in (provider.actual, provider.model) if part)
-    model = f"{name} {provider.dimensions} d" if name and provider.dimensions else name
-    answers = _segment(model or "no model: keyword match only", fmt.DIM)
-    goes, is_fallback = destination(provider, glyphs), words.is_fallback(provider)
-    if is_fallback:
-        requested, actual = words.brief(provider.requested), words.brief(provider.actual or "")
-        instead = f"{glyphs.degraded} {requested} {glyphs.arrow} {actual}: {words.why(provider)}"
-        answers = Content.styled(instead, "$state-warn").truncate(_FALLBACK_CELLS, ellipsis=True)
-    if goes:
-        answers = Content.assemble(answers, " ", goes)
-    segments.insert(1 if goes or is_fallback else 4, answers)
-    return [segment for segment in segments if segment]
+    else:
+        seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
+        follows = f"{_WATCHING.get(watcher.mode, watcher.mode)}{seen}"
+        if words.has_other_writer(status):
+            follows = "another memtui writes the index"
+        segments = [
+            provider_segment(status.provider, glyphs),
+            _segment(f"{glyphs.error} {fmt.count(errors, 'error')}" * bool(errors), "$state-error"),
+            _segment(counts, ""),
+            _segment(follows, fmt.DIM),
+        ]
+    return [state_line(status, glyphs), *filter(None, segments)]
 
 
-def destination(provider: ProviderState, glyphs: Glyphs) -> Content:
-    """Return the place text goes to; empty while it stays in this program."""
+def provider_segment(provider: ProviderState, glyphs: Glyphs) -> Content:
+    """Return who makes vectors, instead of whom, and where text goes: `minilm, here`."""
     # Until it is loaded, a service that was asked for has no address yet.
-    if not provider.address and not (provider.remote and provider.actual):
-        return Content("")
-    place = f"{glyphs.arrow} {words.place_words(provider.address, remote=provider.remote)}"
-    return Content.styled(place, place_style(provider.address, remote=provider.remote) or fmt.DIM)
+    if provider.actual is None:
+        return Content.styled("no model: keyword match only", fmt.DIM)
+    name, style = words.brief(provider.actual), fmt.DIM
+    if words.is_fallback(provider):
+        name = f"{glyphs.degraded} {words.brief(provider.requested)} {glyphs.arrow} {name}"
+        name, style = f"{name}: {words.why(provider)}", "$state-warn"
+    place = words.place_words(provider.address, remote=provider.remote)
+    if place == words.HERE:
+        return Content.styled(f"{name}, here", style)
+    goes = f" {glyphs.arrow} {place}"
+    return Content.assemble(
+        (name, style), (goes, place_style(provider.address, remote=provider.remote) or fmt.DIM)
+    )
 
 
 def _segment(text: str, style: str) -> Content:

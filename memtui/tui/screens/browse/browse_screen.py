@@ -175,8 +175,7 @@ class BrowseScreen(Screen[None]):
         if listed.problems:
             content = Content.styled(safe_line("; ".join(listed.problems)), "$state-warn")
         elif file is not None:
-            recalled = listed.recalled if listed.sort is Sort.RECALLS else None
-            content = file_line(file, self.now(), self.glyphs, recalled)
+            content = file_line(file, self.now(), self.glyphs, listed.shown_recalls)
         elif line is not None:
             files, chunks = line.files, sum(one.chunks for one in line.files)
             counts = fmt.count(len(files), "file"), fmt.count(chunks, "chunk")

@@ -250,6 +250,11 @@ class FileList:
         cursor = self._screen.file_rows.cursor
         return self.lines[cursor] if cursor is not None else None
 
+    @property
+    def shown_recalls(self) -> Mapping[str, int] | None:
+        """The same where rows and their order are about it."""
+        return self.recalled if self.sort is Sort.RECALLS else None
+
     def load(self) -> None:
         """List the files and their days."""
         engine, screen = self._screen.engine, self._screen
@@ -286,7 +291,7 @@ class FileList:
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
         text, sort = self._screen.filter_input.value, self.sort
-        recalled = self.recalled if sort is Sort.RECALLS else None
+        recalled = self.shown_recalls
         every = list(self.files.values())
 
         def arranged() -> tuple[Sequence[TreeLine], tuple[str, ...]]:
@@ -327,6 +332,8 @@ class FileList:
         empty = "no file fits: esc clears" if self.files else "no Markdown notes here"
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
+        numbers = "chunks" if self.shown_recalls is None else "recalls"
+        widget.border_subtitle = Content(f"{numbers} · file changed")
 
     def _show_count(self) -> None:
         """Say how many files there are, of how many, and in which order."""
@@ -455,8 +462,8 @@ class FileList:
                 seconds = (self._screen.now() - file.changed).total_seconds()
                 when = fmt.age(max(0.0, seconds / 86_400))
             number = fmt.rounded(file.chunks) if file.chunks else ""
-            if number and self.sort is Sort.RECALLS and self.recalled is not None:
-                number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×"
+            if number and (recalled := self.shown_recalls) is not None:
+                number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
             size = fmt.size_words(file.size) if file.size is not None else ""
             numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {when:>6}"
         elif is_roomy:
