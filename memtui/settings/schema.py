@@ -45,33 +45,10 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
 _Seconds = Annotated[float, Meta(gt=0, le=3600)]
-# The descriptions continue "KEY: must ".
-_Provider = Annotated[
-    str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z", description="be a name: a-z, 0-9, `_`, `-`")
-]
-_Address = Annotated[
-    str,
-    Meta(
-        pattern=r"^https?://[^\s]+\Z",
-        max_length=2048,
-        description="be an address that starts with http:// or https://",
-    ),
-]
-_Variable = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z",
-        description="be the name of an environment variable, not the key",
-    ),
-]
-_TranscriptSource = Annotated[
-    str,
-    Meta(
-        pattern=r"^(?:openclaw(?::[^:/\\\n]+)?|claude-code(?::[^:]+)?|codex)\Z",
-        description="be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; "
-        "files and folders belong to transcripts.paths",
-    ),
-]
+_Provider = Annotated[str, Meta(**_TABLE["text"]["provider"])]
+_Address = Annotated[str, Meta(**_TABLE["text"]["address"])]
+_Variable = Annotated[str, Meta(**_TABLE["text"]["variable"])]
+_TranscriptSource = Annotated[str, Meta(**_TABLE["text"]["transcript_source"])]
 
 
 class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -423,55 +423,41 @@ def _json(value: Any) -> str:
 
 def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a release lacks, has fixed, or has otherwise; `written` values by field."""
-    own = f"openclaw-{release}"
-    decay, mmr, candidates = ranking.decay, ranking.mmr, ranking.candidates
+    own = f"{PREFIX}{release}"
+    decay, mmr, mode = ranking.decay, ranking.mmr, ranking.search_mode
     weights = (ranking.vector_weight, ranking.keyword_weight)
     dates = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
-    if ranking.profile != own:
-        yield f"profile {ranking.profile}: order of the stages and rules are those of {own}"
-    if ranking.k > MAX_CANDIDATES:
-        yield f"k {ranking.k}: more than {MAX_CANDIDATES} candidates are never ranked"
-    if ranking.min_score is None:
-        yield "no minimum score: 0 is the lowest, results below it are left out"
-    if ranking.fusion is not Fusion.WEIGHTED_SUM:
-        yield f"fusion {ranking.fusion.value}: OpenClaw only adds weighted scores"
-    if decay.enabled and decay.floor > 0:
-        yield f"decay floor {decay.floor:g}: OpenClaw has none, decay goes to 0"
-    if decay.enabled and decay.dates is not dates.get(release, DateRule.OPENCLAW_2026_4):
-        yield f"dates of decay: by the rule of {own}, not {decay.dates.value}"
-    if ranking.rerank.enabled:
-        yield "rerank: OpenClaw has none"
-    if ranking.dedup:
-        yield "dedup: OpenClaw has none"
-    if ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        yield 'keyword match only: a matter of the provider (provider: "none")'
+    taken = candidate_count(written["max_results"], written["candidate_multiplier"])
+    cases = {
+        "profile": ranking.profile != own,
+        "k": ranking.k > MAX_CANDIDATES,
+        "no_minimum": ranking.min_score is None,
+        "fusion": ranking.fusion is not Fusion.WEIGHTED_SUM,
+        "floor": decay.enabled and decay.floor > 0,
+        "dates": decay.enabled and decay.dates is not dates.get(release, DateRule.OPENCLAW_2026_4),
+        "rerank": ranking.rerank.enabled,
+        "dedup": ranking.dedup,
+        "keyword_only": mode is SearchMode.KEYWORD_ONLY,
+    }
     if release == "2026.9":
-        if ranking.search_mode is SearchMode.VECTOR_ONLY:
-            yield "meaning match only: hybrid search is always on"
-        if weights != DEFAULT_WEIGHTS:
-            yield f"weights {weights[0]:g} and {weights[1]:g}: fixed at 0.7 and 0.3"
-        if candidates != MAX_CANDIDATES:
-            yield f"{candidates} candidates of each match: fixed at {MAX_CANDIDATES}"
-        if not mmr.enabled:
-            yield "MMR off: always on"
-        elif mmr.lambda_ != DEFAULT_LAMBDA:
-            yield f"MMR lambda {mmr.lambda_:g}: fixed at 0.7"
-        if not decay.enabled:
-            yield "decay off: always on"
-        elif decay.half_life_days != DEFAULT_HALF_LIFE:
-            yield f"half-life {decay.half_life_days:g} days: fixed at 30"
-        return
-    if not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
-        shares = "{:.4g} and {:.4g}".format(*normalised_weights(*weights))
-        yield f"weights {weights[0]:g} and {weights[1]:g}: divided by their sum, {shares}"
-    times = written["candidate_multiplier"]
-    if ranking.candidate_multiplier != times:
-        yield f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
-    taken = candidate_count(written["max_results"], times)
-    if candidates != taken:
-        yield f"{candidates} candidates of each match: OpenClaw takes {taken}"
-    days = written["half_life_days"]
-    if decay.enabled and decay.half_life_days != days:
-        yield f"half-life {decay.half_life_days:g} days: whole days, {days}"
-    if release == "2026.2" and (mmr.enabled or decay.enabled):
-        yield "MMR and decay: only from 2026.2.17 on"
+        cases |= {
+            "vector_only": mode is SearchMode.VECTOR_ONLY,
+            "fixed_weights": weights != DEFAULT_WEIGHTS,
+            "fixed_candidates": ranking.candidates != MAX_CANDIDATES,
+            "mmr_off": not mmr.enabled,
+            "fixed_lambda": mmr.enabled and mmr.lambda_ != DEFAULT_LAMBDA,
+            "decay_off": not decay.enabled,
+            "fixed_half_life": decay.enabled and decay.half_life_days != DEFAULT_HALF_LIFE,
+        }
+    else:
+        cases |= {
+            "divided_weights": not math.isclose(sum(weights), 1.0, abs_tol=1e-9),
+            "multiplier": ranking.candidate_multiplier != written["candidate_multiplier"],
+            "candidates": ranking.candidates != taken,
+            "half_life": decay.enabled and decay.half_life_days != written["half_life_days"],
+            "too_early": release == "2026.2" and (mmr.enabled or decay.enabled),
+        }
+    shares = normalised_weights(*weights)
+    for name in (name for name, holds in cases.items() if holds):
+        words = _TABLES["cannot"][name]
+        yield words.format(ranking, own=own, written=written, taken=taken, shares=shares)
