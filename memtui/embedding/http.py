@@ -489,47 +489,35 @@ class Pacer:
         have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
         `ServiceError` of the last attempt.
         """
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
-
         end = self._clock() + (timeout if is_awaited else math.inf)
         # In sum for its turn and between its tries (OPENCLAW.md, section 10).
-        may_wait = 8.0 if is_awaited else math.inf
-
-        async def wait(pause: float) -> None:
-            nonlocal may_wait
-            may_wait -= pause
-            await self._sleep(pause)
-
-        async def one_try() -> T:
+        may_wait, tries = 8.0 if is_awaited else math.inf, 0
+        while True:
             while (pause := self.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, retry_after=math.inf)
-                await wait(pause)
-            return await attempt(max(0.001, min(timeout, end - self._clock())))
+                may_wait -= pause
+                await self._sleep(pause)
+            tries += 1
+            try:
+                return await attempt(max(0.001, min(timeout, end - self._clock())))
+            except ServiceError as error:
+                pause = self._pause_after(error, tries)
+                if pause > may_wait or pause >= end - self._clock():
+                    raise
+            may_wait -= pause
+            await self._sleep(pause)
 
-        def pause_after(state: RetryCallState) -> float:
-            """Return the seconds to wait after a failure; infinite when it is enough."""
-            error = state.outcome.exception() if state.outcome is not None else None
-            assert isinstance(error, ServiceError)
-            asked, tries = error.retry_after, state.attempt_number
-            is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
-            attempts, first, longest = self._tries[is_limited]
-            if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
-                return math.inf
-            pause = first * 2 ** (tries - 1) if asked is None else asked
-            if asked is not None:
-                self.hold(asked)
-            # Chance adds a fifth at most, so that not everybody comes back at once.
-            return min(longest, pause * (1 + 0.2 * self._chance()))
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(ServiceError),
-            wait=pause_after,
-            stop=lambda state: (
-                state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
-            ),
-            sleep=wait,
-            reraise=True,
-        )
-        return await retrying(one_try)
+    def _pause_after(self, error: ServiceError, tries: int) -> float:
+        """Return the seconds to wait after a failure; infinite when it is enough."""
+        asked = error.retry_after
+        is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
+        attempts, first, longest = self._tries[is_limited]
+        if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
+            return math.inf
+        pause = first * 2 ** (tries - 1) if asked is None else asked
+        if asked is not None:
+            self.hold(asked)
+        # Chance adds a fifth at most, so that not everybody comes back at once.
+        return min(longest, pause * (1 + 0.2 * self._chance()))
