@@ -42,6 +42,7 @@ from memtui.embedding.services import (
     Answered,
     BatchForm,
     Request,
+    WrongAnswer,
     as_json,
     value_in,
 )
@@ -104,10 +105,7 @@ def _title(input_file: str) -> str:
 
 
 class BatchInterface:
-    """The batch interface of one provider.
-
-    What is not as documented in an answer is a `ValueError` whose text repeats nothing of it.
-    """
+    """The batch interface of a provider; a wrong answer is a `ValueError` without its words."""
 
     def __init__(self, provider: RemoteProvider, form: BatchForm) -> None:
         self.provider = provider
@@ -201,11 +199,7 @@ class BatchInterface:
         return Request("DELETE", request.url, request.headers)
 
     def read(self, record: object) -> tuple[str, object]:
-        """Take apart one line of results: the hash of a text, and what is answered to it inline.
-
-        The answer is unchecked, and `None` where the text was refused; the hash is empty in a line
-        that has none.
-        """
+        """Return the hash of a text, or none, and what is answered to it; `None` for a refusal."""
         name, answer = value_in(record, self.form.key), value_in(record, self.form.answer)
         is_refused = (
             value_in(record, "error") is not None
@@ -248,10 +242,7 @@ class BatchInterface:
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """A batch at a service, or an input file there whose batch may have been started.
-
-    Holds no text and no key: the results name the texts by their hashes.
-    """
+    """A batch, or an input file whose batch may have been started; holds no text and no key."""
 
     owner: tuple[str, str, str, str]
     """Host and port of the service, and who makes the vectors: name, model, fingerprint."""
@@ -340,10 +331,6 @@ _TOGETHER: Final = 128
 """Vectors that are stored at a time."""
 
 
-class BrokenResults(ValueError):
-    """A file that cannot be one of results; its text repeats nothing of it."""
-
-
 @dataclass
 class BatchRun:
     """Puts vectors of texts, by hash, into the cache by way of a service's batches.
@@ -428,10 +415,7 @@ class BatchRun:
         return provider.client.run(work, self.cancelled)
 
     async def _find(self, input_file: str) -> str:
-        """Return the batch of an input file, where it was started; empty where it was not.
-
-        A service that cannot list its batches has none to find.
-        """
+        """Return the batch of an input file; empty where none is, or the service lists none."""
         try:
             return await self.interface.find(input_file)
         except ServiceError as error:
@@ -536,7 +520,7 @@ class BatchRun:
                 if output and state != "waiting":
                     self._tell("fetching from")
                     self._fetch(output)
-            except BrokenResults as error:
+            except WrongAnswer as error:
                 output, problem = "", f"{self._provider.address}: {error}"
                 break
             except ServiceError as error:
@@ -579,10 +563,7 @@ class BatchRun:
         self._sends_more = self._sends_more and len(self._failures) < FAILURES
 
     def _forget(self, ticket: Ticket, output: str = "") -> None:
-        """Forget a batch and delete its files, so that no text stays at the service.
-
-        One that cannot be deleted is left: the service drops it by itself some day.
-        """
+        """Forget a batch and delete its files; what cannot be deleted expires at the service."""
         self.store.remove(ticket)
         for file in filter(None, (ticket.input_file, output)):
             work = self._provider.ask(self.interface.deletion(file), 10.0)
@@ -630,16 +611,13 @@ class BatchRun:
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut what comes in at line feeds, empty lines left out; the last line may lack its own.
-
-    Raises `BrokenResults` for a line of more than 1 MiB, three times what 16384 numbers need.
-    """
+    """Cut what comes in at line feeds; raises `WrongAnswer` for a line of more than 1 MiB."""
     rest = bytearray()
     for chunk in chunks:
         rest += chunk
         *complete, rest = rest.split(b"\n")
         yield from (bytes(line) for line in complete if line.strip())
         if len(rest) > 2**20:
-            raise BrokenResults("a line of the results is longer than a vector can be")
+            raise WrongAnswer("a line of the results is longer than a vector can be")
     if rest.strip():
         yield bytes(rest)

@@ -307,10 +307,7 @@ class ModelProcess:
         self._is_ready = True
 
     def embed(self, text: str) -> tuple[Vector, int]:
-        """Return the vector of a text, not yet of length 1, and how many tokens of it were taken.
-
-        Raises `ProviderError`.
-        """
+        """Return the vector, not yet of length 1, and the tokens; raises `ProviderError`."""
         import numpy as np
 
         assert self._process.stdin is not None

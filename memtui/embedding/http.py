@@ -258,10 +258,7 @@ class ServiceClient:
             future.cancel()
 
     async def exchange(self, request: Request, timeout: float) -> Reply:
-        """Send a request and wait at most `timeout` seconds for the whole answer.
-
-        Raises `ServiceError` of one line that holds neither key nor answer.
-        """
+        """Wait for the whole answer; raises `ServiceError`, without key or answer in its words."""
         try:
             async with asyncio.timeout(timeout), self._answer(request) as answer:
                 return await self._whole(answer)
@@ -312,10 +309,7 @@ class ServiceClient:
     async def _answer(
         self, request: Request, timeout: float | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and give the answer, whose body is still to be read.
-
-        Whatever the library raises, in the block as well, is a `ServiceError`.
-        """
+        """Give an answer whose body is still to be read; what goes wrong is a `ServiceError`."""
         import httpx
 
         try:
@@ -361,10 +355,7 @@ class ServiceClient:
 
 
 def trust(ca_file: str) -> ssl.SSLContext:
-    """Return a context that trusts the certificates of a file besides the usual ones.
-
-    Raises `ServiceError` where it cannot be read or holds none.
-    """
+    """Return a context that trusts the certificates of a file, too; raises `ServiceError`."""
     import httpx
 
     context = httpx.create_ssl_context()

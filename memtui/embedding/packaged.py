@@ -204,10 +204,7 @@ class WordPiece:
 
 
 class _Fold(dict[int, str]):
-    """The replacement of each character, computed once: small letters, blanks, nothing.
-
-    Punctuation and ideographs become words of their own.
-    """
+    """The words of each character, computed once: of punctuation and ideographs one of its own."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)

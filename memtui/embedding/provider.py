@@ -101,10 +101,7 @@ class Provider:
         return False
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
-        """Embed a query; all zero when the model sees nothing in it.
-
-        Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop.
-        """
+        """Embed a query; raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop."""
         raise NotImplementedError
 
     def embed_documents(
@@ -114,10 +111,7 @@ class Provider:
         raise NotImplementedError
 
     def reads(self, text: str) -> bool:
-        """Return whether the model knows the script of `text`: else its vector means nothing.
-
-        A service does not say, so it reads everything.
-        """
+        """Return whether the model, as far as it says, knows the script of `text`."""
         return True
 
     def usage(self) -> Usage:
@@ -130,10 +124,7 @@ class Provider:
             self._usage = self._usage.plus(usage)
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
-        """Return the batch interface; `None` where none is wanted or the service has none.
-
-        May look for a key. Raises `ProviderError`, `Cancelled`.
-        """
+        """Return the batch interface, if one is wanted and there is one; may look for a key."""
         return None
 
     def close(self) -> None:
@@ -264,10 +255,7 @@ REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
 
 
 class TextsRefused(ProviderError):
-    """Some texts of a call were refused by a service that answers; the others are embedded.
-
-    `made` and `refused` hold the vector, or the failure, of each text by its place in the call.
-    """
+    """Some texts of a call were refused, the others embedded; both by their place in the call."""
 
     def __init__(self, made: Mapping[int, Vector], refused: Mapping[int, ProviderError]) -> None:
         first = refused[min(refused)]

@@ -92,10 +92,7 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
 
 
 def requested_name(embedding: EmbeddingSettings) -> str:
-    """Return the provider that the settings mean, `auto` worked out; `none` for no provider.
-
-    An unknown name stays as it is.
-    """
+    """Return the provider that the settings mean; `none` for none, an unknown one as it is."""
     try:
         meant = resolve(embedding)
     except SettingsError:

@@ -104,10 +104,7 @@ class Plan:
 
 
 def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
-    """Work out how a service is asked; raises `SettingsError` for what it cannot do.
-
-    Opens no connection, so that an identity is told at once.
-    """
+    """Work out, without asking it, how a service is asked; raises `SettingsError`."""
     service = SERVICES[name]
     try:
         address = service.address(choice.base_url or "")
@@ -199,10 +196,7 @@ class RemoteProvider(Provider):
         """Vectors that were paid for in a call that failed before its end."""
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
-        """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
-
-        Of one that is longer than an input may be, the beginning is what is looked for.
-        """
+        # Of one that is longer than an input may be, the beginning is what is looked for.
         beginning = well_formed(split_input(text, self.plan.input_bytes)[0])
         made: dict[str, Values] = {}
         prefixed = [self.plan.templates.query + beginning]
@@ -212,10 +206,6 @@ class RemoteProvider(Provider):
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
     ) -> Vectors:
-        """Embed texts in their order; shape (n, dimensions). Raises `ProviderError`, `Cancelled`.
-
-        A blank text, which services refuse, is a vector of zeros.
-        """
         import numpy as np
 
         limit = self.plan.input_bytes
@@ -223,6 +213,7 @@ class RemoteProvider(Provider):
             words = f"a text of {longest} bytes is longer than the {limit} of one input"
             raise ProviderError(words, failure=Failure.TOO_LARGE)
         prefix = self.plan.templates.document
+        # A blank text, which services refuse, is a vector of zeros.
         prefixed = {at: prefix + well_formed(text) for at, text in enumerate(texts) if text.strip()}
         made: Mapping[str, Values] = {}
         if prefixed:
@@ -248,10 +239,9 @@ class RemoteProvider(Provider):
         self.client.close()
 
     async def ask(self, request: Request, timeout: float) -> object:
-        """Send a request with the key and return the JSON of a success.
+        """Return the JSON of a success; a refused key is looked for once more.
 
-        Where the key is refused, it is sent once more with another one. Raises what
-        `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
+        Raises what `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
         """
         key = await self._current_key()
         try:
@@ -280,11 +270,10 @@ class RemoteProvider(Provider):
         return self.client.download(keyed, context, timeout=timeout, cancelled=stopped)
 
     async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
-        """Return the key to send, without a value where none is needed and none is there.
+        """Return the key to send, another one than the service has `refused`.
 
-        With `refused`, which the service did not take, it is looked for once more. Raises
-        `ProviderError` (`no_key`) where one is needed; what is wrong at a place where a key might
-        just lie keeps nobody from a server that needs none.
+        Raises as `Plan.require` does: what is wrong at a place where a key might just lie keeps
+        nobody from a server that needs none.
         """
         plan = self.plan
         async with self._looking:
@@ -409,14 +398,12 @@ def _registration(service: Service) -> Registration:
     name = service.name
 
     def check(choice: EmbeddingSettings) -> str:
-        """Say where the key is and who would be asked; asks nobody."""
         plan = plan_of(name, choice)
         key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
         host = f"{plan.address.shown}{', unencrypted' if plan.address.is_in_clear else ''}"
         return f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
 
     def create(choice: EmbeddingSettings) -> RemoteProvider:
-        """Make the provider; no connection is opened yet."""
         check(choice)
         return RemoteProvider(plan_of(name, choice))
 
@@ -428,10 +415,14 @@ def _registration(service: Service) -> Registration:
             return "", service.shape is not Shape.OLLAMA
         return address.shown, not address.is_loopback
 
-    def identity(choice: EmbeddingSettings) -> ProviderIdentity:
-        return plan_of(name, choice).identity
-
-    return Registration(name, create, check, identity, service.summary, destination)
+    return Registration(
+        name,
+        create,
+        check,
+        lambda choice: plan_of(name, choice).identity,
+        service.summary,
+        destination,
+    )
 
 
 REGISTRATIONS: Final = {

@@ -117,10 +117,7 @@ class Service(Struct, frozen=True):
     models: Mapping[str, Model] = {}
 
     def address(self, configured: str = "") -> Address:
-        """Work out the base address: the configured one tidied up as OpenClaw does, else its own.
-
-        Raises `ValueError`, which never repeats the address, when it is none of http or https.
-        """
+        """Return the base address, tidied up; raises `ValueError`, which never repeats it."""
         text = configured.strip() or self.base_url
         if not text:
             raise ValueError("no base URL is configured for it")
@@ -144,10 +141,7 @@ class Service(Struct, frozen=True):
         return Address(url, host, port, is_own)
 
     def wire_model(self, model: str, address: Address) -> str:
-        """Return the model as the service knows it, without a prefix that only OpenClaw knows.
-
-        At another host than OpenAI's a name like `openai/x` is that host's own, and stays.
-        """
+        """Return the model as the service, or another host than OpenAI's, knows it."""
         name = model.strip()
         if self.name == "openai" and not address.is_own:
             return name
@@ -163,10 +157,7 @@ class Service(Struct, frozen=True):
         role: Role,
         dimensions: int | None = None,
     ) -> Request:
-        """Make the request for the vectors of texts that have their prefixes; without a key.
-
-        `dimensions` only where fewer than the model's own are wanted. A query is one text.
-        """
+        """Make the request for texts; `dimensions` where fewer than the model's are wanted."""
         path, body = self._path(model), self.body(model, texts, role, dimensions)
         if self.shape is Shape.GEMINI and role is Role.QUERY:
             del body["model"]
@@ -245,10 +236,7 @@ class Service(Struct, frozen=True):
         return not self.query_prefix(model) and query_type == document_type
 
     def headers(self, key: str, configured: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the key and what is configured as headers, names in lower case; that goes first.
-
-        Raises `ValueError`, which never repeats a value, for what cannot be sent.
-        """
+        """Return the headers, lower case; raises `ValueError`, which never repeats a value."""
         headers: dict[str, str] = {}
         if key:
             if not sendable(key):
@@ -371,20 +359,14 @@ class Address:
         return self.url.startswith("http:") and not self.is_loopback
 
     def require_encryption(self, secret: str, *, is_lifted: bool) -> None:
-        """Raise `ProviderError` (`bad_setting`) for a secret that would cross a network in clear.
-
-        `secret` names it in a message; `embedding.allow_insecure` lifts this.
-        """
+        """Raise `ProviderError` for a secret, as messages name it, that would go in clear."""
         if self.is_in_clear and not is_lifted:
             hint = "name an https address, or set embedding.allow_insecure"
             words = f"{secret} would go to {self.shown} unencrypted"
             raise ProviderError(words, hint=hint, failure=Failure.BAD_SETTING)
 
     def joined(self, path: str, query: Mapping[str, str] | None = None, beside: str = "") -> str:
-        """Return the URL of a path below the base address; what follows the `?` stays.
-
-        `beside` is a folder before the last part of the base address, as Google has them.
-        """
+        """Return the URL of a path; `beside` is a folder before the last part of the base."""
         parts = urlsplit(self.url)
         base = parts.path.rstrip("/")
         if beside:

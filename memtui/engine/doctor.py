@@ -104,10 +104,7 @@ def problem(name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER)
 
 
 def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Check]:
-    """Yield checks; what cannot be looked at is itself the problem, and ends them.
-
-    `code` is the exit code of a problem, where it is not that of the error.
-    """
+    """Yield checks; what cannot be looked at is a problem, of `code` or the error's exit code."""
     try:
         yield from checks
     except MemtuiError as error:
@@ -259,10 +256,7 @@ def folder_checks(settings: Settings, data_dir: Path | None, root: Path | None) 
 
 
 def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Check]:
-    """Look at one folder; one that is not there yet is judged by where it would be made.
-
-    In a `private` one the text of notes, or what was searched for, can be read.
-    """
+    """Look at a folder, or at where it would be made; others must not read a `private` one."""
     is_there = os.path.lexists(path)
     nearest = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     free = shutil.disk_usage(nearest).free if nearest.is_dir() else 0
@@ -506,10 +500,7 @@ def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:
 def probes_of(
     listings: Sequence[ProviderListing], embedding: EmbeddingSettings, tell: Callable[[str], None]
 ) -> Iterator[ProbeResult]:
-    """Embed one word with each provider that may be asked; `tell` hears which one is next.
-
-    A service may be asked only where it is what the user chose.
-    """
+    """Embed one word with each local provider and the chosen ones; `tell` hears which is next."""
     for listing in listings:
         is_chosen = listing.is_requested or listing.is_actual or listing.is_fallback
         if not listing.works or ((listing.remote or listing.address) and not is_chosen):

@@ -16,10 +16,7 @@ def absolute_setting(text: str, root: str) -> str:
 
 
 def parts_below(path: str, folder: str) -> tuple[str, ...] | None:
-    """Give the components of an absolute path below a folder; `None` when it is not below it.
-
-    Only names are compared: where links lead is for `is_inside` to say.
-    """
+    """Give the components of a path below a folder, by its name alone; `None` when it is not."""
     if path == folder:
         return ()
     prefix = folder if folder.endswith(os.sep) else folder + os.sep
@@ -27,10 +24,7 @@ def parts_below(path: str, folder: str) -> tuple[str, ...] | None:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Tell whether a path leads, through whatever links, to a folder or to what it holds.
-
-    Judged is where it leads now. What cannot be a path leads nowhere, and is inside of nothing.
-    """
+    """Tell whether a path leads now, through whatever links, into a folder."""
     try:
         return parts_below(os.path.realpath(path), os.path.realpath(folder)) is not None
     except (OSError, ValueError):

@@ -56,10 +56,7 @@ class Problem(Struct, frozen=True):
 
     @property
     def fatal(self) -> bool:
-        """True if it stops every command; the others are warnings at start.
-
-        Those of `unknown_key` make `memtui config validate` fail, too.
-        """
+        """True if it stops every command; those of `unknown_key` fail `config validate` alone."""
         return self.code not in {"unknown_key", "protected", "shadowed_file"}
 
     def __str__(self) -> str:
@@ -290,19 +287,13 @@ _OTHERS = 0o077
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of mode 0700, with those above it; take what is in it away from others.
-
-    Raises OSError when the folder cannot be made.
-    """
+    """Make a folder for the user alone, and take what is in it from others; raises OSError."""
     make_folder(folder)
     narrow(folder)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it, for the user alone; one that is there stays as it is.
-
-    Raises OSError when it cannot be made.
-    """
+    """Make a folder, with those above it, for the user alone; raises OSError."""
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -311,10 +302,7 @@ def make_folder(folder: Path) -> None:
 
 
 def narrow(folder: Path) -> None:
-    """Give a folder mode 0700 and all files below it 0600, where there is one.
-
-    No right is added, no link is followed; what belongs to another user stays as it is.
-    """
+    """Take the rights of others from a folder and all below it; follows no link."""
     if os.name == "nt":
         return
     for place, _, names in os.walk(os.path.realpath(folder)):
@@ -480,10 +468,7 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
 
 
 def _present(target: Path) -> tuple[bytes, str]:
-    """Return what a file holds and its SHA-256, both empty when there is none.
-
-    Raises OSError for one that is read-only, `ValueError` for one that is not regular.
-    """
+    """Return what a file that can be written holds, and its SHA-256; both empty without one."""
     try:
         if not stat.S_ISREG(target.stat().st_mode):
             raise ValueError("not a regular file")
@@ -508,10 +493,7 @@ def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
 
 
 def write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that is not there yet, synced; when that fails, nothing is left of it.
-
-    Raises OSError, of these `FileExistsError` for one that is there, whoever made it.
-    """
+    """Write a file that is not there yet, synced and whole or not at all; raises OSError."""
     opener = partial(os.open, mode=mode)
     with open(path, "xb", buffering=0, opener=opener) as file, undone_on_error(path.unlink):
         _fill(file, data)

@@ -81,10 +81,7 @@ def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
 
 
 def trust(file: ConfigFile, state: StateFolder, *, revoke: bool = False) -> None:
-    """Remember the file's content as trusted, or that none is.
-
-    Raises OSError when the state cannot be written.
-    """
+    """Remember the file's content as trusted, or that none is; raises OSError."""
     path, trusted = os.path.realpath(file.path), _trusted(state)
     if not revoke:
         state.write_json(TRUST_FILE, trusted | {path: file.sha256})
@@ -210,10 +207,7 @@ def option_layer(options: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
 
 
 def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[Layer, list[Problem]]:
-    """Check the values of a layer one by one, so that each problem names its key.
-
-    Without `strict` texts may stand for numbers. The last row of a key counts.
-    """
+    """Check a layer key by key, the last row counts; texts stand for numbers unless `strict`."""
     problems: list[Problem] = []
     layer: dict[str, Given] = {}
     for row in rows:
@@ -254,10 +248,7 @@ class Loaded(Struct, frozen=True, dict=True):
         return tuple(map(str, self.problems))
 
     def file(self, source: Source) -> ConfigFile:
-        """Return the file of a source to write in: `.memtui.toml` of a folder without another.
-
-        Raises `SettingsError` where there is no folder.
-        """
+        """Return the file of a source to write in; raises `SettingsError` without a workspace."""
         if source is Source.USER:
             return self.user or ConfigFile(self.user_file)
         if self.root is None:

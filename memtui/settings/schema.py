@@ -194,10 +194,7 @@ class RankingSettings(Table, frozen=True):
     rerank: RerankSettings = RerankSettings()
 
     def apply(self, base: Ranking) -> Ranking:
-        """`base`, normally the named profile, with every value that is set in its place.
-
-        Of a weight that is set alone the other is the rest to 1.
-        """
+        """`base` with every value that is set; of a weight set alone the other is the rest to 1."""
         values = values_of(self)
         del values["profile"]
         for weight, other in (WEIGHTS, WEIGHTS[::-1]):
@@ -259,10 +256,7 @@ class Settings(Table, frozen=True):
     keymap: KeymapSettings = KeymapSettings()
 
     def named_rankings(self) -> dict[str, Ranking]:
-        """Every named ranking: those that are built in, then the own ones in the files' order.
-
-        `Ranking.profile` of each is its name.
-        """
+        """Every ranking by its name: the built-in ones, then the own ones in the files' order."""
         own = {
             name: replace(profile.apply(BUILT_IN[profile.profile]), profile=name)
             for name, profile in self.profiles.items()
@@ -270,10 +264,7 @@ class Settings(Table, frozen=True):
         return {**BUILT_IN, **own}
 
     def base_ranking(self) -> Ranking:
-        """The ranking of `ranking.profile`, which the other keys of `[ranking]` change.
-
-        Raises `SettingsError` for a name that is not known: a broken file is examined with it.
-        """
+        """The ranking of `ranking.profile`; raises `SettingsError` for an unknown name."""
         rankings = self.named_rankings()
         if self.ranking.profile not in rankings:
             raise SettingsError(f"no such profile: {self.ranking.profile}")
@@ -338,10 +329,7 @@ class Leaf(Struct, frozen=True):
         return f"be {' or '.join(words)}"
 
     def check(self, value: Any, *, strict: bool = True) -> Any:
-        """Convert a value to the type; without `strict` a text may stand for a number.
-
-        Raises `ValueError` whose message continues "KEY: ", without what may be secret.
-        """
+        """Convert a value; raises `ValueError` that continues "KEY: " and tells no secret."""
         try:
             if isinstance(value, str):
                 # An environment may have bytes that are no UTF-8.
@@ -394,10 +382,7 @@ def tables() -> frozenset[str]:
 
 
 def key_of(path: Sequence[str]) -> str:
-    """Return the dotted key of a path in a file: `ranking.k`, `profiles.fast.k`.
-
-    Only the name of a profile is quoted where it needs it, as in the file: `profiles."fast.2".k`.
-    """
+    """Return the dotted key of a path; only a profile's name is quoted: `profiles."fast.2".k`."""
     if path[0] == PROFILES and len(path) > 1:
         return ".".join((toml_key((PROFILES, path[1][:LONGEST_SHOWN])), *path[2:]))
     return ".".join(path)
@@ -530,10 +515,7 @@ def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
 
 
 def base_of(ranking: Ranking) -> str:
-    """Return the built-in profile whose rules a ranking has: its own, else the first that fits.
-
-    A ranking with rules of its own belongs to the first profile of all, memtui's.
-    """
+    """Return the built-in profile whose rules a ranking has: its own, else the first that fits."""
     names = [name for name in dict.fromkeys((ranking.profile, *BUILT_IN)) if name in BUILT_IN]
     fitting = (name for name in names if has_rules_of(ranking, BUILT_IN[name]))
     return next(fitting, next(iter(BUILT_IN)))

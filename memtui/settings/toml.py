@@ -104,10 +104,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The 1-based line of every key and table header, by its path.
-
-    A table that only its keys or its sub-tables speak of is on the line of the first of them.
-    """
+    """The 1-based line of every key and table, or of the first that speaks of it, by its path."""
     lines: dict[KeyPath, int] = {}
     line, counted = 1, 0
     for one in statements(text):

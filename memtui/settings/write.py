@@ -1,4 +1,7 @@
-"""Editing settings files: a plan says what would change, and is written after it was shown."""
+"""Editing settings files: a plan says what would change, and is written after it was shown.
+
+What cannot be planned raises `SettingsError`.
+"""
 
 from __future__ import annotations
 
@@ -267,10 +270,7 @@ def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bo
 def plan_profiles(
     files: SettingsFiles, profiles: Mapping[str, Mapping[str, Any]], *, force: bool
 ) -> Plan:
-    """Plan what to write so that the user's file has all of these profiles, given by their keys.
-
-    Raises `SettingsError`; without `force` also for a name that it has already.
-    """
+    """Plan the user's file with these profiles; without `force` none that it has already."""
     loaded = files.load()
     values: dict[str, Any] = {}
     notes: list[str] = []
@@ -292,10 +292,7 @@ def plan_profiles(
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
-    """Plan what to write so that the user's file has no profile of that name.
-
-    Raises `SettingsError`, for one that is not in it and for one that `ranking.profile` names.
-    """
+    """Plan the user's file without a profile, which must be in it and not be chosen."""
     loaded = files.load()
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
@@ -338,10 +335,7 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
 
 
 def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:
-    """Plan what to write so that the user's settings opt in these sources, and no others.
-
-    `paths` are files, folders and globs. Raises `SettingsError`.
-    """
+    """Plan the user's settings with these sources, files, folders and globs, and no others."""
     loaded = files.load()
     lists = {"transcripts.sources": sources, "transcripts.paths": paths}
     values = {key: tuple(dict.fromkeys(one)) for key, one in lists.items()}
@@ -376,10 +370,7 @@ def _wins(key: str, given: Given) -> str:
 def _plan(
     loaded: Loaded, source: Source, values: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Plan:
-    """Plan what to write so that a file has these values, by dotted key, or none.
-
-    Raises `SettingsError` when the text cannot be changed, or could not be read afterwards.
-    """
+    """Plan what to write so that a file, which must stay sound, has these values, or none."""
     file, there = loaded.file(source), values_in(loaded.layers[source])
     changes = {
         (*file.prefix, *path_of(key)): value

@@ -74,10 +74,7 @@ class ProviderService:
         return _priced(cost, weighed.choice, batch=is_batch)
 
     def switch(self, choice: EmbeddingSettings) -> None:
-        """Choose another provider for this run, and make its index while the old one answers.
-
-        Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
-        """
+        """Go over to another provider for this run, as `ProviderFailover.switch` does."""
         if self._providers is None:
             raise self._memory.read_only()
         self._providers.switch(choice)
@@ -86,10 +83,7 @@ class ProviderService:
 def provider_listings(
     embedding: EmbeddingSettings, providers: ProviderFailover | None = None
 ) -> tuple[ProviderListing, ...]:
-    """Return every provider that can be chosen; loads and asks nothing.
-
-    `providers` are those of an open index, and tell who answers now.
-    """
+    """Return every provider that can be chosen, and who of an open index answers; asks none."""
     requested, fallback, acting = requested_name(embedding), embedding.fallback, None
     if providers is not None:
         requested, acting = providers.primary.identity.name, providers.acting

@@ -113,10 +113,7 @@ class WatchedProvider(Provider):
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
     ) -> Vectors:
-        """Embed texts in their order; raises `ProviderError` or `Cancelled`.
-
-        `TextsRefused` where the service refuses some of them and answers all the same.
-        """
+        """Embed texts; raises `TextsRefused` where some are refused and others are not."""
 
         def embed_or_split(inner: Provider, stop: IsCancelled) -> Vectors:
             try:
@@ -465,10 +462,7 @@ FILE_NAME: Final = "provider.json"
 
 
 def write_marker(folder: Path, state: ProviderState) -> None:
-    """Write down a state that has to be explained; remove the file for any other.
-
-    It holds no key and no text of a note. Raises `OSError` when it cannot be written.
-    """
+    """Write down a state that has to be explained, without a key; remove the file for any other."""
     if state.state in (Reason.FALLBACK, Reason.PROVIDER_FAILED):
         StateFolder(folder).write_json(FILE_NAME, msgspec.to_builtins(state))
     else:

@@ -73,10 +73,7 @@ def state_dir_of(env: Mapping[str, str], home: Path) -> Path:
 def config_candidates(
     env: Mapping[str, str], home: Path, state_dir: Path | None = None
 ) -> tuple[Path, ...]:
-    """Return the places of the configuration, first one first; a named file is the only one.
-
-    With `state_dir`, only that folder is looked at: the environment speaks of another one.
-    """
+    """Return the places of the configuration, in the one named file or folder if there is one."""
     base = home_of(env, home)
     folders = [state_dir_of(env, home), *(base / name for name in STATE_FOLDERS)]
     if state_dir is not None:
@@ -226,10 +223,7 @@ _VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
 
 
 def filled(text: str, env: Mapping[str, str]) -> str:
-    """Return a text with `${NAME}` replaced from `env`, `$${NAME}` by `${NAME}` itself.
-
-    Raises `ValueError` for a variable that is not set or empty. Only names in capitals count.
-    """
+    """Return a text with `${NAME}` filled in; raises `ValueError` for one that is not set."""
 
     def value(match: re.Match[str]) -> str:
         if match[1]:

@@ -42,10 +42,7 @@ def names(value: Any) -> tuple[str, ...]:
 
 
 def extra_paths(value: Any) -> tuple[tuple[str, str], ...]:
-    """Read paths, each a text or `{path, pattern}`, as `(path, pattern)`; empty ones are left out.
-
-    The first of two that are the same stays.
-    """
+    """Read paths, each a text or `{path, pattern}`, as `(path, pattern)`, each path once."""
     pairs: dict[tuple[str, str], None] = {}
     for item in value if isinstance(value, list) else [None]:
         content = item if isinstance(item, dict) else {"path": item}
@@ -109,10 +106,7 @@ class Key(Struct, frozen=True):
     """Reads what takes more than a check of its type."""
 
     def read(self, value: Any) -> Any:
-        """Read a value: texts without blanks around them, `6.0` as a whole number.
-
-        Raises `ValueError` whose message continues "KEY: ".
-        """
+        """Read a value, `6.0` as 6, or raise `ValueError` whose message continues "KEY: "."""
         if self.reader is not None:
             return self.reader(value)
         if isinstance(value, str):
