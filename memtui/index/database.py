@@ -22,6 +22,7 @@ from typing import Final
 import apsw
 from msgspec import DecodeError, Struct
 
+from memtui.data import read_table
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, undone_on_error
 from memtui.text.sanitize import safe_line
@@ -301,17 +302,6 @@ _UNWRITTEN = re.compile(
     "|malformed JSON"
 )
 """The messages of SQLite, as an error of no kind, for tables and values that nobody wrote."""
-_PERMISSIONS = "check the folder's permissions"
-_IN_WORDS = {
-    Fault.DAMAGED: ("{path.name} is damaged: {error}", "`memtui index --force` rebuilds it"),
-    Fault.UNOPENABLE: ("{path} cannot be opened: {error}", _PERMISSIONS),
-    Fault.NO_SPACE: ("no space left to write {path.name}", "free some disk space"),
-    Fault.LOCKED: (
-        f"{{path.name}} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
-        "another program is using it; try again",
-    ),
-    Fault.UNREADABLE: ("{path} cannot be read or written: {error}", "check the disk"),
-}
 
 
 @contextmanager
@@ -327,11 +317,14 @@ def mapped_errors(path: Path) -> Iterator[None]:
             kind = Fault.UNOPENABLE
         if kind is None or (kind is Fault.UNREADABLE and isinstance(error, OSError)):
             raise
-        message, hint = _IN_WORDS[kind]
+        words = read_table("index-faults.toml")
+        message, hint = words[kind]
         if kind is Fault.UNREADABLE and not os.access(path.parent, os.W_OK):
-            hint = _PERMISSIONS
+            hint = words[Fault.UNOPENABLE][1]
         unusable = IndexDamaged if kind is Fault.DAMAGED else IndexUnusable
-        raise unusable(message.format(path=path, error=wrong), hint=hint) from error
+        seconds = BUSY_TIMEOUT_MS // 1000
+        text = message.format(path=path, error=wrong, seconds=seconds)
+        raise unusable(text, hint=hint) from error
 
 
 @contextmanager

@@ -86,11 +86,7 @@ def discover(
 
 def is_memory(root: Path) -> bool:
     """Tell whether a folder holds a memory: `MEMORY.md`, named exactly so, or a folder `memory`."""
-    try:
-        with os.scandir(root) as entries:
-            return any(_marks_memory(entry) for entry in entries)
-    except OSError:
-        return False
+    return bool(_marks_in(root))
 
 
 def is_project(root: Path) -> bool:
@@ -101,11 +97,16 @@ def is_project(root: Path) -> bool:
 
 def counts_whole(root: Path) -> bool:
     """Tell whether every note in a root counts, not only `MEMORY.md` and those in `memory/`."""
+    marks = _marks_in(root)
+    return not marks or (root.name == MEMORY_FOLDER and MEMORY_FOLDER not in marks)
+
+
+def _marks_in(root: Path) -> set[str]:
     try:
-        with os.scandir(root) as entries:
-            return not _has_layout(str(root), entries)
+        marks = {ROOT_FILES[0], MEMORY_FOLDER}.intersection(os.listdir(root))
     except OSError:
-        return True
+        return set()
+    return {name for name in marks if name != MEMORY_FOLDER or (root / name).is_dir()}
 
 
 def is_markdown(name: str) -> bool:
@@ -262,7 +263,7 @@ class _NoteSearch(FileSearch):
         self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)
         entries = self.list_folder(self.root, "")
-        self._memory_layout = _has_layout(self.root, entries)
+        self._memory_layout = not counts_whole(Path(self.root))
         if not self._memory_layout:
             self.walk(entries, "")
         for entry in entries if self._memory_layout else ():
@@ -327,17 +328,6 @@ def source_file(
 
 
 _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
-
-
-def _marks_memory(entry: os.DirEntry[str]) -> bool:
-    is_folder = entry.name == MEMORY_FOLDER and os.path.isdir(entry.path)
-    return is_folder or entry.name == ROOT_FILES[0]
-
-
-def _has_layout(root: str, entries: Iterable[os.DirEntry[str]]) -> bool:
-    marks = {entry.name for entry in entries if _marks_memory(entry)}
-    is_notes = os.path.basename(root) == MEMORY_FOLDER and MEMORY_FOLDER not in marks
-    return bool(marks) and not is_notes
 
 
 def bases_of(scope: Scope) -> list[str]:

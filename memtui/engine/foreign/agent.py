@@ -19,7 +19,6 @@ from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
-from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, read_vectors
 from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
@@ -176,7 +175,7 @@ class AgentLegs(Legs):
             given=given,
             env=env,
             read_cache=lambda digest: database.read(
-                lambda opened: cached_vector(opened, facts.identity, digest)
+                lambda opened: rows.cached_vector(opened, facts.identity, digest)
             ),
             read_access=lambda provider: read_remote(config, agent, env, provider),
             allow_insecure=target.allow_insecure,
@@ -407,13 +406,13 @@ class StoredVectors:
     """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
-        self._loaded: tuple[Stamp, Sequence[VectorBatch]] | None = None
+        self._loaded: tuple[Stamp, Sequence[rows.VectorBatch]] | None = None
 
     def are_loaded(self, opened: Opened) -> bool:
         """Return whether the vectors are in memory as they are in the index now."""
         return self._loaded is not None and self._loaded[0] == _stamp(opened)
 
-    def batches(self, opened: Opened) -> Sequence[VectorBatch]:
+    def batches(self, opened: Opened) -> Sequence[rows.VectorBatch]:
         """Return the vectors as they are in the index now.
 
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
@@ -423,9 +422,9 @@ class StoredVectors:
         if self._loaded is None or self._loaded[0] != stamp:
             # The old ones go before the new ones are read, which may be interrupted.
             self._loaded = None
-            indexed = read_indexed(opened)
+            indexed = rows.read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
-            batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+            batches = [indexed] if indexed and is_filled else list(rows.read_vectors(opened))
             self._loaded = stamp, batches
         return self._loaded[1]
 

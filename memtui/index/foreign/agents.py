@@ -15,7 +15,6 @@ from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import NotRecognised, Opened, read_once
-from memtui.index.foreign.rows import parse_vector
 from memtui.memory.documents import utc_time
 from memtui.model.status import ForeignAgent
 from memtui.settings.openclaw.read import (
@@ -119,7 +118,7 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
         if newest:
             model = newest[0][0] if isinstance(newest[0][0], str) else None
             with suppress(ValueError):
-                dims = parse_vector(newest[0][1]).size or None
+                dims = rows.parse_vector(newest[0][1]).size or None
         latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
         stamps = (opened.fingerprint.database, opened.fingerprint.log)
         changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)

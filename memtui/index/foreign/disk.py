@@ -16,11 +16,11 @@ from msgspec import Struct
 from memtui.errors import IsCancelled, stop_if
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
-from memtui.index.foreign.opening import Opened, columns_in
+from memtui.index.foreign.opening import Opened, columns_in, index_format
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.reading import TABLE, registered_sessions
 from memtui.memory.documents import open_regular, text_hash, utc_time
-from memtui.memory.paths import Glob, said
+from memtui.memory.paths import Glob, link_target, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     REGISTRY,
@@ -44,11 +44,6 @@ _LOWER_CASE: Final = "memory.md"
 _USER_FILE: Final = "USER.md"
 _FOLDER: Final = "memory"
 _REPAIR_FOLDER: Final = ".openclaw-repair"
-_NOTE_LIKE: Final = (".md", ".markdown", ".mdx", ".mdown", ".mkd", ".txt", ".rst", ".org")
-_MEDIA: Final = {
-    "image": (".jpg", ".jpeg", ".png", ".webp", ".gif", ".heic", ".heif"),
-    "audio": (".mp3", ".wav", ".ogg", ".opus", ".m4a", ".aac", ".flac"),
-}
 
 Counts: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
 """Chunks of each (path, source), and the last line that they reach."""
@@ -135,10 +130,11 @@ def list_memory(
     None where no workspace is known, no extra path without a configuration. Raises `Cancelled`
     when `cancelled()` turns true, `SettingsError` for a release without a profile.
     """
-    search = _NoteSearch(target, release, cancelled)
-    if target.workspace is not None:
-        search.list_notes(target.home)
-    return search.listing
+    return _NoteSearch(target, release, cancelled).listing
+
+
+def _target(path: str) -> str:
+    return as_stored(link_target(path).removeprefix("link "))
 
 
 def as_stored(path: str) -> str:
@@ -157,9 +153,13 @@ class _NoteSearch:
         self._cancelled = cancelled
         self._seen: set[str] = set()
         kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
-        self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
+        media: dict[str, list[str]] = index_format()["media"]
+        self._media = tuple(suffix for kind in kinds for suffix in media.get(kind, ()))
+        self._note_like = tuple(index_format()["note_like"])
+        if target.workspace is not None:
+            self._list_notes(target.home)
 
-    def list_notes(self, home: Path | None) -> None:
+    def _list_notes(self, home: Path | None) -> None:
         """List the usual places, then the extra paths, unless the workspace cannot be listed."""
         also = {"2026.2": _LOWER_CASE, "2026.9": _USER_FILE}.get(self._release)
         try:
@@ -213,7 +213,7 @@ class _NoteSearch:
             path, stored = waiting.pop()
             stop_if(self._cancelled)
             name, is_start = os.path.basename(path), path == start
-            is_note_like = name.lower().endswith(_NOTE_LIKE)
+            is_note_like = name.lower().endswith(self._note_like)
             try:
                 state = os.lstat(path)
                 if stat.S_ISLNK(state.st_mode):
@@ -235,7 +235,7 @@ class _NoteSearch:
 
     def _take_file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
         if not path.endswith(root.suffixes):
-            if path.lower().endswith(_NOTE_LIKE):
+            if path.lower().endswith(self._note_like):
                 self._leave(stored, Why.NOT_MARKDOWN)
             return
         media, real = not path.endswith(".md"), os.path.realpath(path)
@@ -278,13 +278,6 @@ def matches_glob(pattern: str, path: str) -> bool:
     for name in path.split("/"):
         at = glob.step(at - {len(glob.parts)}, name)
     return glob.done(at)
-
-
-def _target(path: str) -> str:
-    try:
-        return f"to {as_stored(os.readlink(path))}"
-    except OSError as error:
-        return said(error)
 
 
 _SAME_MS: Final = 1.0

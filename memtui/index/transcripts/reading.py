@@ -48,6 +48,7 @@ from memtui.memory.transcripts.stream import (
 )
 from memtui.model import Reason, SourceFile
 from memtui.model.conversations import TranscriptKind
+from memtui.retrieval.openclaw.tables import whole
 
 TABLE: Final = "transcript_events"
 _NEEDED: Final = frozenset({"session_id", "seq"})
@@ -91,10 +92,6 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
             f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
             f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
         )
-
-    def whole(value: object) -> int:
-        # In a stranger's database anything may stand there.
-        return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
 
     rows = read_once(database, listed, memory=False)
     return tuple(EventSession(str(session), *map(whole, numbers)) for session, *numbers in rows)

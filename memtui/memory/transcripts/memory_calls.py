@@ -22,9 +22,9 @@ from memtui.memory.transcripts.records import (
     parsed_arguments,
     text_in,
     turn_time,
-    whole,
 )
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
+from memtui.text.ecmascript import well_formed
 from memtui.text.redact import redact, redact_name, redact_value
 
 _TOOLS: Final = read_table("memory_tools.toml")
@@ -151,7 +151,7 @@ def _results(value: object) -> Answer:
 def _recalled(item: object) -> Recalled | None:
     """Read one result; `None` for what neither names a place nor says anything."""
     if isinstance(item, str) and item.strip():
-        return Recalled("", 0, 0, None, redact(whole(item))[:SNIPPET])
+        return Recalled("", 0, 0, None, redact(well_formed(item))[:SNIPPET])
     if not isinstance(item, dict):
         return None
     nested = [item[name] for name in _FIELDS["nested"] if isinstance(item.get(name), dict)]
@@ -173,7 +173,8 @@ def _recalled(item: object) -> Recalled | None:
         return None
     numbers = (place.get(name) for place in places for name in _FIELDS["score"])
     score = next((float(one) for one in numbers if _is_number(one) and abs(one) < 1e300), None)
-    return Recalled(redact(whole(path)), start, end, score, redact(whole(snippet))[:SNIPPET])
+    path, snippet = redact(well_formed(path)), redact(well_formed(snippet))[:SNIPPET]
+    return Recalled(path, start, end, score, snippet)
 
 
 def _first_text(places: Sequence[Record], field: str) -> str:
@@ -192,7 +193,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _failed(text: str) -> str:
-    line = " ".join(redact(whole(text[: 8 * _PROBLEM])).split())[:_PROBLEM]
+    line = " ".join(redact(well_formed(text[: 8 * _PROBLEM])).split())[:_PROBLEM]
     return f"the tool failed: {line}" if line else "the tool failed"
 
 
@@ -255,8 +256,8 @@ class CallCollector:
                 path=self._path,
                 line=turn.line,
                 kind=self._kind,
-                tool=redact_name(whole(turn.tool)),
-                query=redact(whole(query))[:LONGEST_QUERY],
+                tool=redact_name(turn.tool),
+                query=redact(well_formed(query))[:LONGEST_QUERY],
                 asked=turn_time(turn.timestamp_ms),
                 arguments=_others(arguments if isinstance(arguments, dict) else {}),
                 problem=UNANSWERED,
@@ -286,7 +287,7 @@ def _others(arguments: Mapping[str, Any]) -> dict[str, float | int | str | bool]
     """Return the arguments beside the query that are single values which JSON can hold."""
     query = next((name for name in _QUERIES if _query(arguments.get(name))), "")
     others = {
-        whole(name): whole(value) if isinstance(value, str) else value
+        well_formed(name): well_formed(value) if isinstance(value, str) else value
         for name, value in arguments.items()
         # `1E400` in a transcript is read as infinity.
         if (isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)))

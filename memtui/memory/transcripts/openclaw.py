@@ -30,9 +30,9 @@ from memtui.memory.transcripts.records import (
     spoken_and_blocks,
     text_in,
     texts_of,
-    whole,
 )
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
+from memtui.text.ecmascript import well_formed
 from memtui.text.redact import openclaw_redact, redact
 
 _OURS: Final = WRITTEN["openclaw"]
@@ -152,7 +152,7 @@ class OpenClawLines(SpokenLines):
             return []
         text = redact(text) if rules.masks_more else openclaw_redact(text)
         pieces = wrap(text) if rules.drops_generated else (text,)
-        lines = [whole(f"{SPEAKERS[role]}: {piece}") for piece in pieces]
+        lines = [well_formed(f"{SPEAKERS[role]}: {piece}") for piece in pieces]
         if lines:
             self.count("")
         return lines

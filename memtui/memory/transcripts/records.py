@@ -16,13 +16,12 @@ from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalis
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model import EPOCH, Reason
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
-from memtui.text.ecmascript import trim
+from memtui.text.ecmascript import trim, well_formed
 from memtui.text.redact import redact
 
 Record = Mapping[str, Any]
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FIRST_MILLISECONDS: Final = 1e11
 """A smaller number counts seconds."""
 _LAST_DATE_MS: Final = 8_640_000_000_000_000
@@ -173,14 +172,19 @@ class TurnBuilder(NamedTuple):
     timestamp_ms: int
 
     def turn(
-        self, kind: TurnKind, role: str, text: str, call_id: object = "", **fields: Any
+        self,
+        kind: TurnKind,
+        role: str,
+        text: str,
+        call_id: object = "",
+        tool: str = "",
+        **fields: Any,
     ) -> Turn:
         """Build a turn of a text; `fields` are those of `Turn`."""
-        text = whole(text)
-        call = whole(call_id) if isinstance(call_id, str) else ""
-        return Turn(
-            self.line, kind, role, text, len(text), self.timestamp_ms, call_id=call, **fields
-        )
+        text, tool = well_formed(text), well_formed(tool)
+        fields["call_id"] = well_formed(call_id) if isinstance(call_id, str) else ""
+        time = self.timestamp_ms
+        return Turn(self.line, kind, role, text, len(text), time, tool=tool, **fields)
 
     def message(self, role: str, text: str, left_out: str = "") -> Turn:
         """Build what a user or an assistant says."""
@@ -198,13 +202,11 @@ class TurnBuilder(NamedTuple):
         text = arguments if isinstance(arguments, str) else ""
         if value is not None:
             text = json.dumps(value, ensure_ascii=False)
-        return self.turn(
-            TurnKind.TOOL_CALL, "assistant", text, call_id, tool=whole(tool), left_out=left_out
-        )
+        return self.turn(TurnKind.TOOL_CALL, "assistant", text, call_id, tool, left_out=left_out)
 
     def result(self, tool: str, call_id: object, text: str, **fields: Any) -> Turn:
         """Build what a tool answers; `fields` are those of `Turn`."""
-        return self.turn(TurnKind.TOOL_RESULT, "tool", text, call_id, tool=whole(tool), **fields)
+        return self.turn(TurnKind.TOOL_RESULT, "tool", text, call_id, tool, **fields)
 
 
 def parse_record(text: str) -> object:
@@ -263,11 +265,6 @@ def _refuse(name: str) -> None:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
-
-
-def whole(text: str) -> str:
-    """Return a text that can be encoded: half a surrogate pair becomes U+FFFD."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def text_in(record: Record, *names: str) -> str:
