@@ -7,17 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import convert, to_builtins
 from msgspec.structs import asdict, replace
 
 from memtui.model import (
     CandidatePool,
-    Decay,
     Fusion,
-    MinScoreRule,
     Mmr,
     Ranking,
     Reason,
-    Rerank,
     SearchMode,
 )
 from memtui.model.inquiry import LegRank
@@ -61,17 +59,14 @@ def pool_of(case: dict[str, Any]) -> CandidatePool:
             day = (NOW - timedelta(days=fields["age"])).date()
             others |= {"day": day, "day_from": Reason.FILE_NAME}
         chunks.append(chunk(name, fields.get("text", name), **others))
-    found_in = pool(chunks, case["vector"], case.get("keyword", ()))
+    found_in = pool(chunks, case["vector"], case.get("keyword", ()), tiers=case.get("exact_names"))
     return replace(found_in, limit=case.get("limit", found_in.limit))
 
 
 def ranking_of(case: dict[str, Any]) -> Ranking:
-    parts = {"decay": Decay, "mmr": Mmr, "rerank": Rerank}
-    fields = {
-        name: parts[name](**value) if name in parts else value
-        for name, value in case["ranking"].items()
-    }
-    return Ranking(fusion=Fusion.WEIGHTED_SUM, **fields)
+    """The ranking of a known answer: some fields of a profile are others."""
+    base = to_builtins(PROFILES[case.get("profile", "memtui")])
+    return convert({**base, "fusion": "weighted_sum", **case["ranking"]}, Ranking)
 
 
 @pytest.mark.parametrize("case", KNOWN["case"], ids=lambda case: case["name"])
@@ -245,27 +240,3 @@ def test_the_walk_beside_scores_of_which_nothing_is_left_is_short(mmr: bool) -> 
     )
     ranking = apply(ranking, Parameter.HALF_LIFE, 1.0)
     assert 0 < counted_stretches(ranking, found_in, "d") < 6 * 373
-
-
-def test_a_minimum_may_drop_the_exact_name_that_takes_the_place() -> None:
-    """Exact names come first with whatever score, so that a minimum can drop them alone."""
-    named, other = chunk("named", path="a.md", project_keys=("two",)), chunk("other", line=5)
-    ranking = Ranking(
-        **{
-            name: getattr(PROFILES["openclaw-2026.9"], name)
-            for name in ("profile", "stages", "keyword_mapping", "tie_rule", "lexical_boost")
-        },
-        k=1,
-        fusion=Fusion.WEIGHTED_SUM,
-        vector_weight=0.0,
-        keyword_weight=1.0,
-        min_score=0.1,
-        min_score_rule=MinScoreRule.PLAIN,
-        project_keys=("one",),
-    )
-    both = pool([named, other], [], [("named", -1.0), ("other", -99.0)], tiers={"named": 3})
-    found = least_changes(both, ranking, "other", now=NOW)
-    change = {one.parameter: one for one in found.changes}[Parameter.MIN_SCORE]
-    assert change.rank_after == 1
-    assert isinstance(change.new, float)
-    assert 0.9 < change.new < 0.91
