@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -27,7 +27,7 @@ from memtui.ranking.counterfactual.change import (
     LOGARITHMIC,
     RANGES,
     Change,
-    NoChange,
+    Counterfactuals,
     NoChangeReason,
     Parameter,
     Value,
@@ -94,6 +94,51 @@ def values(ranking: Ranking, parameter: Parameter, points: int) -> Iterable[Valu
 
 
 @dataclass(eq=False)
+class Claims:
+    """The lists that a ranking gives with one parameter changed; each is made once."""
+
+    ranking: Ranking
+    list_of: Callable[[Ranking], Mapping[str, int]]
+    """Gives the ranks of the list of another ranking."""
+    points: int
+
+    def __post_init__(self) -> None:
+        self.ranks, self.shown_by = cache(self._ranks), cache(self._shown_by)
+
+    def _ranks(self, parameter: Parameter, value: Value) -> Mapping[str, int]:
+        return self.list_of(apply(self.ranking, parameter, value))
+
+    def _shown_by(self, parameter: Parameter) -> dict[str, Value]:
+        """Every chunk that some value of a parameter shows, with that value."""
+        return {
+            chunk_id: value
+            for value in values(self.ranking, parameter, self.points)
+            for chunk_id in self.ranks(parameter, value)
+        }
+
+    def wrong(self, least: Counterfactuals, chunk_id: str) -> Iterator[str]:
+        """Try everything that is said of one chunk; yield what is not as it was said."""
+        answered = {one.parameter for one in least.changes}
+        if answered.union(one.parameter for one in least.without) != set(Parameter):
+            yield "not every parameter is answered"
+        for change in least.changes:
+            place = self.ranks(change.parameter, change.new).get(chunk_id)
+            if place != change.rank_after or change.old != value_of(self.ranking, change.parameter):
+                yield f"{change} gives rank {place}"
+            close = nearer(change)
+            if close is not None and chunk_id in self.ranks(change.parameter, close):
+                yield f"{change} is not the least: {close} does it too"
+        for parameter, reason in ((one.parameter, one.reason) for one in least.without):
+            if reason is NoChangeReason.NEW_SEARCH:
+                yield f"{parameter} is left open"
+            # OpenClaw's decay has no floor: none is offered, although memtui could compute one.
+            has_none = reason is NoChangeReason.NOT_USED and parameter is Parameter.FLOOR
+            if not has_none and chunk_id in self.shown_by(parameter):
+                value = self.shown_by(parameter)[chunk_id]
+                yield f"{parameter}: {reason}, but {value} shows it"
+
+
+@dataclass(eq=False)
 class Trial:
     """One query under one ranking on the indexed demo; every search is made once."""
 
@@ -104,27 +149,16 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.search = cache(self._search)
-        self.ranks = cache(self._ranks)
-        self.shown_by = cache(self._shown_by)
+        self.claims = Claims(self.ranking, self._list, self.points)
 
     def _search(self, text: str, *, ranking: Ranking) -> Ranked:
         return self.engine.search.ask(text, ranking=ranking)
 
-    def _ranks(self, parameter: Parameter, value: Value) -> dict[str, int]:
-        """The list with one parameter changed, as the engine gives it."""
-        changed = apply(self.ranking, parameter, value)
+    def _list(self, changed: Ranking) -> dict[str, int]:
         pool = self.answer.pool
         if changed.candidates != self.ranking.candidates:
             pool = self.search(self.query, ranking=changed).pool
-        return {hit.chunk.id: hit.rank for hit in self.engine.search.rerank(pool, changed).hits}
-
-    def _shown_by(self, parameter: Parameter) -> dict[str, Value]:
-        """Every chunk that some value of a parameter shows, with that value."""
-        return {
-            chunk_id: value
-            for value in values(self.ranking, parameter, self.points)
-            for chunk_id in self.ranks(parameter, value)
-        }
+        return self.engine.search.rerank(pool, changed).ranks
 
     @property
     def answer(self) -> Ranked:
@@ -148,33 +182,8 @@ class Trial:
         least = self.engine.what_if.least_changes(self.answer, self.ranking, chunk_id, places)
         tally.update(str(change.parameter) for change in least.changes)
         tally.update(chunks=1, changes=len(least.changes), refusals=len(least.without))
-        answered = {one.parameter for one in least.changes}
-        answered |= {one.parameter for one in least.without}
-        wrong = [] if answered == set(Parameter) else ["not every parameter is answered"]
-        for change in least.changes:
-            wrong += self._of_change(change, chunk_id)
-        for refusal in least.without:
-            wrong += self._of_refusal(refusal, chunk_id)
         head = f"{self.ranking.profile}: {self.query!r}: {chunk_id[:12]}"
-        return [f"{head}: {text}" for text in wrong]
-
-    def _of_change(self, change: Change, chunk_id: str) -> Iterator[str]:
-        place = self.ranks(change.parameter, change.new).get(chunk_id)
-        if place != change.rank_after or change.old != value_of(self.ranking, change.parameter):
-            yield f"{change} gives rank {place}"
-        close = nearer(change)
-        if close is not None and chunk_id in self.ranks(change.parameter, close):
-            yield f"{change} is not the least: {close} does it too"
-
-    def _of_refusal(self, refusal: NoChange, chunk_id: str) -> Iterator[str]:
-        parameter = refusal.parameter
-        if refusal.reason is NoChangeReason.NEW_SEARCH:
-            yield f"{parameter} is left open"
-        # OpenClaw's decay has no floor: none is offered, although memtui could compute one.
-        has_none = refusal.reason is NoChangeReason.NOT_USED and parameter is Parameter.FLOOR
-        if not has_none and chunk_id in self.shown_by(parameter):
-            value = self.shown_by(parameter)[chunk_id]
-            yield f"{parameter}: {refusal.reason}, but {value} shows it"
+        return [f"{head}: {text}" for text in self.claims.wrong(least, chunk_id)]
 
 
 def open_demo(data_dir: Path) -> Engine:
