@@ -206,12 +206,9 @@ def key_of_command(
 ) -> str:
     """Run a command without a shell and return the first line that it prints, blanks dropped.
 
-    It has no input, and what it says on stderr is not shown. What it leaves running, such as an
-    agent that keeps a passphrase, goes on after a success and is not waited for.
-
-    Raises `ValueError`, in one line without any of its output, when it cannot be started, fails,
-    prints nothing, prints more than `MAX_OUTPUT` bytes or takes longer than `limit` seconds;
-    `Cancelled` within 0.1 s.
+    What it leaves running, such as an agent that keeps a passphrase, goes on after a success and
+    is not waited for. Raises `ValueError`, in one line without any of its output, when it fails in
+    any way or takes longer than `limit` seconds; `Cancelled` within 0.1 s.
     """
     try:
         words = shlex.split(command)

@@ -424,7 +424,6 @@ class BatchRun:
             return ""
 
     def _earlier(self) -> Iterator[Ticket]:
-        """Yield the batches of earlier runs that were started."""
         for ticket in self.store.under_way(self._owner, self.clock()):
             if not ticket.batch:
                 try:
@@ -571,11 +570,9 @@ class BatchRun:
                 self._provider.client.run(work, self.cancelled)
 
     def _fetch(self, output: str) -> None:
-        """Store what a file of results holds for the texts that are missing.
+        """Store what a file of results holds for the texts that are missing, each once.
 
-        A line of an id that is not among the missing texts says nothing to this run, whoever
-        wrote it, and is passed over; so is a second line of an id. A file that is cut is fetched
-        again at the next poll; what came before is stored already.
+        A file that is cut is fetched again at the next poll; what came before is stored already.
         """
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}

@@ -124,9 +124,8 @@ RERANKER: Final = 4
 """The pooling of a model that judges pairs of texts and has no vectors."""
 _STRING, _ARRAY = 8, 9
 _FORMS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-# Above these a file is taken for damaged.
-_MOST_PAIRS: Final = 4096
 _LONGEST_CONTEXT: Final = 2**26
+"""Above it a file is taken for damaged."""
 # The parts of a model file that its digest covers; changing one makes every cached vector foreign.
 _EDGE_BYTES: Final = 2**16
 _SAMPLES: Final = 64
@@ -206,8 +205,7 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     """Read the pairs up to the vocabulary, or all where what is needed comes behind it.
 
     The format is that of ggml's `docs/gguf.md`: magic, version, counts, then key and value pairs.
-    Counts and lengths are checked before anything is read, so a hostile file costs one line and
-    next to no memory.
+    Lengths are checked before anything is read, so a damaged file costs next to no memory.
     """
     end = os.fstat(file.fileno()).st_size
 
@@ -255,10 +253,8 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
     if version not in (2, 3):
         raise _broken(file.name, f"has GGUF version {version}; 2 and 3 can be read")
     number("Q")  # how many tensors there are
-    pairs = number("Q")
-    require(pairs <= _MOST_PAIRS)
     values: dict[str, str | int] = {}
-    for _ in range(pairs):
+    for _ in range(number("Q")):
         key = text() or ""
         architecture = values.get("general.architecture")
         lengths = {f"{architecture}.embedding_length", f"{architecture}.context_length"}

@@ -170,11 +170,9 @@ def estimated_tokens(characters: int) -> int:
 class LocalProvider(Provider):
     """A provider on this machine: one text at a time, the same bits for each.
 
-    `embed` returns the vector of a text and how many tokens it took. A text runs through the model
-    alone, so that its vector does not depend on its neighbours. It does one
-    thing at a time, in the order of asking: a query waits for one document at most, and who is
-    cancelled does not wait. `reads` tells whether the model knows the script of a text;
-    tokens that are `estimated` are counted by its length. `free` lets go of the model.
+    A text runs through the model alone, so that its vector does not depend on its neighbours, in
+    the order of asking: a query waits for one document at most, and who is cancelled does not wait.
+    `embed` returns a vector and the tokens, `estimated` by length; `free` lets go of the model.
     """
 
     def __init__(

@@ -386,11 +386,11 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
 
 
 def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
-    """Compare every chunk with its hash, its vector with the checksum, its words with the text.
+    """Yield the place, `path:line`, and the part of every chunk that is not as it was written.
 
-    Yield the place, `path:line`, and the part of what is not as it was written. `tell` hears how
-    many chunks are done. The connection is used for nothing else. Raises what SQLite raises, and
-    `DecodeError` for what is wrong with files and conversations.
+    Its text is compared with its hash, its vector with the checksum, its words with its text;
+    `tell` hears how many are done. Raises what SQLite raises, and `DecodeError` for what is wrong
+    with files and conversations.
     """
     known_files(connection)
     transcript_rows(connection)

@@ -130,11 +130,11 @@ def save(path: Path, text: str, *, force: bool = False) -> None:
         if path.exists() and not path.is_file():
             raise OSError(None, "not a regular file")
         if not force:
-            write_new(path, data, 0o600)
+            write_new(path, data)
             return
         # A link stays one: what it leads to is replaced.
         target = Path(os.path.realpath(path))
-        with written_beside(target, data, 0o600) as whole:
+        with written_beside(target, data) as whole:
             os.replace(whole, target)
     except FileExistsError as error:
         raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error

@@ -102,14 +102,12 @@ def demo_data_dir() -> Path:
 
 
 def _folder(find: Callable[..., Path]) -> Path:
-    """One of the platform's folders; raises `SettingsError` for who has no home folder.
-
-    A relative place would be below the current folder, which may be the memory.
-    """
+    """One of the platform's folders; raises `SettingsError` for who has no home folder."""
     try:
         folder = find(APPLICATION, appauthor=False)
     except RuntimeError:
         folder = Path()
+    # A relative place would be below the current folder, which may be the memory.
     if folder.is_absolute():
         return folder
     raise SettingsError(
@@ -379,7 +377,7 @@ class StateFolder:
         if not re.fullmatch(r"(?!\.\.?\Z)[^/\\:\0]+", name):
             raise ValueError(f"not a plain file name: {name!r}")
         make_private(self.path)
-        with written_beside(self.path / name, text.encode(), 0o600) as temporary:
+        with written_beside(self.path / name, text.encode()) as temporary:
             os.replace(temporary, self.path / name)
 
     def read_json(self, name: str) -> Any:
@@ -441,7 +439,7 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
         if len(data) > MAX_CONFIG_BYTES:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
         make_folder(target.parent)
-        with written_beside(target, data, 0o600) as temporary:
+        with written_beside(target, data) as temporary:
             # Compared at the last moment: an editor may have saved while the text was looked at.
             before, digest_now = _present(target)
             if digest != digest_now:
@@ -481,20 +479,20 @@ def _present(target: Path) -> tuple[bytes, str]:
 
 
 @contextmanager
-def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
+def written_beside(target: Path, data: bytes) -> Iterator[Path]:
     """Yield a synced file beside a target to put in its place, and remove it at the end."""
     # The name of the target may be as long as names can be.
     temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    write_new(temporary, data, mode)
+    write_new(temporary, data)
     try:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that is not there yet, synced and whole or not at all; raises OSError."""
-    opener = partial(os.open, mode=mode)
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 that is not there yet, whole or not at all; raises OSError."""
+    opener = partial(os.open, mode=0o600)
     with open(path, "xb", buffering=0, opener=opener) as file, undone_on_error(path.unlink):
         _fill(file, data)
 

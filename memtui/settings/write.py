@@ -329,9 +329,7 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
         f"{key}: {given.place or given.source} gives it, and this provider gets it too"
         for key, given in _stronger(loaded, Source.USER, removed)
     ]
-    there = loaded.layers[Source.USER]
-    values |= {key: REMOVED for key in removed if key in there}
-    return _plan(loaded, Source.USER, values, notes)
+    return _plan(loaded, Source.USER, values | removed, notes)
 
 
 def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:

@@ -161,5 +161,5 @@ def _copied(file: Path, folder: Path) -> Path:
     copy = folder / file.relative_to(DATA_FOLDER)
     make_folder(copy.parent)
     with suppress(FileExistsError):
-        write_new(copy, file.read_bytes(), 0o600)
+        write_new(copy, file.read_bytes())
     return copy

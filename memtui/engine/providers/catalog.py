@@ -168,7 +168,6 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
 
 
 def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
-    """Add what the tokens cost, which nobody may know."""
     from memtui.embedding.services import SERVICES, price_of
 
     price = price_of(choice, cost.provider, cost.model)

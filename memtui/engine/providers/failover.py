@@ -129,7 +129,6 @@ class WatchedProvider(Provider):
     def _call(
         self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled | None
     ) -> T:
-        """Ask the provider, and note whether it fails."""
         assert self.inner is not None
         closing = self._closing.is_set
         try:
@@ -385,7 +384,6 @@ class ProviderFailover:
             slot.close()
 
     def _choose(self, choice: EmbeddingSettings) -> None:
-        """Make a choice the primary, with the fallback beside it."""
         primary, fallback = self.watch(choice), None
         if self._fallback_choice is not None and primary.registration is not None:
             fallback = self.watch(self._fallback_choice)

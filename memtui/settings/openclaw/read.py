@@ -157,8 +157,7 @@ def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     def resolved(value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
         """Return a value with its includes done, in itself and, if `deep`, in all below it.
 
-        `chain` are the files on the way here, the one that holds the value last. Included files
-        are always done as a whole: their includes are relative to themselves.
+        `chain` are the files on the way here, the one that holds the value last.
         """
         if isinstance(value, list) and deep:
             return [resolved(item, chain) for item in value]
@@ -382,11 +381,7 @@ class _Reader:
         return Table(place, object_at(deep(content, *steps), place, self.problems, _DEFAULTS_HOLD))
 
     def _search(self, tables: Sequence[Table], citations: str) -> MemorySearchConfig:
-        """Read tables, weakest first, into one configuration.
-
-        The strongest table that has a key decides; extra paths are joined. A value of the wrong
-        type or with a variable that is not set is a problem, and the default is used in its place.
-        """
+        """Read tables, weakest first, into one configuration; extra paths are joined."""
         groups = {key.name.rpartition(".")[0] for key in KEYS}
         groups |= {group.rpartition(".")[0] for group in groups}
         for table in tables:
