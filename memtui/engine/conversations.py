@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import SearchRequest, TranscriptStore
@@ -65,21 +66,12 @@ WHAT_IS_INDEXED: Final = (
 )
 _WHOLE: Final = frozenset({Reason.OK, Reason.MALFORMED_LINES, Reason.LINE_TOO_LONG})
 """Reasons of a transcript that is indexed but for lines of it."""
-_NOWHERE: Final[Mapping[TranscriptKind, str]] = {
-    TranscriptKind.OPENCLAW: "no agent of OpenClaw keeps transcripts here",
-    TranscriptKind.CLAUDE_CODE: "Claude Code keeps no transcripts here",
-    TranscriptKind.CODEX: "Codex keeps no transcripts here",
-}
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 MOST_RESULTS: Final = 200
 """The most results that a call can ask again for."""
-_LIMITS: Final = (
-    *("maxResults", "max_results", "limit", "k", "top_k", "topK"),
-    *("n_results", "num_results", "count"),
-)
-"""Names of the number of results in memory tools, OpenClaw's own first."""
+_LIMITS: Final[list[str]] = read_table("memory_tools.toml")["call"]["limits"]
 
 
 class OwnTranscripts(TranscriptStore):
@@ -522,7 +514,8 @@ def transcript_sources(
         sources.append(source)
     there = {place.kind for place in places}
     for kind in (one for one in programs if one not in there):
-        sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=_NOWHERE[kind]))
+        nowhere = WRITTEN[kind]["nowhere"]
+        sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=nowhere))
     return sources
 
 

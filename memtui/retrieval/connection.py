@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from memtui.data import read_table
 from memtui.text.tokens import FTS5_TOKENIZE
 
 if TYPE_CHECKING:
@@ -90,11 +91,7 @@ FOLDING = FTS5_TOKENIZE.removeprefix("porter ")
 
 _FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 
-_SUFFIXES = (
-    "ing", "ed", "es", "ies", "er", "ers", "ation", "ations", "ition", "ment", "ments", "ness",
-    "able", "ful", "ive", "ity", "ities", "ally", "ize", "izing", "ion", "ions", "ence", "ences",
-    "ance", "ances", "ible", "ational", "al",
-)  # fmt: skip
+_SUFFIXES = read_table("english.toml")["suffixes"].split()
 _SHORTEST_BASE = 3
 
 

@@ -140,20 +140,15 @@ def explain_bm25(
 
 
 def explain_keyword(
-    connection: Connection,
-    query: Query,
-    rowid: int,
-    *,
-    match: str = "",
-    leg: KeywordLeg | None = None,
+    connection: Connection, query: Query, rowid: int, *, match: str = ""
 ) -> KeywordExplanation:
     """Explain a chunk of memtui's own index, by its row number.
 
     `match` is the expression that the leg answered (its fact `match`), which may hold more words
-    than the budget allows; without it the plan of the usual budget is explained. `leg` spares
-    reading the frequencies again. A query without words is explained as one that finds nothing.
+    than the budget allows; without it the plan of the usual budget is explained. A query without
+    words is explained as one that finds nothing.
     """
-    leg = leg or KeywordLeg(connection)
+    leg = KeywordLeg(connection)
     plan = (leg.plan_of(query, match) if match else None) or leg.plan(query)
     explanation = explain_bm25(
         connection,

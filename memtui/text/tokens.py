@@ -29,7 +29,7 @@ MAX_QUERY_CHARS = 4096
 MIN_PREFIX_LETTERS = 3
 """From how many letters on the word being typed also finds longer words."""
 
-STOP_WORDS = frozenset(read_table("stop-words.toml")["english"].split())
+STOP_WORDS = frozenset(read_table("english.toml")["stop_words"].split())
 """Too common to search for, in lower case."""
 
 TermKind = Literal["word", "gram", "phrase", "prefix"]

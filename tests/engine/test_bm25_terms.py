@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memtui.index.database import Connection
 from memtui.model.inquiry import KeywordExplanation, LegRank
+from memtui.retrieval import keyword
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.leg_detail import (
     LEAST_IDF,
@@ -59,12 +60,12 @@ def test_a_required_phrase_is_named_when_it_is_missing(index: IndexFile) -> None
     assert held.terms[0].phrases[0].tokens == ("rate", "limit")
 
 
-def test_pruned_words_are_named_with_what_the_row_holds(index: IndexFile) -> None:
+def test_pruned_words_are_named_with_what_the_row_holds(
+    index: IndexFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyword, "BUDGET", 5)
     index.add_all(["common often rare", "common"] + ["common often"] * 20 + ["rare scarce"])
-    leg = KeywordLeg(index.connection, 5)
-    explanation = explain_keyword(
-        index.connection, parse_query("common rare often scarce"), 2, leg=leg
-    )
+    explanation = explain_keyword(index.connection, parse_query("common rare often scarce"), 2)
     assert explanation.match == '"rare" OR "scarce"'
     assert [(p.text, p.df, p.held) for p in explanation.pruned] == [
         ("common", 22, True),
@@ -72,17 +73,19 @@ def test_pruned_words_are_named_with_what_the_row_holds(index: IndexFile) -> Non
     ]
 
 
-def test_the_expression_of_the_larger_budget_is_explained(index: IndexFile) -> None:
+def test_the_expression_of_the_larger_budget_is_explained(
+    index: IndexFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyword, "BUDGET", 20)
     index.add_all(["rare scarce half"] + ["half"] * 50)
-    leg = KeywordLeg(index.connection, budget=20)
     query = parse_query("rare scarce half")
-    hits, state = leg.search(query, 50, None)
+    hits, state = KeywordLeg(index.connection).search(query, 50, None)
     match = str(state.facts["match"])
     assert match == '"rare" OR "scarce" OR "half"'
-    explained = explain_keyword(index.connection, query, 1, match=match, leg=leg)
+    explained = explain_keyword(index.connection, query, 1, match=match)
     assert explained.match == match
     assert explained.score == hits[0].raw
-    usual = explain_keyword(index.connection, query, 1, leg=leg)
+    usual = explain_keyword(index.connection, query, 1)
     assert usual.match == '"rare" OR "scarce"'
 
 
