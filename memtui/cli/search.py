@@ -114,8 +114,6 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         if foreign.truth is not None:
             findings = foreign.truth.findings
             warnings += [one.message for one in findings if one.severity is Severity.ERROR]
-        elif foreign.examining:
-            warnings.append("the index is still being checked: changed files are not marked")
     return ranked, warnings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -21,9 +22,6 @@ from memtui.settings.schema import RankingSettings, Settings, nested
 if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.index.foreign.agents import ForeignTarget
-
-EXAMINATION_SECONDS = 0.5
-"""So long a search of an agent's index waits to be told which files changed."""
 
 
 class Session(Struct, frozen=True):
@@ -60,7 +58,7 @@ class Session(Struct, frozen=True):
         """Return the state of the index as it is now, compared with the files."""
         if self.is_foreign:
             # Its examination began when it was opened, beside the search.
-            self.engine.wait_idle(EXAMINATION_SECONDS)
+            self.engine.wait_idle(TIMEOUT_MAX)
         else:
             self.engine.index.refresh_status()
         return self.engine.index.status()

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from memtui.data import DATA_FOLDER
 from memtui.embedding.provider import (
     MOST_FAILURES,
     OF_THE_SERVICE,
@@ -20,8 +21,10 @@ from memtui.embedding.provider import (
 )
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.index_rows import write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
+from memtui.memory.workspace import demo_root
 from memtui.model import Failure, Reason, SkippedFile
 from memtui.text.redact import credential_line
 from memtui.text.sanitize import safe_line
@@ -138,6 +141,16 @@ def _is_withheld(job: Job, provider: Provider, text_hash: str) -> bool:
     return provider.withholds and job.credentials.get(text_hash) is not None
 
 
+def _add_demo_vectors(cache: EmbeddingCache) -> None:
+    """Put the vectors of the demo, which come with memtui, beside those that were made here."""
+    import numpy as np
+
+    with np.load(DATA_FOLDER / "demo-vectors.npz") as file:
+        name, model, fingerprint = file["made_by"].tolist()
+        vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
+        cache.put_many(ProviderIdentity(name, model, None, fingerprint), vectors)
+
+
 class VectorsPhase:
     """Fills in the vectors that are missing; keyword search works meanwhile.
 
@@ -165,6 +178,8 @@ class VectorsPhase:
             maker = made_by(read_meta(self._connection))
             self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
             progress.start(VECTORS, pending)
+            if job.scope.root == demo_root():
+                _add_demo_vectors(job.cache)
             for page in _pages(self._connection):
                 stats.cache_hits += len(page) - len(self._from_cache(page, identity))
         if identity is None or not self._pending():

@@ -10,7 +10,6 @@ import sys
 
 from tests.cli.golden import (
     CASES,
-    VECTORS,
     answers_file,
     compare,
     record,
@@ -25,9 +24,8 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write the answers that differ")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(CASES)}")
     given = parser.parse_args()
-    model = recorded_model(recording=given.update, file=VECTORS, adding=True)
     changed = 0
-    with model as vectors:
+    with recorded_model(recording=given.update) as vectors:
         for group in given.groups or CASES:
             changed += check(group, update=given.update)
         if given.update:

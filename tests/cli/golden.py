@@ -25,13 +25,10 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-from memtui.cli import session
 from memtui.memory.workspace import demo_root, workspace_id
 from memtui.settings.files import history_name
 from tests.support import command_line, recorded
@@ -45,10 +42,10 @@ CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text
 _VOLATILE_WORDS = """
 elapsed_ms pool_ms rank_ms timings generation version python platform libraries mtime mtime_ns made_at
 at seconds milliseconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync
-recorded_at started_at finished_at agent_gets file_state warnings
+recorded_at started_at finished_at
 """
 VOLATILE = frozenset(_VOLATILE_WORDS.split())
-"""Keys whose values are times, places or versions, or tell how far a background look has come."""
+"""Keys whose values are times, places or versions."""
 VOLATILE_TEXT = (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d+(\.\d+)? (ms|s)\b|(?<=generation )[0-9a-z]{6,}"
     r"|(?<=\d )\d+ (d|mo|y)(?=\n)"
@@ -56,8 +53,6 @@ VOLATILE_TEXT = (
 )
 """Times, durations, generations, the ages of agents and versions in the text of a page."""
 RELEASES = {"4": "2026.4.26", "7": "2026.7.1", "9": "2026.9.6"}
-VECTORS = FOLDER / "vectors.npz"
-"""The bundled model's vectors of every text and query: the same on every processor."""
 WITH_SERVICE = {"providers", "doctor", "secrets"}
 WITH_ERRORS = WITH_SERVICE | {"text", "agents", "settings", "transcripts", "index"}
 NOTES_MTIME = 1_793_000_000
@@ -76,7 +71,6 @@ def run_group(group: str) -> list[dict[str, Any]]:
 
 def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list[dict[str, Any]]:
     places = _prepare(group, folder)
-    # On a loaded machine as well: what an index is examined for is part of the answers.
     home = folder / "home"
     home.mkdir()
     environment = {
@@ -86,8 +80,6 @@ def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list
         "NO_COLOR": "1",
         "COLUMNS": "120",
     }
-    # What the examination of an agent's index adds to a search is shown by `text` alone.
-    open_agent = partial(session.open_agent, examine=group in {"text", "agents"})
     places |= {"home": str(home), "service": server.url if server is not None else ""}
     history = history_name(workspace_id(home / "notes"))
     places["history"] = str(home / ".local/state/memtui" / history)
@@ -107,11 +99,7 @@ def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list
             text = _prepare_step(environment, home, *arguments)
             answers.append({} if text is None else {"text": _parse(text, folder)})
             continue
-        with (
-            patch.object(session, "EXAMINATION_SECONDS", 60.0),
-            patch.object(session, "open_agent", open_agent),
-        ):
-            done = command_line.call(arguments, environment=environment, folder=folder)
+        done = command_line.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
         if group in WITH_ERRORS:
             answer["err"] = _parse(done.stderr, folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.golden import CASES, VECTORS, compare, recorded_answers, run_group
+from tests.cli.golden import CASES, compare, recorded_answers, run_group
 from tests.support import command_line
 from tests.support.recorded_model import recorded_model
 from tests.tui import golden
@@ -18,7 +18,7 @@ from tests.tui import golden
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", CASES)
 def test_command_lines_answer_as_recorded(group: str) -> None:
-    with recorded_model(file=VECTORS):
+    with recorded_model():
         answers = run_group(group)
     wrong = dict(compare(group, answers, recorded_answers(group)))
     report = [f"{line}\n    " + "\n    ".join(found[:4]) for line, found in wrong.items()]

@@ -1,16 +1,25 @@
-"""The bundled demo memory, indexed once for a whole test run."""
+"""The bundled demo memory, indexed once for a whole test run.
+
+python -m tests.support.demo writes the vectors that come with it, after its notes changed.
+"""
 
 from __future__ import annotations
 
 import shutil
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
+from memtui.data import DATA_FOLDER
+from memtui.embedding.packaged import MODELS
 from memtui.engine import Engine
+from memtui.index.database import open_database
 from memtui.memory.workspace import demo_root
-from memtui.settings.schema import Settings
+from memtui.settings.schema import EmbeddingSettings, Settings
 
 _DONE = "complete"
 
@@ -37,9 +46,28 @@ def _index(folder: Path) -> None:
     with recorded_model(), Engine.open(demo_root(), Settings(), data_dir=folder) as engine:
         engine.index.sync(wait=True)
         status = engine.index.status()
-        assert status.vectors == status.chunks > 0, "run `python -m tests.screenshots`"
+        assert status.vectors == status.chunks > 0, "run `python -m tests.support.demo`"
 
 
 def copy_to(data_home: Path, indexed: Path) -> None:
     """Put the index where the command line looks for it when `data_home` is $XDG_DATA_HOME."""
     shutil.copytree(indexed, data_home / "memtui" / "demo")
+
+
+def record_vectors(file: Path) -> None:
+    """Write the vectors of all chunks of the demo, made by the bundled model, and who made them."""
+    maker = MODELS["minilm"].identity(EmbeddingSettings())
+    with tempfile.TemporaryDirectory() as name:
+        with Engine.open(demo_root(), Settings(), data_dir=Path(name)) as engine:
+            engine.index.sync(wait=True)
+            (database,) = Path(engine.index.status().index_dir).glob("index-*.db")
+        with closing(open_database(database)) as connection:
+            query = "SELECT DISTINCT hash, vector FROM chunks JOIN vectors USING (id) ORDER BY hash"
+            hashes, blobs = zip(*connection.execute(query), strict=True)
+    vectors = np.stack([np.frombuffer(blob, "<f4") for blob in blobs])
+    made_by = np.array([maker.name, maker.model, maker.fingerprint])
+    np.savez_compressed(file, hashes=np.array(hashes), vectors=vectors, made_by=made_by)
+
+
+if __name__ == "__main__":
+    record_vectors(DATA_FOLDER / "demo-vectors.npz")

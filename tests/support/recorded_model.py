@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import registered, registration_of
@@ -22,26 +23,24 @@ from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
 
-VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
+OF_THE_DEMO = DATA_FOLDER / "demo-vectors.npz"
+"""The vectors that come with the program."""
+VECTORS = Path(__file__).parent.parent / "data" / "vectors.npz"
+"""The vectors of every other text and query of pictures and recorded command lines."""
 
 
 class Recorded(LocalProvider):
     """The bundled model's own vectors, recorded: the same numbers on every processor.
 
-    With `recording`, the model is asked and what it says is kept for `save`; with `adding`, only
-    for texts that the file does not hold.
+    With `recording`, the model is asked for what is not recorded, and `save` keeps what it says.
     """
 
-    def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
+    def __init__(self, *, recording: bool) -> None:
         identity = MODELS["minilm"].identity(EmbeddingSettings())
         reads = partial(dominant_script, scripts=("LATIN ", "FULLWIDTH LATIN "))
         super().__init__(identity, self._look_up, batch_size=8, reads=reads)
         self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
-        self._file = file
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        if adding or not recording:
-            with np.load(file) as stored:
-                self._vectors = dict(zip(stored["hashes"].tolist(), stored["vectors"], strict=True))
+        self._vectors = _read(OF_THE_DEMO) | _read(VECTORS)
 
     def usage(self) -> Usage:
         """Nothing is asked of a model."""
@@ -60,9 +59,14 @@ class Recorded(LocalProvider):
 
     def save(self) -> None:
         """Write what was recorded, in an order that does not change."""
-        hashes = sorted(self._vectors)
+        hashes = sorted(self._vectors.keys() - _read(OF_THE_DEMO).keys())
         vectors = np.stack([self._vectors[key] for key in hashes])
-        np.savez_compressed(self._file, hashes=np.array(hashes), vectors=vectors)
+        np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
+
+
+def _read(path: Path) -> dict[str, NDArray[np.float32]]:
+    with np.load(path) as file:
+        return dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
 
 
 def stand_in(model: Recorded | Paused) -> None:
@@ -72,11 +76,9 @@ def stand_in(model: Recorded | Paused) -> None:
 
 
 @contextmanager
-def recorded_model(
-    *, recording: bool = False, file: Path = VECTORS, adding: bool = False
-) -> Iterator[Recorded]:
+def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
     """Put the recorded vectors in the place of the bundled model."""
-    model = Recorded(recording=recording, file=file, adding=adding)
+    model = Recorded(recording=recording)
     stand_in(model)
     try:
         yield model

@@ -19,9 +19,9 @@ import pytest
 from memtui import __version__, errors
 from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program, run, wants_json
-from memtui.engine import Engine, doctor
-from memtui.errors import Cancelled
+from memtui.engine import doctor
 from memtui.index.database import create, open_database
+from memtui.index.foreign.audit import examine
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.ranking.counterfactual.change import (
@@ -282,27 +282,22 @@ def test_a_file_from_stdin_is_bounded(
     assert expected in memtui("profiles", "add", "-", "--json").error["message"]
 
 
-def test_a_search_does_not_wait_for_a_long_examination(
+def test_a_search_of_an_agents_index_waits_for_a_slow_disk(
     memtui: Run, main: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = threading.Event()
+    """What it says of the files does not depend on how soon they are compared."""
 
-    def long_examination(*arguments: object, **options: object) -> Any:
-        ended.wait(60)
-        raise Cancelled
+    def slow(*arguments: Any, **options: Any) -> Any:
+        threading.Event().wait(0.7)
+        return examine(*arguments, **options)
 
-    monkeypatch.setattr("memtui.index.foreign.audit.examine", long_examination)
-    monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 0.0)
-    closes = Engine.close
-
-    def close(engine: Engine) -> None:
-        ended.set()
-        closes(engine)
-
-    monkeypatch.setattr(Engine, "close", close)
+    monkeypatch.setattr("memtui.index.foreign.audit.examine", slow)
+    (main.workspace / "MEMORY.md").write_text("# Router\n\nAnother one.\n")
     document = memtui("search", "router", "--agent", "main", "--json").document
-    assert "the index is still being checked: changed files are not marked" in document["warnings"]
-    assert "file_state" not in document["hits"][0]
+    assert {hit["file_state"] for hit in document["hits"] if hit["path"] == "MEMORY.md"} == {
+        "stale"
+    }
+    assert document["index"]["pending"] > 0
 
 
 @pytest.mark.usefixtures("terminal")
