@@ -8,7 +8,7 @@ from typing import Any
 from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, open_reading, stale_warning
-from memtui.errors import IndexMissing, IndexUnusable, ProviderError
+from memtui.errors import IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
 from memtui.ranking.strength import NOTHING_GOOD, is_all_weak, strength
@@ -79,12 +79,7 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     if not is_foreign:
         # Meanwhile the model is being loaded.
         index.refresh_status(brief=True)
-    try:
-        ranked = session.engine.search.ask(query, ranking=session.ranking)
-    except IndexMissing as error:
-        if is_foreign:
-            raise
-        raise session.no_index() from error
+    ranked = session.engine.search.ask(query, ranking=session.ranking)
     status = session.current_status() if is_foreign else index.status()
     states = ranked.pool.states
     failed = [leg for leg, state in states.items() if state.status is LegStatus.FAILED]

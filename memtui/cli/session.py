@@ -14,6 +14,7 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
+from memtui.report.status import LOOKS_FOR
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
@@ -94,24 +95,30 @@ def open_session(
 def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     """Open the index of the agent that `--agent` or `--index` names, else memtui's own.
 
-    The demo is indexed first when it is not, or when an older memtui did it. Any other workspace
-    without an index is left without: a search does no hidden work.
+    The demo is indexed first when it is not, or when an older memtui did it. Of any other memory
+    without an index a search (`warm`) indexes the words first, as vectors take much longer.
     """
     if invocation.foreign:
         return open_agent(invocation)
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    if invocation.demo:
+    is_new, flags = False, {} if invocation.demo else {"embedding.provider": "none"}
+    if invocation.demo or warm:
         with open_session(invocation) as session:
-            status = session.current_status()
-        has_no_vectors = status.state is IndexState.STALE and not status.vectors
-        # Another process may be making them.
-        is_stranded = has_no_vectors and status.writer == "none"
-        if status.state is IndexState.NO_INDEX or is_stranded:
-            invocation.output().note("memtui: indexing the demo, this once")
-            with open_session(invocation, write=True) as writing:
-                writing.engine.index.require_writer()
-                run_sync(writing)
+            is_new = session.engine.index.stamp() is None
+            if invocation.demo and not is_new:
+                status = session.current_status()
+                has_no_vectors = status.state is IndexState.STALE and not status.vectors
+                # Another process may be making them.
+                is_new = has_no_vectors and status.writer == "none"
+    if is_new:
+        output, root = invocation.output(), session.workspace.root
+        words_of = "the demo" if invocation.demo else f"the words of {root}"
+        output.note(f"memtui: indexing {words_of}, this once")
+        with open_session(invocation.with_options(flags=flags), write=True) as writing:
+            writing.engine.index.require_writer()
+            if not run_sync(writing)[-1].files_seen:
+                output.note(f"memtui: no notes in {root}: {LOOKS_FOR}")
     return open_session(invocation, warm=warm)
 
 

@@ -60,7 +60,9 @@ class Problem(Struct, frozen=True):
         return self.code not in {"unknown_key", "protected", "shadowed_file"}
 
     def __str__(self) -> str:
-        text = ": ".join(filter(None, (self.place, self.key, self.message)))
+        # Who gave an option is told of that, and not of the key that it stands for.
+        key = "" if self.place.startswith("-") else self.key
+        text = ": ".join(filter(None, (self.place, key, self.message)))
         hint = f" ({self.hint})" if self.hint else ""
         return " ".join(f"{text}{hint}".splitlines())
 

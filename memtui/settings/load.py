@@ -388,7 +388,7 @@ def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     for table, ranking in rankings.items():
         if (ranking.vector_weight, ranking.keyword_weight) == (0.0, 0.0):
             both = (f"{table}.vector_weight", f"{table}.keyword_weight")
-            contradictions[both] = "vector_weight and keyword_weight must not both be 0"
+            contradictions[both] = "the two weights must not both be 0"
     problems: list[Problem] = []
     for keys, message in contradictions.items():
         # It is told of the strongest of the keys.
