@@ -85,9 +85,8 @@ def explain(
             output.lines([(line.text, BOLD)] if line.strong else line.text for line in lines)
         elif format_ is Format.JSON:
             status = session.engine.index.status()
-            document = explanation_document(
-                explained, states=file_states(status), warnings=warnings
-            )
+            told = list(map(invocation.completed, warnings))
+            document = explanation_document(explained, states=file_states(status), warnings=told)
             document["provider_state"] = status.provider
             if inquiry.chunk is None:
                 document["missing"] = f"the index holds no chunk at {inquiry.place}"

@@ -21,6 +21,12 @@ def indexed(run: Run, root: Path) -> None:
     assert run("index", "--root", str(root)).code == 0
 
 
+def searched(run: Run, root: Path) -> None:
+    os.environ["MEMTUI_EMBEDDING__PROVIDER"] = "minilm"
+    first = run("search", "router", "--root", str(root))
+    assert (first.code, "MEMORY.md:1" in first.out) == (0, True)
+
+
 def stale(run: Run, root: Path) -> None:
     indexed(run, root)
     (root / "MEMORY.md").write_text(NOTE * 2)
@@ -81,7 +87,8 @@ def nothing(run: Run, root: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "lines", "expected"),
     [
-        (nothing, ["search router", "chunk MEMORY.md", "care", "doctor --json"], {"index"}),
+        (nothing, ["chunk MEMORY.md", "care", "doctor --json"], {"index"}),
+        (searched, ["search router", "explain router --json"], {"index"}),
         (stale, ["search router", "search router --json", "doctor"], {"index"}),
         (damaged, ["search router", "status --deep", "doctor"], {"index --force"}),
         (emptied, ["index"], {"index --force"}),
