@@ -196,7 +196,6 @@ class EmbeddingCache:
             return action(self._opened())
 
     def _opened(self) -> Connection:
-        """Return the connection to the file that is in place now."""
         if self._closed:
             raise ValueError("the embedding cache is closed")
         file = file_state(self._path)

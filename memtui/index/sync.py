@@ -306,7 +306,6 @@ def _index_notes(
     rows: Mapping[str, KnownFile],
     seen_ns: int,
 ) -> None:
-    """Read some notes and write their rows, in one piece."""
     recipe, stats = job.recipe, job.stats
     limit = recipe.identity.input_bytes if recipe.identity is not None else None
     indexed: dict[str, int] = {}

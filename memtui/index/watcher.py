@@ -250,7 +250,6 @@ class Watcher:
             self._thread.join(timeout)
 
     def _arrived(self, path: str, is_folder: bool) -> None:
-        """Take an event in, on watchdog's thread."""
         is_new = (is_folder or is_markdown(path)) and (path, is_folder) not in self._incoming
         if is_new and may_contain(path, self._scope):
             with self._condition:

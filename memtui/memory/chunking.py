@@ -34,7 +34,6 @@ def weight_classes() -> tuple[re.Pattern[str], Sequence[int]]:
 
 
 def _weights(text: str) -> list[int]:
-    """Return the weight of each character."""
     classes, weights = weight_classes()
     each = [1] * len(text)
     for run in classes.finditer(text):

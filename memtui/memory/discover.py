@@ -288,7 +288,6 @@ class _NoteSearch(FileSearch):
         return not places or any(parts_below(*place) is not None for place in places)
 
     def _real(self, path: str) -> str:
-        """Return the real path of what is no link."""
         folder, name = os.path.split(path)
         return os.path.join(self._real_folder(folder), name)
 

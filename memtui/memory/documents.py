@@ -43,14 +43,6 @@ _NO_TEXT_SHARE = 1 / 3
 one of an image, and of Cyrillic or Japanese in an encoding of its own."""
 
 
-class NotRegularFile(OSError):
-    """The path, a file when it was found, is now a pipe, a socket, a device or a folder."""
-
-
-class NotText(OSError):
-    """The bytes of the file are no text in UTF-8 or, with a byte order mark, in UTF-16."""
-
-
 def read_document(
     file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES, any_bytes: bool = False
 ) -> Document:
@@ -72,7 +64,7 @@ def read_document(
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
     text, warning, bad_line, no_text = _decoded(raw, any_bytes)
     if no_text and not any_bytes:
-        raise NotText(errno.EILSEQ, f"no text: {no_text}", str(file.absolute))
+        raise OSError(errno.EILSEQ, f"no text: {no_text}", str(file.absolute))
     text = text.removeprefix(_BYTE_ORDER_MARK).replace("\0", _REPLACEMENT)
     matter = front_matter(text)
     day, day_from = day_of_path(file.path), Reason.FILE_NAME
@@ -116,8 +108,8 @@ def open_regular(path: Path, base: str = "") -> int:
 
     No component of the path below `base`, the folder that holds the file by default, may be a link:
     a folder may be swapped for one after it was listed. A file that was replaced meanwhile, as
-    editors save, is opened as it is now. Raises `OSError`, `NotRegularFile` for a pipe, a socket, a
-    device or a folder.
+    editors save, is opened as it is now. Raises `OSError`, too for a pipe, a socket, a device or a
+    folder.
     """
     parts = parts_below(str(path), base) if base else None
     if not parts:
@@ -127,7 +119,7 @@ def open_regular(path: Path, base: str = "") -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise NotRegularFile(errno.EINVAL, "not a regular file", str(path))
+    raise OSError(errno.ENXIO, "not a regular file", str(path))
 
 
 def _open_compared(path: Path, base: str) -> int:
@@ -161,15 +153,12 @@ def _open_below(base: str, parts: Sequence[str], path: Path) -> int:
 
 def reason_of(error: OSError) -> Reason:
     """Say why a file is not indexed, from the error that reading or listing it gave."""
-    if isinstance(error, NotRegularFile):
-        return Reason.NOT_REGULAR
-    if isinstance(error, NotText):
-        return Reason.NOT_TEXT
     return {
         errno.ENOENT: Reason.VANISHED,
         errno.ENOTDIR: Reason.VANISHED,
         errno.ELOOP: Reason.SYMLINK,
         errno.EFBIG: Reason.TOO_LARGE,
+        errno.EILSEQ: Reason.NOT_TEXT,
         errno.ENXIO: Reason.NOT_REGULAR,
     }.get(error.errno or 0, Reason.UNREADABLE)
 
@@ -207,6 +196,7 @@ _ENTRY = re.compile(r"([A-Za-z]{1,16})[ \t]*:[ \t]*(.*)")
 _NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,9})?", re.ASCII)
 _DAY_KEYS = ("date", "day", "created")
 _TAG_KEYS = ("tags", "tag")
+_NAME_KEYS = ("aliases", "alias", "title")
 _TAG = re.compile(r"(?<![^\s(\[,;])#([\w/-]*[^\W\d_][\w/-]*)")
 _CODE = re.compile(r"^```.*?(?:^```|\Z)", re.MULTILINE | re.DOTALL)
 _MAX_LINES = 200
@@ -222,6 +212,8 @@ class FrontMatter(Struct, frozen=True):
     """0 to 1."""
     end_line: int = 0
     tags: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """The title and the aliases."""
 
 
 def day_of_path(path: str) -> date | None:
@@ -234,7 +226,8 @@ def front_matter(text: str) -> FrontMatter:
 
     `date`, `day` or `created` (in this order of precedence) begins with a YYYY-MM-DD; `importance`
     is a number from 0 to 1, or above 1 to 10 and then divided by ten; `tags` or `tag` are words,
-    with or without brackets and commas, or the items below. Of a key given twice the first counts.
+    with or without brackets and commas, or the items below; so are `title`, `alias` and `aliases`,
+    in commas. Of a key given twice the first counts.
     What cannot be read is left out; nothing is raised. A block is at most 200 lines.
     """
     if not text.startswith(_FENCE_MARK):
@@ -252,13 +245,16 @@ def front_matter(text: str) -> FrontMatter:
             importance = value / _SCALE_TOP if value > 1 else value
             listed = " ".join(values.get(name, "") for name in _TAG_KEYS)
             tags = tuple(re.sub(r"[\[\],\"'#]", " ", listed).split())
-            return FrontMatter(day, importance if importance <= 1 else None, number, tags)
+            titles = [values.get(name, "").strip("[]") for name in _NAME_KEYS]
+            names = (one.strip(" \t\r\"'") for one in ",".join(titles).split(","))
+            weight = importance if importance <= 1 else None
+            return FrontMatter(day, weight, number, tags, tuple(filter(None, names)))
         entry = _ENTRY.match(line)
         if entry:
             key = entry[1].lower()
             values.setdefault(key, entry[2])
-        elif key in _TAG_KEYS and line.lstrip().startswith("- "):
-            values[key] += f" {line.lstrip()[2:]}"
+        elif key in {*_TAG_KEYS, *_NAME_KEYS} and line.lstrip().startswith("- "):
+            values[key] += f",{line.lstrip()[2:]}"
     return FrontMatter()
 
 
@@ -272,7 +268,6 @@ def tags_of(text: str) -> frozenset[str]:
 
 
 def _first_day(matches: Iterable[re.Match[str] | None]) -> date | None:
-    """Return the first match that is a day of the calendar."""
     for match in matches:
         with suppress(ValueError):
             if match is not None:

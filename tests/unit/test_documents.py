@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from memtui.memory.documents import (
-    FrontMatter,
     day_of_path,
     front_matter,
     read_document,
@@ -197,7 +196,8 @@ def test_day_of_path(path: str, day: str | None) -> None:
 def test_front_matter(text: str, expected: list[Any]) -> None:
     day, importance, end_line = expected
     day = date.fromisoformat(day) if day else None
-    assert front_matter(text) == FrontMatter(day, importance, end_line)
+    found = front_matter(text)
+    assert (found.day, found.importance, found.end_line) == (day, importance, end_line)
 
 
 @pytest.mark.parametrize(("value", "importance"), load("reading")["importance"])

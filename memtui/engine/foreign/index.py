@@ -297,7 +297,6 @@ class OpenClawIndex(Index):
             self._bus.publish(ForeignExamined(self._problem))
 
     def _look(self, *, deep: bool) -> tuple[Truth, IndexStatus]:
-        """Examine on a connection of this thread's own."""
         from memtui.index.foreign.audit import examine
 
         facts, now, cancelled = self.facts, datetime.now(UTC), self._closed.is_set

@@ -103,7 +103,6 @@ def _names(folder: Path) -> tuple[list[str], str]:
 
 
 def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
-    """Describe one agent: opens its index, counts, and closes it again."""
     agent = ForeignAgent(config.name, state_dir, workspace=_workspace_of(state_dir, config))
 
     def with_contents(opened: Opened) -> ForeignAgent:

@@ -222,7 +222,6 @@ class _Audit(Struct):
         return tuple(fields)
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
-        """Say what follows from the identity that is stored."""
         add, stored, layout = self.findings.add, self.tables.identity, self.opened.layout
         config = self.config
         consequence, severity = _REBUILT, Severity.WARNING

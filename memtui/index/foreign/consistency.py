@@ -290,7 +290,6 @@ class StoredTables:
         return "complete" if with_vector else "empty"
 
     def _compare_numbers(self, every: bool) -> None:
-        """Compare the numbers of both tables, in single precision."""
         opened, findings, layout = self._opened, self._findings, self._opened.layout
         indexed = rows.read_indexed(opened)
         if indexed is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -418,11 +417,6 @@ def _existing(path: Path) -> Path:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         hint = "`memtui agents` lists what is on this machine"
         raise IndexMissing(f"{name} is not there", hint=hint) from None
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        hint = "give the file itself"
-        raise IndexUnusable(f"{name} is a link that leads to itself", hint=hint) from None
     if stat.S_ISDIR(state.st_mode):
         raise IndexUnusable(f"{name} is a folder", hint="give the .sqlite file, or --agent NAME")
     if not stat.S_ISREG(state.st_mode):

@@ -202,7 +202,6 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
 
 
 def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
-    """List the agents of OpenClaw by name, each with its folder."""
     if scope.homes.openclaw is None:
         return []
     agents = scope.homes.openclaw / AGENTS
@@ -345,7 +344,6 @@ class _Search(FileSearch):
                 self.look_at_extra(unwritten(place.name))
 
     def _listed(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
-        """List a folder that need not be there."""
         return self.list_folder(folder, prefix) if os.path.lexists(folder) else []
 
     def _look_into_agent(self) -> None:

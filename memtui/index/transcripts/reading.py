@@ -243,7 +243,6 @@ def _stamp(registry: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[str]]:
-    """Return the keys of each session in the list as it was then."""
     if path.name == REGISTRY:
         return registered_sessions(path)
 

@@ -123,7 +123,6 @@ def note_lines(text: str) -> tuple[NoteLine, ...]:
 
 
 def _heading(line: str, below: str) -> tuple[int, str] | None:
-    """Return the level and the title of a heading, underlined by the line below or not."""
     if mark := _LINES["heading"].match(line):
         return mark[0].count("#"), line[mark.end() :].strip().rstrip("#").strip()
     if _LINES["underline"].fullmatch(below) and not _LINES["item"].match(line):
@@ -132,7 +131,6 @@ def _heading(line: str, below: str) -> tuple[int, str] | None:
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """Put blanks in place of what matches."""
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
@@ -284,22 +282,12 @@ class NoteNames:
     def add(self, document: Document) -> None:
         """Add a document with its title and the aliases of its front matter."""
         self.add_path(document.file.path)
-        in_aliases = False
-        for line in note_lines(document.text):
-            if line.kind is LineKind.HEADING:
-                self._name(line.text.lstrip("# ").rstrip("# "), document.file.path)
-                return
-            if line.kind is LineKind.FRONT_MATTER:
-                match = _LINKS["aliases"].match(line.text)
-                if match is None and in_aliases:
-                    match = _LINKS["item"].match(line.text)
-                in_aliases = match is not None
-                aliases = match[1].strip("[]").split(",") if match is not None else []
-                for one in aliases:
-                    if name := one.strip(" \t\"'"):
-                        self._name(name, document.file.path)
-            elif line.kind is not LineKind.BLANK:
-                return
+        without_text = {LineKind.FRONT_MATTER, LineKind.BLANK}
+        lines = (line for line in note_lines(document.text) if line.kind not in without_text)
+        first = next(lines, None)
+        title = first.text.strip("# ") if first and first.kind is LineKind.HEADING else ""
+        for name in filter(None, (*front_matter(document.text).names, title)):
+            self._name(name, document.file.path)
 
     def place_of(self, path: str, target: str, *, is_wiki: bool) -> str:
         """Return the note that a link in a note leads to, or a folder with a `/` behind it.

@@ -115,7 +115,6 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
 
 
 def _record_reason(record: Record, role: str, message: Record) -> str:
-    """Return why a message is left out, whatever it says."""
     for flag, why in _OURS["flags"].items():
         if record.get(flag) is True:
             return Dropped(why)
