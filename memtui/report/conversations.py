@@ -109,24 +109,14 @@ def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
 
 def _folded(turn: Turn) -> str:
     text = " ".join(turn.text[: 8 * _FOLDED_TEXT].split())
-    short = text if len(text) <= _FOLDED_TEXT else f"{text[: _FOLDED_TEXT - 1]}…"
-    length = words.count(turn.size, "character")
-    match turn.kind:
-        case TurnKind.TOOL_CALL:
-            return f"> {turn.tool}  {length}  {short}"
-        case TurnKind.TOOL_RESULT:
-            failed = " failed" if turn.is_error else ""
-            return f"< {turn.tool or 'tool'}{failed}  {length}  {short}"
-        case TurnKind.THINKING:
-            return f"~ thinking  {length}"
-        case TurnKind.RESET:
-            return f"--- reset {short}".rstrip()
-        case TurnKind.COMPACTION:
-            return f"--- compacted: what came before is replaced by a summary, {length}"
-        case TurnKind.MALFORMED:
-            return f"! no record: {short}, {size_words(turn.size)}"
-        case _:
-            return f". {short}"
+    line = words.FOLDED_WORDS[turn.kind].format(
+        tool=turn.tool or "tool",
+        failed=" failed" if turn.is_error else "",
+        length=words.count(turn.size, "character"),
+        size=size_words(turn.size),
+        text=text if len(text) <= _FOLDED_TEXT else f"{text[: _FOLDED_TEXT - 1]}…",
+    )
+    return line.rstrip()
 
 
 def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:

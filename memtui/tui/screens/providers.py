@@ -352,13 +352,10 @@ def provider_facts(
         does = "load the model" if asks == words.HERE else f"send one test word to {asks}"
         facts.append(("try", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
     elif probe.works:
-        parts = [words.model_words(probe.model, probe.dimensions)]
-        if probe.milliseconds is not None:
-            # A word is looked up in less than the shortest time that is written as a number.
-            is_short = probe.milliseconds < 1
-            time = "under 1 ms" if is_short else duration(probe.milliseconds / 1e3)
-            parts.insert(0, f"answers in {time}")
-        answer = "  ".join(filter(None, parts)) or words.brief(probe.detail)
+        model = words.model_words(probe.model, probe.dimensions)
+        # A word may be looked up in less than the shortest time that is written as a number.
+        took = duration(max(1.0, probe.milliseconds or 0.0) / 1e3)
+        answer = f"answers in {took}  {model}".rstrip()
         facts.append(("tried", Content.styled(f"{glyphs.passed} {answer}", "$state-ok")))
     else:
         detail, hint = words.brief(probe.detail), words.brief(probe.hint)

@@ -44,11 +44,10 @@ _LINK = "$text-accent underline"
 
 def too_much(lines: Sequence[str]) -> str:
     """Return why a text is not rendered, in one line; empty when it is."""
-    if len(lines) > MOST_LINES:
-        return f"too long to render ({len(lines)} lines): shown as text"
-    if sum(map(len, lines)) > MOST_CHARACTERS:
-        return f"more than {MOST_CHARACTERS} characters, not rendered: shown as text"
-    return ""
+    characters = sum(map(len, lines))
+    if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
+        return ""
+    return f"too long to render ({len(lines)} lines, {characters} characters): shown as text"
 
 
 def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLine]:
@@ -246,11 +245,8 @@ def _paragraphs(inline: Token) -> list[tuple[int, Content]]:
     return [*parts, (first, Content("").join(pieces))]
 
 
-MOST_HEADINGS = 5_000
 _OUTLINED = 100_000
-"""Lines of a file that are looked at, each up to so many characters."""
-_HEAD = 400
-
+"""Lines of a file that are looked at for headings."""
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "entity"])
 
 
@@ -263,13 +259,12 @@ class Heading(NamedTuple):
 
 
 def headings(lines: Sequence[str]) -> list[Heading]:
-    """Return the headings of a text in their order, at most 5,000.
+    """Return the headings of a text as CommonMark has them, in their order.
 
-    As CommonMark has them, without those in quotes and lists and those in the front matter.
+    Those in quotes, in lists and in the front matter do not count.
     """
     matter = front_matter_lines(lines)
-    shown = [line[:_HEAD] for line in lines[matter:_OUTLINED]]
-    tokens = _BLOCKS.parse("\n".join([""] * matter + shown))
+    tokens = _BLOCKS.parse("\n".join([""] * matter + [*lines[matter:_OUTLINED]]))
     outline = []
     for place, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
@@ -277,4 +272,4 @@ def headings(lines: Sequence[str]) -> list[Heading]:
             text = tokens[place + 1].content.rpartition("\n")[2]
             line = token.map[1] - (not token.markup.startswith("#"))
             outline.append(Heading(line, int(token.tag[1:]), text))
-    return outline[:MOST_HEADINGS]
+    return outline

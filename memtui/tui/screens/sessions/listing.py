@@ -403,16 +403,15 @@ def index_state(listing: ConversationListing) -> str:
 def days(listing: ConversationListing, width: int) -> str:
     """Say when it was started, and the day of the last turn where that is another one.
 
-    Where a time is not known it is that of the file. In a row of 70 cells and more
-    `2026-02-10 09:12 to 02-13`, from 44 on `2026-02-10 to 02-13`, else `02-10 to 02-13`.
+    Where a time is not known it is that of the file. `2026-02-10 09:12 to 02-13`, in a row of less
+    than 44 cells `02-10 to 02-13`.
     """
     first, last = listing.started or listing.changed, listing.ended or listing.changed
     when, until = day_and_time(first), day_and_time(last)
-    is_brief = width < _SHORT
+    start = when[5:10] if width < _SHORT else when
     if last <= first or until[:10] == when[:10]:
-        return when[5:10] if is_brief else when
-    start = when[5:10] if is_brief else when[: None if width >= _LONG else 10]
-    is_same_year = is_brief or until[:4] == when[:4]
+        return start
+    is_same_year = width < _SHORT or until[:4] == when[:4]
     return f"{start} to {until[5 if is_same_year else 0 : 10]}"
 
 
