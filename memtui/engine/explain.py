@@ -296,12 +296,12 @@ _STATIONS: Final = {
 
 def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> list[TraceStep]:
     """Return a leg's own step and, where the leg finds the chunk, that of its pool."""
-    pool, state = ranked.pool, ranked.pool.states.get(leg)
+    pool, state = ranked.pool, ranked.pool.states[leg]
     station, pool_station, rank_name = _STATIONS[leg]
-    if ONLY_LEG.get(ranked.ranking.search_mode, leg) is not leg or state is None:
+    if ONLY_LEG.get(ranked.ranking.search_mode, leg) is not leg:
         # A release without the vector of the query goes on without the leg: its state says why.
-        says_why = state is not None and state.status is not LegStatus.OK
-        reason, why = (state.reason, state.detail) if state and says_why else (Reason.DISABLED, "")
+        says_why = state.status is not LegStatus.OK
+        reason, why = (state.reason, state.detail) if says_why else (Reason.DISABLED, "")
         return [TraceStep(station, Outcome.SKIPPED, reason, other=why)]
     if state.status is not LegStatus.OK:
         if state.reason is Reason.NO_VECTORS and leg is Leg.VECTOR:
@@ -310,7 +310,7 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> list[TraceStep]:
         outcome = Outcome.SKIPPED if state.status is LegStatus.SKIPPED else Outcome.MISSED
         reason = refused(pool, leg) or state.reason
         return [TraceStep(station, outcome, reason, other=state.detail)]
-    hit = next((hit for hit in pool.hits.get(leg, ()) if hit.chunk_id == facts.chunk.id), None)
+    hit = next((hit for hit in pool.hits[leg] if hit.chunk_id == facts.chunk.id), None)
     step = (_keyword_step if leg is Leg.KEYWORD else _vector_step)(ranked, facts, hit)
     if step.outcome is not Outcome.PASSED:
         return [step]

@@ -169,8 +169,7 @@ class OwnReading(Reading):
             return None
         rowid, chunk = stored
         pool, connection = ranked.pool, self._connection
-        state = pool.states.get(Leg.KEYWORD)
-        match = str(state.facts.get("match") or "") if state is not None else ""
+        match = str(pool.states[Leg.KEYWORD].facts.get("match") or "")
         query, allowed = narrowed(connection, parse_query(pool.query, typing=pool.typing))
         terms = explain_keyword(connection, query, rowid, match=match)
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING

@@ -195,9 +195,7 @@ class Vectors(Struct, frozen=True):
 
 def refused(pool: CandidatePool, leg: Leg) -> Reason | None:
     """Return why a leg did not answer; `None` when it did."""
-    state = pool.states.get(leg)
-    if state is None:
-        return Reason.DISABLED
+    state = pool.states[leg]
     if state.status is LegStatus.OK:
         return None
     return Reason.INDEX_FAILED if state.reason is Reason.OK else state.reason

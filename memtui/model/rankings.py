@@ -201,7 +201,7 @@ class CandidatePool(Struct, frozen=True, eq=False):
     query: str
     chunks: Mapping[str, Chunk]
     hits: Mapping[Leg, tuple[LegHit, ...]]
-    """Best first; `hits[leg][i].position == i`. Both legs are always present as keys."""
+    """Best first; `hits[leg][i].position == i`. Both legs are always keys, of `states` as well."""
     states: Mapping[Leg, LegState]
     limit: int
     """Number of hits that were asked of each leg."""

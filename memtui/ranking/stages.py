@@ -152,7 +152,7 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     takes_all = pool.sized and pool.limit == ranking.candidates
     hits: dict[Leg, Sequence[LegHit]] = {}
     for leg in LEG_ORDER:
-        leg_hits = pool.hits.get(leg, ()) if ONLY_LEG.get(mode, leg) is leg else ()
+        leg_hits = pool.hits[leg] if ONLY_LEG.get(mode, leg) is leg else ()
         hits[leg] = leg_hits if takes_all else leg_hits[: ranking.candidates]
     mapped = mapped_scores(hits, ranking)
     weights = {Leg.VECTOR: ranking.vector_weight, Leg.KEYWORD: ranking.keyword_weight}

@@ -151,12 +151,12 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
     """Return the formula of a leg, or why it has none; the origin of its value; that in brief."""
     ranking, pool, chunk = ranked.ranking, ranked.pool, scored.chunk
     if (part := scored.legs.get(leg)) is None:
-        why, state = "no match", pool.states.get(leg)
-        if state is not None and state.status is not LegStatus.OK:
+        why, state = "no match", pool.states[leg]
+        if state.status is not LegStatus.OK:
             why = words.leg_reason(state)
             is_pending = state.status is LegStatus.PENDING
             return why, "", why if is_pending else words.reason_words(state.reason)
-        searched = state.facts.get("model") if state is not None and leg is Leg.VECTOR else None
+        searched = state.facts.get("model") if leg is Leg.VECTOR else None
         if searched and chunk.model and chunk.model != searched:
             why = f"its vector is of another model: {safe_line(chunk.model)}"
         return why, "", why

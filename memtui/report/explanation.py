@@ -291,11 +291,10 @@ def legs_section(ranked: Ranked) -> Section:
     about = f"{words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
     rows = [Row(("mode", about))]
     for leg in Leg:
-        if (state := ranked.pool.states.get(leg)) is None:
-            continue
+        state = ranked.pool.states[leg]
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
-            answer += f", {words.count(len(ranked.pool.hits.get(leg, ())), 'hit')}"
+            answer += f", {words.count(len(ranked.pool.hits[leg]), 'hit')}"
         rows.append(Row((words.leg_name(leg), answer), tone=TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
@@ -342,7 +341,7 @@ def _term_sections(
         yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
         return
     last = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
-    hits = ranked.pool.hits.get(Leg.KEYWORD, ())
+    hits = ranked.pool.hits[Leg.KEYWORD]
     hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
     scores = [one.score for one in (terms, *terms.keywords)]
     if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:

@@ -216,8 +216,7 @@ class OpenClawReading(Reading):
         rowid, release = openclaw_row(connection, layout, chunk_id), self._release
         if rowid is None or layout.fts is None:
             return None
-        state = pool.states.get(Leg.KEYWORD)
-        listed = str(state.facts.get("keywords") or "") if state is not None else ""
+        listed = str(pool.states[Leg.KEYWORD].facts.get("keywords") or "")
         words = tuple(listed.split())
         is_trigram = layout.tokenizer == TRIGRAM
         if listed == query and len(extract_keywords(listed, trigram=is_trigram)) <= 1:
@@ -227,7 +226,7 @@ class OpenClawReading(Reading):
         entire, *single = (
             explain_openclaw(connection, layout, release, text, rowid) for text in texts
         )
-        found_by, hits = entire.found_by, pool.hits.get(Leg.KEYWORD, ())
+        found_by, hits = entire.found_by, pool.hits[Leg.KEYWORD]
         if any(hit.chunk_id == chunk_id and not hit.has_body for hit in hits):
             found_by = FoundBy.PATH
         elif found_by is FoundBy.NOTHING and any(one.found for one in single):

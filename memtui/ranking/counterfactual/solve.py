@@ -126,7 +126,7 @@ class Problem:
     def needs_search(self, ranking: Ranking) -> bool:
         """Return whether a ranking takes candidates that the pool does not hold."""
         pool = self.pool
-        has_more = pool.sized or any(len(pool.hits.get(leg, ())) >= pool.limit for leg in Leg)
+        has_more = pool.sized or any(len(pool.hits[leg]) >= pool.limit for leg in Leg)
         return has_more and needs_search(pool, self.ranking, ranking)
 
     def ranks_under(self, ranking: Ranking) -> dict[str, int]:

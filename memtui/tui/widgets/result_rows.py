@@ -326,13 +326,13 @@ def nothing_found(
         return empty_memory(status, keymap)
     lines = [message("nothing", query=safe_line(ranked.pool.query))]
     for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
-        if (state := ranked.pool.states.get(leg)) is not None:
-            text = safe_line(leg_words(state))
-            if state.status is LegStatus.OK:
-                candidates = fmt.count(len(ranked.pool.hits.get(leg, ())), "candidate")
-                text = f"{candidates} in {duration(state.elapsed_ms / 1e3)}"
-            head = (f"{glyph} {leg_name(leg):<13}", f"$leg-{leg}")
-            lines.append(Content.assemble(head, f" {text}"))
+        state = ranked.pool.states[leg]
+        text = safe_line(leg_words(state))
+        if state.status is LegStatus.OK:
+            candidates = fmt.count(len(ranked.pool.hits[leg]), "candidate")
+            text = f"{candidates} in {duration(state.elapsed_ms / 1e3)}"
+        head = (f"{glyph} {leg_name(leg):<13}", f"$leg-{leg}")
+        lines.append(Content.assemble(head, f" {text}"))
     below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
     if not below:
         lines.append(message("other_words"))
