@@ -151,8 +151,8 @@ class RequestContext(Struct, frozen=True):
     """The words for the key, like `the key of OPENAI_API_KEY`; empty when none was sent."""
     key_hint: str = ""
     """The remedy when a key is missing or refused."""
-    model_hint: str = "check embedding.model and embedding.base_url"
-    """The remedy when there is no such model."""
+    model_hint: str = ""
+    """The remedy when there is no such model, if it is not that of every service."""
 
 
 def refusal(reply: Reply, context: RequestContext) -> ServiceError:
@@ -171,8 +171,10 @@ def refusal(reply: Reply, context: RequestContext) -> ServiceError:
         words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
     elif pause is not None and LONG_PAUSE < pause < math.inf:
         words += f", again in {pause:.0f} s"
-    if failure in (Failure.KEY_REFUSED, Failure.NO_MODEL):
-        hint = context.key_hint if failure is Failure.KEY_REFUSED else context.model_hint
+    if failure is Failure.KEY_REFUSED:
+        hint = context.key_hint
+    elif failure is Failure.NO_MODEL:
+        hint = context.model_hint or None
     words = f"HTTP {status} from {context.address.shown}: {words}"
     return ServiceError(words, failure, hint=hint, status=status, retry_after=pause)
 

@@ -94,10 +94,7 @@ class PackagedModel(Struct, frozen=True):
         return self.installed
 
     def create(self, choice: EmbeddingSettings) -> LocalProvider:
-        """Load the model; raises `ProviderError` where a file is missing or not the released one.
-
-        Raises `SettingsError` for a model or a number of dimensions that the provider lacks.
-        """
+        """Load the model; raises as `identity` does, and `ProviderError` for any other file."""
         identity = self.identity(choice)
         require_packages([self.folder], self.install)
         spec = importlib.util.find_spec(self.folder[0])

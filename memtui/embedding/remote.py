@@ -295,9 +295,8 @@ class RemoteProvider(Provider):
         service = self.plan.service
         keyed = replace(request, headers={**request.headers, **service.headers(key.value)})
         name = f"the key of {key.origin}" if key.value else ""
-        hint = "check embedding.model and embedding.base_url"
-        if service.shape is Shape.OLLAMA:
-            hint = f"get it with: ollama pull {safe_line(self.identity.model)}"
+        pull = f"get it with: ollama pull {safe_line(self.identity.model)}"
+        hint = pull if service.shape is Shape.OLLAMA else ""
         return keyed, RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     async def _made(self, texts: Iterable[str]) -> dict[str, Values]:

@@ -445,10 +445,8 @@ FREE: Final = (0.0, "", "")
 def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[float, str, str] | None:
     """Return the price of a million tokens, its currency (ISO 4217) and the day it is of.
 
-    The price in the settings, whose currency nobody told, comes before the list price; `None` is
-    unknown. What runs on machines of the user is `FREE`. A list price counts only at the service's
-    own host: who answers at another `base_url` charges what nobody here knows, and this machine
-    nothing. `model` is the service's own name of it, without a prefix such as `openai/`.
+    The price in the settings, whose currency nobody told, comes before the list price, which
+    counts at the service's own host alone; `None` is unknown. `model` is the service's name of it.
     """
     service = SERVICES.get(provider)
     if choice.price is not None:

@@ -152,13 +152,12 @@ def examine(
     deep: bool,
     tell: Callable[[str], None],
 ) -> Examination:
-    """Look at everything; with `probe` ask the providers that may be asked for a vector.
+    """Look at everything, with `deep` at every text, word and vector of the index.
 
-    With `deep` every text, word and vector of the index is read back.
-
-    `find` finds the memory folder and raises `WorkspaceNotFound`; `flags` are settings given as
-    options, by dotted key; `data_dir` is where the indexes are kept, `None` where the settings
-    say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
+    With `probe` the providers that may be are asked for a vector. `find` finds the memory folder
+    and raises `WorkspaceNotFound`; `flags` are settings given as options, by dotted key;
+    `data_dir` is where the indexes are kept, `None` where the settings say. Writes nothing but a
+    database in the temporary folder. `tell` hears what takes a while.
     """
     checks: list[Check] = []
     loaded = Loaded()
@@ -354,7 +353,7 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
             yield problem("made by", detail, provider.hint)
         elif provider.state is Reason.PROVIDER_FAILED:
             yield problem("made by", provider.cause, provider.hint, EXIT_PROVIDER)
-        yield from database_checks(folder)
+        yield from attempted("index", database_checks(folder), EXIT_INDEX)
     with closing(EmbeddingCache(folder.cache_path, writable=False)) as cache:
         try:
             size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
@@ -431,18 +430,13 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
 
 def database_checks(folder: IndexFolder) -> Iterator[Check]:
     """Yield how the database file is, the full-text index, and whether sqlite-vec can be loaded."""
-
-    def parts() -> Iterator[Check]:
-        generation = folder.current()
-        if generation is None:
-            yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
-            return
-        path = folder.path(generation)
-        with closing(open_database(path, readonly=True)) as connection:
-            yield from attempted("database", stored_checks(connection, path), EXIT_INDEX)
-            yield extension_check(connection)
-
-    yield from attempted("index", parts(), EXIT_INDEX)
+    if (generation := folder.current()) is None:
+        yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
+        return
+    path = folder.path(generation)
+    with closing(open_database(path, readonly=True)) as connection:
+        yield from attempted("database", stored_checks(connection, path), EXIT_INDEX)
+        yield extension_check(connection)
 
 
 def stored_checks(connection: Connection, path: Path) -> Iterator[Check]:

@@ -285,8 +285,7 @@ class SettingsFiles(Struct, frozen=True):
     def load(self) -> Loaded:
         """Return the settings: flag > environment > project > user > default.
 
-        Raises `SettingsProblems` for anything but unknown keys and untrusted values, which are
-        warnings.
+        Raises `SettingsProblems` for anything but unknown keys and untrusted values.
         """
         loaded = self.read()
         if fatal := [problem for problem in loaded.problems if problem.fatal]:

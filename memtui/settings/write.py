@@ -392,8 +392,7 @@ def _plan(
 def write(plan: Plan, files: SettingsFiles) -> None:
     """Make the change; a file that was trusted stays so, for what it holds now.
 
-    Raises `FileChanged` when the file is not what the plan was made from, `SettingsError` when it
-    cannot be written.
+    Raises `FileChanged` for another file than the plan was made from, else `SettingsError`.
     """
     file, state = plan.file, files.state or StateFolder()
     was_trusted = plan.source is Source.PROJECT and not file.is_new and is_trusted(file, state)

@@ -42,8 +42,7 @@ class ProviderService:
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
 
-        Blocks up to the time limit of a query, so not on a thread that draws. The result says
-        what went wrong, a name or model that does not exist among it.
+        Blocks up to the time limit of a query. What goes wrong is said in the result.
         """
         if self._providers is None:
             raise self._memory.read_only()
@@ -52,8 +51,7 @@ class ProviderService:
     def cost(self, choice: EmbeddingSettings | None = None) -> RebuildCost:
         """Weigh a rebuild with a provider, by default with the one that answers now.
 
-        Reads the index and the cache; all zero without an index. Raises `SettingsError` for a name
-        or model that does not exist.
+        All zero without an index. Raises `SettingsError` for a name or model there is not.
         """
         if self._providers is None:
             return RebuildCost(0, 0, 0, 0, False)

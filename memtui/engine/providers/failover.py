@@ -80,8 +80,7 @@ class WatchedProvider(Provider):
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider, or return this one when it is loaded; blocks while it loads.
 
-        `None` with an `outage` where it cannot be loaded or fails; only with `again` is one that
-        could not be loaded tried anew.
+        `None` with an `outage` where it fails; tried anew after that only with `again`.
         """
         with self._lock:
             if self.registration is None or (self.outage is not None and not again):
@@ -440,8 +439,7 @@ def local_choice(
 ) -> EmbeddingSettings | None:
     """Return the choice that gives the local provider `maker`; `None` when none here does.
 
-    Never a service: text is sent only where the user chose to. `configured` may know the file of
-    a local model.
+    Never a service: text is sent only where the user chose to. `configured` may know its file.
     """
     plain = other_of(configured, maker.name)
     plain = replace(plain, model=maker.model, dimensions=maker.dimensions)

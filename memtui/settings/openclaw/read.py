@@ -105,8 +105,7 @@ class Unreadable(Exception):
 def parse(path: Path) -> Any:
     """Read a JSON5 file; raises `Unreadable`.
 
-    Only the position and the kind of an error are repeated, never the text around it: the file
-    holds secrets.
+    Of an error only position and kind are repeated, no text: the file holds secrets.
     """
     import pyjson5
 
@@ -254,12 +253,10 @@ class Table(Struct, frozen=True):
 def read_config(
     env: Mapping[str, str], home: Path, *, state_dir: Path | None = None
 ) -> OpenClawConfig:
-    """Read OpenClaw's configuration; never raises for its content.
+    """Read OpenClaw's configuration, of those in `config_candidates`; never raises for its content.
 
-    Looks at `$OPENCLAW_CONFIG_PATH`, else in the state folder (`$OPENCLAW_STATE_DIR`, else
-    `~/.openclaw`, else its older names); `state_dir` names the only folder to look in. A missing
-    file gives the defaults; a broken one gives the defaults, `broken`, and one problem that says
-    where. API keys and header values are not kept.
+    A missing file gives the defaults; a broken one gives the defaults, `broken`, and one problem
+    that says where. API keys and header values are not kept.
     """
     path = config_file(env, home, state_dir)
     reader = _Reader(env, home_of(env, home), state_dir or state_dir_of(env, home))
@@ -576,8 +573,7 @@ def profile_keys(
 ) -> Iterator[Secret]:
     """Yield the keys for a provider in the profiles of an agent; never raises for what files hold.
 
-    In the order that the files give (`order`), else as they stand there. `env` has the variables
-    that a key may name.
+    In their `order`, else as they stand there; `env` has the variables that a key may name.
     """
     profiles: dict[str, Any] = {}
     orders: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """A configuration as a release acts on it, as memtui's settings, and a ranking as one.
 
-A release has keys that it does not know and values that it has fixed.
+A release has keys that it does not know and values that it has fixed. Whatever takes one by its
+name raises `SettingsError` for a release without a profile.
 """
 
 from __future__ import annotations
@@ -119,8 +120,7 @@ def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
     """Put the values that hold in `release` in the place of those that are written.
 
     Provider `auto` (also: none written) is `openai` from 2026.6 on, and the model is the
-    provider's default where none is written and the provider is known. Raises `SettingsError` for
-    a release without a profile.
+    provider's default where none is written and the provider is known.
     """
     rules, base = release_named(release), MemorySearchConfig()
     values = {key.field: getattr(base, key.field) for key in KEYS if rules.ignores(key.name)}
@@ -150,11 +150,7 @@ def default_model(provider: str) -> str:
 
 
 def release_of_version(version: str) -> Release | None:
-    """Return the release whose rules a version follows: `2026.4.26` has those of 2026.4.
-
-    Versions before 2026.3.13 follow 2026.2, up to 2026.5 2026.4, up to 2026.7 2026.7, later ones
-    2026.9. `None` for what is no version.
-    """
+    """Return the release whose rules a version follows, 2026.4 for `2026.4.26`; `None` for none."""
     match = _VERSION.match(version.strip())
     if match is None:
         return None
@@ -189,11 +185,7 @@ _ANY_ORDER = re.compile(r"[a-z0-9/]*")
 
 
 def json_digest(value: Any) -> str:
-    """Return the sha256 of a value's JSON, as the program hashes scopes and cache keys.
-
-    The provider key is that of what an adapter calls its cache key data, `{provider, model}` (in
-    this order) for one without any.
-    """
+    """Return the sha256 of a value's JSON, as the program hashes scopes and cache keys."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -205,7 +197,7 @@ def expected_identity(
 
     Not known are the provider that `auto` chooses up to 2026.5, a local model's name, the key of
     a provider whose cache key data holds an address, and the length of vectors. 2026.2 wrote
-    neither sources, scope nor tokenizer. Raises `SettingsError` for a release without a profile.
+    neither sources, scope nor tokenizer.
     """
     name, config = release_named(release).name, effective(search, release)
     oldest, newest = name == "2026.2", name == "2026.9"
@@ -214,6 +206,7 @@ def expected_identity(
     key = scope = None
     if config.provider == NO_PROVIDER:
         model = KEYWORD_ONLY_MODEL
+        # In this order, as an adapter without cache key data of its own has them.
         key = json_digest({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
     paths = None if oldest else _scope_paths(config, workspace, home, expands=newest)
     if paths is not None:
@@ -300,8 +293,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     """Translate an agent's memory search, as `release` acts on it, into settings of memtui.
 
     Every ranking value is there, also those of OpenClaw's defaults, so that the result does not
-    depend on memtui's. What `release` ignores is not taken over. Raises `SettingsError` for
-    a release without a profile.
+    depend on memtui's. What `release` ignores is not taken over.
     """
     name, search = release_named(release).name, effective(agent.search, release)
     ignored = ignored_keys(agent.search, release)
@@ -373,11 +365,7 @@ class Fragment(Struct, frozen=True):
 
 
 def fragment(ranking: Ranking, release: str) -> Fragment:
-    """Write a ranking in the key layout of `release`.
-
-    Every key of the ranking that the release has is written, with OpenClaw's default beside those
-    that differ from it. Raises `SettingsError` for a release without a profile.
-    """
+    """Write a ranking in the key layout of `release`, with OpenClaw's default where it differs."""
     rules, defaults = release_named(release), effective(MemorySearchConfig(), release)
     days = ranking.decay.half_life_days
     values = {
