@@ -304,15 +304,19 @@ _UNWRITTEN = re.compile(
 """The messages of SQLite, as an error of no kind, for tables and values that nobody wrote."""
 
 
+def is_damage(error: BaseException) -> bool:
+    """Tell whether an exception says that a file of memtui's is not as it was written."""
+    is_unwritten = isinstance(error, apsw.SQLError) and _UNWRITTEN.search(str(error)) is not None
+    return is_unwritten or isinstance(error, IndexDamaged) or fault(error) is Fault.DAMAGED
+
+
 @contextmanager
 def mapped_errors(path: Path) -> Iterator[None]:
     """Turn what a broken file of memtui's raises into `IndexUnusable` with a line for people."""
     try:
         yield
     except (apsw.Error, OSError, UnicodeDecodeError, DecodeError) as error:
-        kind, wrong = fault(error), safe_line(str(error))
-        if isinstance(error, apsw.SQLError) and _UNWRITTEN.search(wrong):
-            kind = Fault.DAMAGED
+        kind = Fault.DAMAGED if is_damage(error) else fault(error)
         if isinstance(error, apsw.ReadOnlyError):
             kind = Fault.UNOPENABLE
         if kind is None or (kind is Fault.UNREADABLE and isinstance(error, OSError)):
@@ -323,7 +327,7 @@ def mapped_errors(path: Path) -> Iterator[None]:
             hint = words[Fault.UNOPENABLE][1]
         unusable = IndexDamaged if kind is Fault.DAMAGED else IndexUnusable
         seconds = BUSY_TIMEOUT_MS // 1000
-        text = message.format(path=path, error=wrong, seconds=seconds)
+        text = message.format(path=path, error=safe_line(str(error)), seconds=seconds)
         raise unusable(text, hint=hint) from error
 
 

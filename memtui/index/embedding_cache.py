@@ -13,15 +13,7 @@ from typing import Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable, IsCancelled
-from memtui.index.database import (
-    Connection,
-    Fault,
-    IndexDamaged,
-    checkpoint,
-    fault,
-    number,
-    open_database,
-)
+from memtui.index.database import Connection, checkpoint, is_damage, number, open_database
 from memtui.settings.files import NO_FILE, file_state, make_private
 
 T = TypeVar("T")
@@ -188,7 +180,7 @@ class EmbeddingCache:
                 try:
                     return action(self._opened())
                 except Exception as error:
-                    if not self._writable or not _is_damage(error):
+                    if not self._writable or not is_damage(error):
                         raise
                     self._disconnect()
                     if is_certain:
@@ -238,12 +230,6 @@ class EmbeddingCache:
 
 def _bindings(identity: ProviderIdentity, hashes: Iterable[str]) -> tuple[str, ...]:
     return identity.name, identity.model, identity.fingerprint, json.dumps(list(hashes))
-
-
-def _is_damage(error: Exception) -> bool:
-    """Return whether the database said that the file is damaged, or of a schema not of here."""
-    is_foreign = any(words in str(error) for words in ("no such column", "no such table"))
-    return isinstance(error, IndexDamaged) or fault(error) is Fault.DAMAGED or is_foreign
 
 
 def _used_bytes(connection: Connection) -> int:

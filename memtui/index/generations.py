@@ -42,7 +42,6 @@ from memtui.settings.files import (
 
 _CURRENT = "CURRENT"
 _OWNER = "writer.json"
-_BUILDING = ".building"
 _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
 _LOCK_SECONDS = 0.3
@@ -97,9 +96,7 @@ class IndexFolder:
         self.create()
         names = (_GENERATION.fullmatch(path.name) for path in self.folder.glob("index-*"))
         newest = max((int(match[1]) for match in names if match is not None), default=0)
-        building = self.folder / f"index-{newest + 1}.db{_BUILDING}"
-        self.discard(building)
-        return building
+        return self.folder / f"index-{newest + 1}.db.building"
 
     def commit(self, building: Path, *, cancelled: IsCancelled = lambda: False) -> int:
         """Check a built file and make it the live generation; its connections must be closed.

@@ -53,9 +53,6 @@ from memtui.model import Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.files import file_state
 
-_FTS_OPTION: Final = "INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)"
-_BULK: Final = (("automerge", 0), ("crisismerge", 64))
-_NORMAL: Final = (("automerge", 4), ("crisismerge", 16))
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
@@ -88,12 +85,10 @@ def rebuild(job: Job) -> Job:
                 create(connection)
                 write_meta(connection, job.recipe.meta())
                 discovery = _discover(job)
-                connection.executemany(_FTS_OPTION, _BULK)
                 with transaction(connection):
                     index_files(job, connection, discovery, seen_ns)
                 with interruptible(connection, job.cancelled):
                     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
-                connection.executemany(_FTS_OPTION, _NORMAL)
                 VectorsPhase(job, connection).run()
             job.check()
             job.folder.commit(building, cancelled=job.cancelled)

@@ -127,7 +127,7 @@ class IndexLines:
         form = format_of(kind)
         self.state = state or ReadState()
         self.made = index_lines(form, name, rules, self.state)
-        self.reader = TranscriptReader(form, name, self.state, self.made)
+        self.reader = TranscriptReader(form, name, self.made)
 
     @property
     def run(self) -> str | None:

@@ -6,12 +6,11 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from memtui.errors import IsCancelled, stop_if
 from memtui.index.foreign.agents import ForeignTarget
@@ -102,12 +101,11 @@ class LeftOut(NamedTuple):
     phrase: str
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The files on disk: notes by stored path, or transcripts by the last part of theirs."""
 
-    files: dict[str, DiskFile] = field(default_factory=dict)
-    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    files: dict[str, DiskFile] = {}
+    left_out: dict[str, LeftOut] = {}
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
     """The reason why the workspace itself cannot be listed."""

@@ -59,7 +59,7 @@ class TranscriptChunks:
         self.state = state
         self._limit = recipe.identity.input_bytes if recipe.identity is not None else None
         self._lines = index_lines(form or FORMATS[0], name, rules, state)
-        self.reader = TranscriptReader(form, name, state, self._lines)
+        self.reader = TranscriptReader(form, name, self._lines)
         """Knows what lists show of it."""
         self._packer = Packer(recipe.chunk_tokens, recipe.chunk_overlap, state.pending)
 

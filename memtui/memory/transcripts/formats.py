@@ -99,14 +99,13 @@ class TranscriptReader:
         self,
         form: TranscriptFormat | None,
         name: str,
-        state: ReadState | None = None,
         lines: SpokenLines | None = None,
     ) -> None:
         """`name` is the file's, by which archives are known; `lines` makes those of the index.
 
         Without a `form` the file is no transcript, and its lines give nothing.
         """
-        self.state = state if state is not None else ReadState()
+        self.state = lines.state if lines is not None else ReadState()
         """Changes with every line."""
         self._form = form
         self._lines = lines
