@@ -29,6 +29,10 @@ settings.register_profile(
 settings.load_profile("memtui")
 
 
+# In any other one things are drawn in other characters.
+os.environ["TERM"] = "xterm-256color"
+os.environ.pop("LC_ALL", None)
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a script's background: programs that are started here would ignore ctrl+c as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)

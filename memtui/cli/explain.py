@@ -78,7 +78,7 @@ def explain(
             return EXIT_NOTHING
         explained = _explain(session, ranked, inquiry, output, words, passages)
         ui, text = session.loaded.settings.ui, ""
-        ascii_only = ui.glyphs == "ascii"
+        ascii_only = ui.ascii_only(invocation.env)
         if format_ is Format.TEXT and path is None:
             layout = Layout(output.clean, output.wrap_width, ascii_only or not output.unicode)
             lines = layout.lines(report_of(explained))

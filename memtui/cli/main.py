@@ -162,9 +162,10 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         raise SettingsError(
             "--json needs a command", hint="`memtui search QUERY --json`, `memtui --help`"
         )
-    if not at_terminal():
+    is_dumb = invocation.env.get("TERM") == "dumb"
+    if is_dumb or not at_terminal():
         raise SettingsError(
-            "the terminal interface needs a terminal",
+            f"the terminal interface needs a terminal{', and TERM=dumb is none' * is_dumb}",
             hint="`memtui search QUERY` and `memtui status` work without one",
         )
     if invocation.foreign:

@@ -60,7 +60,8 @@ def search(
             if plain:
                 output.lines(sentences(ranked, states or {}))
             else:
-                ascii_only = session.loaded.settings.ui.glyphs == "ascii" or not output.unicode
+                ui = session.loaded.settings.ui
+                ascii_only = ui.ascii_only(invocation.env) or not output.unicode
                 output.lines(rows(ranked, states or {}, output.width, ascii_only=ascii_only))
             if explain:
                 layout = Layout(output.clean, output.wrap_width)

@@ -66,7 +66,7 @@ class IndexFolder:
         except OSError as error:
             raise IndexUnusable(
                 f"the index folder {self.folder} cannot be made: {error.strerror}",
-                hint="set another data folder, or check the permissions",
+                hint="set XDG_DATA_HOME or index.data_dir to a folder that you may write in",
             ) from error
         for path in made:
             # A folder above may be one that this user can make folders in, but not read.

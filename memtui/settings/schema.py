@@ -228,9 +228,15 @@ class UiSettings(Table, frozen=True):
 
     theme: Annotated[str, Meta(min_length=1, max_length=64)] = "auto"
     preview: Literal["auto", "right", "below", "off"] = "auto"
-    glyphs: Literal["unicode", "ascii"] = "unicode"
+    glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     mouse: bool = True
     history: bool = True
+
+    def ascii_only(self, env: Mapping[str, str]) -> bool:
+        """Tell whether all is drawn in ASCII: as it is set, or `auto`, for what a terminal says."""
+        locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG")
+        is_plain = env.get("TERM") in {"dumb", "linux"} or locale in {"C", "POSIX"}
+        return is_plain if self.glyphs == "auto" else self.glyphs == "ascii"
 
 
 class KeymapSettings(Table, frozen=True):

@@ -81,7 +81,7 @@ class UiOptions(Struct, frozen=True):
     @property
     def glyphs(self) -> Glyphs:
         """The characters that everything is drawn with."""
-        return ASCII if self.settings.ui.glyphs == "ascii" else UNICODE
+        return ASCII if self.settings.ui.ascii_only(os.environ) else UNICODE
 
 
 class EngineOpened(Struct, frozen=True):

@@ -229,10 +229,12 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         await run.search("router")
         assert "is not a date" not in run.text
         await run.press("ctrl+u")
-        run.app.screen.post_message(events.Paste("one\n\ntwo\n" + "word " * 2000))
+        run.app.screen.post_message(
+            events.Paste("one\r\rtwo \x1b[31mred\x1b[0m\n" + "word " * 2000)
+        )
         await until(run.pilot, lambda: "4000 characters" in run.text.splitlines()[2])
         value = run.app.search_screen.query_input.value
-        assert value.startswith("one  two word")
+        assert value.startswith("one two  red word")
         assert len(value) == 5000
 
 

@@ -95,6 +95,19 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert memtui().code == 0
     assert opened.calls[4][1] is True
     assert opened.choose == [False] * 5
+    monkeypatch.setenv("TERM", "dumb")
+    dumb = memtui("demo")
+    assert (dumb.code, "TERM=dumb" in dumb.err, len(opened.calls)) == (2, True, 5)
+
+
+def test_where_no_index_can_be_kept_another_folder_can_be_named(
+    memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (notes / "MEMORY.md").write_text("# Memory\n")
+    (nowhere := notes / "nowhere").symlink_to(notes / "missing")
+    monkeypatch.setenv("XDG_DATA_HOME", str(nowhere))
+    answer = memtui("search", "memory", "--root", str(notes))
+    assert (answer.code, "set XDG_DATA_HOME or index.data_dir" in answer.err) == (3, True)
 
 
 @pytest.mark.parametrize(("words", "paths", "told"), load("reading")["queries of the command line"])
@@ -285,7 +298,7 @@ def test_a_file_from_stdin_is_bounded(
 def test_a_search_of_an_agents_index_waits_for_a_slow_disk(
     memtui: Run, main: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it says of the files does not depend on how soon they are compared."""
+    """The answer does not depend on how soon the files are compared."""
 
     def slow(*arguments: Any, **options: Any) -> Any:
         threading.Event().wait(0.7)

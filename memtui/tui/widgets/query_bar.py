@@ -17,6 +17,8 @@ from memtui.text.sanitize import safe_line
 
 LONGEST = 5000
 """More than a query may have, so that what is pasted beyond is told and not lost in silence."""
+_CONTROL = re.compile(r"(?:\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f])+")
+"""Ends of lines, and what else moves the cursor of a terminal or changes its colours."""
 
 
 class QueryBar(Horizontal):
@@ -69,12 +71,12 @@ class SafeInput(Input):
     def on_paste(self, event: events.Paste) -> None:
         """Take every line that is pasted, as one line, as far as it fits.
 
-        Textual takes the first line alone, and nothing of a text that is too long; terminals send
-        CR for the end of a line.
+        Textual takes the first line alone, and nothing of a text that is too long. Terminals send
+        CR for the end of a line; what ends lines, and other control sequences, become blanks.
         """
         event.prevent_default()
         event.stop()
-        text = re.sub(r"\r\n|[\r\n\t]", " ", event.text).strip()
+        text = _CONTROL.sub(" ", event.text).strip()
         if self.max_length:
             others = len(self.value) - len(self.selected_text)
             text = text[: max(0, self.max_length - others)]
