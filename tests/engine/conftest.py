@@ -1,4 +1,4 @@
-"""A small index, and state folders of OpenClaw around the indexes of its releases."""
+"""Small memories and indexes, homes of conversations, and state folders of OpenClaw's releases."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from memtui.engine import Engine
+from tests.support.conversations import Homes
 from tests.support.openclaw import RELEASES, SIDECAR, State, make_state
 from tests.support.rows import IndexFile
+from tests.support.small_memory import SmallMemory, make_small_memory
 
 
 @pytest.fixture(params=RELEASES)
@@ -31,3 +34,19 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
     made = IndexFile(tmp_path)
     yield made
     made.connection.close()
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Homes:
+    return Homes(tmp_path / "homes")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> SmallMemory:
+    return make_small_memory(tmp_path)
+
+
+@pytest.fixture
+def engine(memory: SmallMemory) -> Iterator[Engine]:
+    with memory.open() as opened:
+        yield opened

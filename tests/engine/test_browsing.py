@@ -34,17 +34,6 @@ def hashed() -> Iterator[HashedProvider]:
         yield provider
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> SmallMemory:
-    return make_small_memory(tmp_path)
-
-
-@pytest.fixture
-def engine(memory: SmallMemory) -> Iterator[Engine]:
-    with memory.open() as opened:
-        yield opened
-
-
 def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -46,11 +46,6 @@ PATH = "sessions/main/a.jsonl"
 TOOL = "x" * 5_000
 
 
-@pytest.fixture
-def homes(tmp_path: Path) -> Homes:
-    return Homes(tmp_path / "homes")
-
-
 def opened(homes: Homes, *sources: str, write: bool = False, **fields: object) -> Engine:
     folder = homes.folder.parent
     notes = folder / "notes"

@@ -45,17 +45,6 @@ def hashed() -> Iterator[None]:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> SmallMemory:
-    return make_small_memory(tmp_path)
-
-
-@pytest.fixture
-def engine(memory: SmallMemory) -> Iterator[Engine]:
-    with memory.open() as opened:
-        yield opened
-
-
-@pytest.fixture
 def new(tmp_path: Path) -> SmallMemory:
     """A memory without an index, watched by settings that hurry."""
     quick = replace(SETTINGS, index=IndexSettings(debounce_seconds=0.05, rescan_seconds=1.0))

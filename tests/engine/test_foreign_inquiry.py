@@ -25,7 +25,7 @@ from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode, S
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support import recorded
-from tests.support.known import load
+from tests.support.known import cases, load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -153,15 +153,10 @@ def test_the_oldest_release_asks_for_each_keyword_and_not_for_the_query(sidecar:
 
 
 @pytest.mark.parametrize(
-    ("change", "reason", "other"),
-    [
-        ("model = 'an-older-model'", Reason.OTHER_MODEL, "an-older-model"),
-        ("embedding = '[]'", Reason.NO_VECTOR, ""),
-        ("embedding = '[{zeros}]'", Reason.ZERO_VECTOR, ""),
-    ],
+    ("change", "reason", "other"), cases("explain", "vectors of an agent that cannot be compared")
 )
 def test_a_vector_that_cannot_be_compared(
-    sidecar: State, change: str, reason: Reason, other: str
+    sidecar: State, change: str, reason: str, other: str
 ) -> None:
     zeros = ",".join(["0"] * DIMS)
     edit(

@@ -261,18 +261,10 @@ def test_a_leg_that_takes_no_part_decides_nothing(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "reason", "other"),
-    [
-        ("UPDATE chunks SET embedded = 0 WHERE file_id = ?", Reason.NO_VECTOR, ""),
-        (
-            "UPDATE chunks SET (model, embedded) = ('older', 0) WHERE file_id = ?",
-            Reason.OTHER_MODEL,
-            "older",
-        ),
-    ],
+    ("statement", "reason", "other"), cases("explain", "vectors that cannot be compared")
 )
 def test_a_vector_that_cannot_be_compared(
-    engine: Engine, statement: str, reason: Reason, other: str
+    engine: Engine, statement: str, reason: str, other: str
 ) -> None:
     status = engine.index.status()
     database = IndexFolder(Path(status.index_dir)).path(status.generation)

@@ -9,13 +9,12 @@ from unittest.mock import Mock
 import pytest
 
 from memtui.index.database import Interrupted, open_database
-from memtui.model import LegStatus, Reason
 from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
 from memtui.retrieval.query import filtered_rows, narrowed, parse_query
-from tests.support.known import load
+from tests.support.known import cases, load
 from tests.support.rows import IndexFile
 
 
@@ -122,20 +121,10 @@ def test_hits_are_in_the_order_of_bm25_and_name_the_words_they_hold(index: Index
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "reason", "count"),
-    [
-        ("", LegStatus.SKIPPED, Reason.EMPTY_QUERY, 0),
-        ("path:*", LegStatus.OK, Reason.ONLY_FILTERS, 2),
-        ('garden "to be"', LegStatus.OK, Reason.OK, 1),
-        ('garden "be to"', LegStatus.OK, Reason.PHRASE_RELAXED, 1),
-        ('"be to"', LegStatus.OK, Reason.OK, 0),
-        ("?! 😀", LegStatus.SKIPPED, Reason.NO_TERMS, 0),
-        ("to be", LegStatus.OK, Reason.ONLY_STOP_WORDS, 1),
-        ("what is the garden", LegStatus.OK, Reason.OK, 1),
-    ],
+    ("text", "status", "reason", "count"), cases("reading", "states of the keyword match")
 )
 def test_the_state_says_what_was_searched(
-    index: IndexFile, text: str, status: LegStatus, reason: Reason, count: int
+    index: IndexFile, text: str, status: str, reason: str, count: int
 ) -> None:
     index.add_all(["to be or not", "garden"])
     hits, state = ask(index, text)

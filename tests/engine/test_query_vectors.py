@@ -340,13 +340,7 @@ def test_keys_and_headers_of_the_configuration(
     assert "x-team" not in headers
 
 
-@pytest.mark.parametrize(
-    ("search", "unsent"),
-    [
-        ({"remote": {"apiKey": OTHER_KEY}}, "the key in the agent's configuration"),
-        ({"remote": {"headers": {"X-Team": "SECRET"}}}, "headers in the agent's configuration"),
-    ],
-)
+@pytest.mark.parametrize(("search", "unsent"), cases("query_vectors", "sent_encrypted"))
 def test_a_key_crosses_no_network_unencrypted_unless_that_is_allowed(
     server: LoopbackServer,
     tmp_path: Path,

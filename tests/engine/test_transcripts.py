@@ -50,14 +50,9 @@ from tests.support.conversations import (
 )
 from tests.support.indexing import Workspace
 from tests.support.interrupted import measure_sync, run_forked
-from tests.support.known import load
+from tests.support.known import cases, load
 
 PATH = "sessions/main/a.jsonl"
-
-
-@pytest.fixture
-def homes(tmp_path: Path) -> Homes:
-    return Homes(tmp_path / "homes")
 
 
 @pytest.fixture
@@ -296,16 +291,7 @@ def filled(tmp_path: Path, homes: Homes) -> Iterator[Workspace]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("openclaw", "openclaw"),
-        ("openclaw/agents/main/sessions", "openclaw:main"),
-        ("claude/projects", "claude-code"),
-        ("codex", "codex"),
-        ("logs", "logs"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "name"), cases("agents", "folders of transcripts"))
 def test_a_folder_that_is_not_mounted_is_no_deletion(
     filled: Workspace, homes: Homes, folder: str, name: str
 ) -> None:

@@ -25,6 +25,7 @@ from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.chunk import chunk_near
 from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
+from tests.support.known import cases
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, running, settle, until
 
@@ -154,14 +155,7 @@ def of_lines(start: int, end: int) -> Chunk:
     return Chunk(f"{start}", "a.md", "memory", start, end, "x", "hash", "minilm")
 
 
-@pytest.mark.parametrize(
-    ("chunks", "nearest"),
-    [
-        ([(1, 9), (10, 12), (13, 30)], (13, 30)),
-        ([(1, 9)], (1, 9)),
-        ([(1, 8), (4, 5)], (4, 5)),
-    ],
-)
+@pytest.mark.parametrize(("chunks", "nearest"), cases("interface", "chunks nearest to lines"))
 def test_what_stands_at_the_lines_of_a_chunk_that_is_gone(
     chunks: list[tuple[int, int]], nearest: tuple[int, int]
 ) -> None:

@@ -30,6 +30,7 @@ from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import search_controller
 from tests.support.embedding_services import loopback, openai_answer
 from tests.support.hostile import ATTACKS
+from tests.support.known import cases
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -169,13 +170,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "told"),
-    [
-        ("{provider: 'none'}", "keyword match only"),
-        ("{query: {hybrid: {enabled: false}}}", "meaning match only"),
-    ],
-)
+@pytest.mark.parametrize(("config", "told"), cases("interface", "one leg alone"))
 async def test_the_strip_says_that_one_leg_searches_alone(
     config: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

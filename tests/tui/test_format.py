@@ -18,7 +18,7 @@ from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
-from tests.support.known import load
+from tests.support.known import cases, load
 from tests.support.small_memory import SmallMemory
 from tests.tui.samples import make_ranked
 
@@ -115,32 +115,14 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "reason", "numbers", "note"),
-    [
-        (Stage.TIERS, Reason.EXACT_PATH, {"tier": 3}, "exact names first: its path"),
-        (Stage.TIERS, Reason.EXACT_PATH, {"tier": 1}, "exact names first: its bare name"),
-        (
-            Stage.TIERS,
-            Reason.SUBSTRING_ONLY,
-            {"ranked_by": 0.5},
-            "no BM25 value: shown as 0.400, ranked by 0.500",
-        ),
-        (
-            Stage.IDENTITY,
-            Reason.SUBSTRING_ONLY,
-            {"content": 0.0},
-            "no BM25 value: ranked by the words found",
-        ),
-        (Stage.IMPORTANCE, Reason.OK, {}, ""),
-        (Stage.PROJECT, Reason.OTHER_PROJECT, {}, "of another project"),
-        (Stage.PROJECT, Reason.OK, {}, ""),
-    ],
+    ("stage", "reason", "numbers", "note"), cases("interface", "notes of stages")
 )
 def test_every_stage_says_what_it_did_in_lines_that_fit(
-    stage: Stage, reason: Reason, numbers: Numbers, note: str
+    stage: str, reason: str, numbers: Numbers, note: str
 ) -> None:
     ranked = make_ranked()
-    done = StageScore(stage, 0.5, 0.4, Operation.MULTIPLY, 0.8, 1, reason, numbers)
+    told = Stage(stage), 0.5, 0.4, Operation.MULTIPLY, 0.8, 1, Reason(reason), numbers
+    done = StageScore(*told)
     hit = replace(ranked.hits[0], stages=(done,))
     step = score_steps(ranked, hit)[-1]
     assert (step.note, step.value) == (note, 0.4)

@@ -29,6 +29,7 @@ from memtui.tui.widgets.index_status import (
 )
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.result_rows import empty_memory, nothing_found
+from tests.support.known import cases
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import (
@@ -49,23 +50,9 @@ from tests.tui.samples import make_ranked
 HOSTILE_NAME = "memory/[red]x[\x1b[31m\u202e.md"
 
 
-@pytest.mark.parametrize(
-    ("state", "changes", "line"),
-    [
-        (IndexState.READY, {}, "● ready"),
-        (IndexState.INDEXING, {}, "◐ indexing: 783 of 1,284 vectors, 12 s left"),
-        (IndexState.STALE, {}, "◌ stale: 2 files waiting, F5 continue"),
-        (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector, F5 continue"),
-        (IndexState.DEGRADED, {}, "! degraded: keyword only: 401 from api.example: no such key"),
-        (IndexState.STALE, {"writer": "process 7"}, "◌ stale: 2 files waiting, another memtui is indexing"),
-        (IndexState.ERROR, {}, "✗ error: timeout after 30 s, Esc R rebuild the index"),
-        (IndexState.NO_INDEX, {}, "○ no index: F5 index this folder"),
-    ],
-)  # fmt: skip
-def test_a_state_is_told_with_what_it_means(
-    state: IndexState, changes: dict[str, Any], line: str
-) -> None:
-    assert state_line(replace(status(state), **changes)).plain == line
+@pytest.mark.parametrize(("state", "changes", "line"), cases("interface", "states of the index"))
+def test_a_state_is_told_with_what_it_means(state: str, changes: dict[str, Any], line: str) -> None:
+    assert state_line(replace(status(IndexState(state)), **changes)).plain == line
 
 
 def test_the_status_line_says_who_embeds_where_and_who_else_writes() -> None:
@@ -81,35 +68,17 @@ def test_the_status_line_says_who_embeds_where_and_who_else_writes() -> None:
     assert "minilm, here  ✗ 2 errors  142" in line(last_sync=None)
 
 
-@pytest.mark.parametrize(
-    ("state", "chunks", "said"),
-    [
-        (IndexState.INDEXING, 0, "indexing for the first time\n\n783 of 1,284 vectors"),
-        (IndexState.NO_INDEX, 0, "F5 index this folder"),
-        (IndexState.READY, 0, "memtui looks for MEMORY.md"),
-        (IndexState.READY, 9, "opening…"),
-    ],
-)
-def test_without_results_the_list_says_how_the_index_is(
-    state: IndexState, chunks: int, said: str
-) -> None:
-    now = replace(status(state), chunks=chunks)
+@pytest.mark.parametrize(("state", "chunks", "said"), cases("interface", "lists without results"))
+def test_without_results_the_list_says_how_the_index_is(state: str, chunks: int, said: str) -> None:
+    now = replace(status(IndexState(state)), chunks=chunks)
     assert said in empty_memory(now, {}).plain
     if not chunks:
         assert said in nothing_found(make_ranked(), UNICODE, now, {}).plain
-    if state is IndexState.NO_INDEX:
+    if state == IndexState.NO_INDEX:
         assert "Esc r index this folder" in empty_memory(now, {"index.sync": "r"}).plain
 
 
-@pytest.mark.parametrize(
-    ("added", "changed", "removed", "words"),
-    [
-        (0, 1, 0, "2 min ago: ~1 file,"),
-        (1, 1, 0, "2 min ago: +1 ~1 files,"),
-        (0, 0, 2, "2 min ago: −2 files,"),
-        (0, 0, 0, "2 min ago: no change,"),
-    ],
-)
+@pytest.mark.parametrize(("added", "changed", "removed", "words"), cases("interface", "syncs"))
 def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, words: str) -> None:
     stats = status().last_sync
     assert isinstance(stats, SyncStats)
@@ -195,13 +164,7 @@ async def test_the_key_that_is_named_opens_what_could_not_be_opened(memory: Smal
     app.memories.close()
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("chunks SET text = ''", "Esc R rebuild it"),
-        ("vectors SET vector = x'00'", "no meaning match"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), cases("interface", "damage"))
 async def test_damage_is_told_with_the_key_that_heals_it(
     memory: SmallMemory, change: str, said: str
 ) -> None:

@@ -17,6 +17,7 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import RowList
+from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
 from tests.tui.harness import Running, all_lines, dark, running, settle, until
@@ -160,15 +161,7 @@ def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_
     assert UiOptions().profiles is PROFILES
 
 
-@pytest.mark.parametrize(
-    ("profiles", "release"),
-    [
-        ((), "2026.9"),
-        (("memtui", "openclaw-2026.4"), "2026.4"),
-        (("openclaw-2026.2", "openclaw-2026.9"), "2026.2"),
-        (("openclaw-1999.1", "memini"), "2026.9"),
-    ],
-)
+@pytest.mark.parametrize(("profiles", "release"), cases("interface", "releases of profiles"))
 def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one(
     profiles: tuple[str, ...], release: str
 ) -> None:

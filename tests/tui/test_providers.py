@@ -29,6 +29,7 @@ from memtui.tui.screens.providers import ProvidersScreen, worth_asking
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_screen import WELCOMED
 from memtui.tui.widgets.index_status import status_segments
+from tests.support.known import cases
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import dark, press, running, screen_text, settle, until
@@ -273,15 +274,7 @@ async def test_nothing_is_asked(
         assert not (folder / ASKED).exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "env", "is_given"),
-    [
-        ("", {}, False),
-        ("[index]\ncache_mb = 9\n", {}, False),
-        ('[embedding]\nprovider = "auto"\n', {}, True),
-        ("", {"MEMTUI_EMBEDDING__PROVIDER": "none"}, True),
-    ],
-)
+@pytest.mark.parametrize(("text", "env", "is_given"), cases("interface", "answers in settings"))
 def test_the_answer_may_be_in_the_settings(
     tmp_path: Path, text: str, env: dict[str, str], is_given: bool
 ) -> None:

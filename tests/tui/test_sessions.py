@@ -52,6 +52,7 @@ from memtui.tui.screens.sessions.turn_view import (
 )
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, began, said, talk
+from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, all_lines, dark, press, resize, running, settle, until
 from tests.tui.reader_samples import ReaderApp
@@ -216,19 +217,9 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     assert [chunk_of(overlapping, line) for line in (11, 20, 51)] == [1, 0, None]
 
 
-@pytest.mark.parametrize(
-    ("line", "kind", "at"),
-    [
-        (3, TurnKind.TOOL_CALL, 2),
-        (3, TurnKind.THINKING, 1),
-        (3, TurnKind.MESSAGE, 1),
-        (10, TurnKind.MESSAGE, 8),
-        (1, TurnKind.MESSAGE, 0),
-        (99, TurnKind.MESSAGE, 11),
-    ],
-)
-def test_a_line_leads_to_its_turn_or_the_one_before(line: int, kind: TurnKind, at: int) -> None:
-    assert turn_of(TURNS, line, kind) == at
+@pytest.mark.parametrize(("line", "kind", "at"), cases("interface", "turns of lines"))
+def test_a_line_leads_to_its_turn_or_the_one_before(line: int, kind: str, at: int) -> None:
+    assert turn_of(TURNS, line, TurnKind(kind)) == at
 
 
 def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:

@@ -29,7 +29,7 @@ from memtui.settings.schema import (
 from memtui.settings.shown import masked_text, shown_command, shown_value, shown_variable
 from memtui.settings.toml import key_lines, toml_value
 from tests.support.configured import Configured, settings_file
-from tests.support.known import load
+from tests.support.known import cases, load
 
 
 @pytest.fixture
@@ -233,17 +233,7 @@ def test_of_every_key_it_is_decided_whether_a_file_of_a_folder_may_set_it(here: 
     assert here.load().problems == ()
 
 
-@pytest.mark.parametrize(
-    ("own", "project", "masks_more"),
-    [
-        ("", "ranking.profile = 'openclaw-2026.4'", True),
-        ("", "ranking.profile = 'x'\nprofiles.x.profile = 'openclaw-2026.4'", True),
-        ("ranking.profile = 'x'\n[profiles.x]", "profiles.x.profile = 'openclaw-2026.4'", True),
-        ("ranking.profile = 'openclaw-2026.4'", "ranking.k = 3", False),
-        ("transcripts.redaction = 'openclaw'", "ranking.profile = 'memtui'", False),
-        ("transcripts.redaction = 'wide'", "transcripts.redaction = 'auto'", True),
-    ],
-)
+@pytest.mark.parametrize(("own", "project", "masks_more"), cases("settings", "masks of profiles"))
 def test_a_folder_cannot_narrow_the_mask_by_its_profile_either(
     here: Configured, own: str, project: str, masks_more: bool
 ) -> None:
