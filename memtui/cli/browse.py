@@ -86,7 +86,6 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
 
 
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
-    """Yield the first lines of a finding's text, with another place both texts side by side."""
     if finding.other is None:
         yield from _first_lines(finding.place.text, width, _CARE_LINES // 2)
         return

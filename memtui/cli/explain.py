@@ -116,7 +116,6 @@ def _explain(
     try_words: bool,
     passages: bool,
 ) -> Explained:
-    """Look for what would bring a chunk into the list, with a word on a terminal meanwhile."""
     chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine
     if chunk is None:
         return Explained(ranked, ranking, inquiry)

@@ -80,7 +80,6 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
 
 
 def _announce(output: Output, session: Session) -> None:
-    """Tell before text goes to a service: which, where, and what that is expected to take."""
     provider = session.engine.index.status().provider
     if provider.actual is None or not provider.address:
         return
@@ -193,7 +192,6 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
 
 
 def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:
-    """Print every later sync, until Ctrl-C or until nobody reads any more."""
     unread: list[OSError | OutputFailed] = []
     ended = threading.Event()
 
@@ -261,7 +259,6 @@ def _beside(invocation: Invocation, session: Session) -> list[str]:
 
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
-    """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
     from memtui.engine.doctor import answer_words, database_checks
     from memtui.engine.providers.catalog import probe
     from memtui.index.generations import IndexFolder

@@ -166,7 +166,6 @@ def _write(
     files: SettingsFiles,
     warnings: Sequence[str] = (),
 ) -> int:
-    """Make a change; print what was written, and what else there is to know."""
     write(plan, files)
     path = plan.file.path
     lines = [f"{what} {', '.join(names)} in {path}"]

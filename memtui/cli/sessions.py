@@ -153,7 +153,6 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
 
 
 def _show_coverage(invocation: Invocation, name: str | None) -> int:
-    """Print every source: found, indexed, skipped and why; 1 when nothing was found anywhere."""
     with open_reading(invocation) as session:
         sources = [
             source

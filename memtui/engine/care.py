@@ -169,7 +169,6 @@ class CareRun:
     def _check_notes(
         self, files: Sequence[MemoryFile], progressed: Progressed
     ) -> Iterator[CareFinding]:
-        """Apply the rules of single files; links last, since they need the title of every note."""
         if missing := self._index.files.notes_missing:
             self._skipped |= dict.fromkeys(_OF_NOTES, missing)
             return
@@ -232,7 +231,6 @@ class CareRun:
     def _ask_for_notes(
         self, files: Sequence[MemoryFile], progressed: Progressed
     ) -> Iterator[CareFinding]:
-        """Ask for each note by its own first words, as the ranking is."""
         missing = self._skipped.get(CareRule.NEAR_DUPLICATE) or self._index.files.notes_missing
         if missing:
             self._skipped[CareRule.UNREACHABLE] = missing

@@ -350,7 +350,6 @@ class ConversationService:
     def _listing(
         self, file: SourceFile, place: TranscriptPlace, row: TranscriptRow | None, scan: Scan
     ) -> ConversationListing:
-        """Put together what is known of a transcript; what nobody has counted is `None`."""
         indexed = row.facts if row is not None and row.facts.kind is not None else None
         is_current = row is not None and row.is_current(file)
         whole = scan.facts if scan.is_whole else None

@@ -160,8 +160,6 @@ class Explain:
         return self._index.read(find)
 
     def _not_indexed(self, ranked: Ranked, place: Place, indexed: IndexedFile | None) -> Inquiry:
-        """Explain of a file that the index does not hold what the file system says of it."""
-
         def inquiry(written: Place, file: FileStanding) -> Inquiry:
             missing = Reason.NOT_YET_INDEXED if file.checked else Reason.NOT_INDEXED
             missing = missing if indexed is not None else Reason.NO_INDEX
@@ -295,7 +293,6 @@ _STATIONS: Final = {
 
 
 def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> list[TraceStep]:
-    """Return a leg's own step and, where the leg finds the chunk, that of its pool."""
     pool, state = ranked.pool, ranked.pool.states[leg]
     station, pool_station, rank_name = _STATIONS[leg]
     if ONLY_LEG.get(ranked.ranking.search_mode, leg) is not leg:
@@ -341,7 +338,6 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> list[TraceStep]:
 
 
 def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
-    """Explain how the keyword leg finds a chunk, however far down, or why it does not."""
     terms, filters, place = facts.terms, facts.filters, facts.places.get(Leg.KEYWORD)
     passed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.PASSED)
     missed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.MISSED)
@@ -391,7 +387,6 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
 
 
 def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
-    """Explain whether a chunk's vector can be compared with the query's."""
     place, terms = facts.places.get(Leg.VECTOR), facts.terms
     missed = partial(TraceStep, Station.VECTOR_LEG, Outcome.MISSED)
     if hit is None and place is not None and place.reason is Reason.FILTERED:
@@ -409,7 +404,6 @@ def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trace
 
 
 def _without_vector(facts: ChunkFacts, otherwise: Reason, detail: str = "") -> TraceStep:
-    """Return the step of a chunk whose vector cannot be compared."""
     reason = otherwise if facts.vector is Reason.OK else facts.vector
     other = facts.chunk.model if facts.vector is Reason.OTHER_MODEL else detail
     return TraceStep(Station.VECTOR_LEG, Outcome.MISSED, reason, other=other)

@@ -244,7 +244,6 @@ class OwnIndex(Index):
         return progress is not None and progress.done < progress.total
 
     def _warm(self) -> None:
-        """Load the model that made the index, then the vectors, for the first search."""
         # What goes wrong here does so again, and is told, where somebody waits for it.
         with suppress(Exception):
             maker = self.read_rows(lambda connection: self.legs.identity)
@@ -306,7 +305,6 @@ class OwnIndex(Index):
         return cost, missing.values()
 
     def _withheld(self, without: Collection[str] | None = None) -> tuple[SkippedFile, ...]:
-        """Look for credentials in chunks that have no vector, or in all but those `without`."""
         from memtui.index.vectors import credential_chunks
 
         # By a connection of its own: it may take a while, and the engine thread answers queries.
@@ -705,7 +703,6 @@ class OwnLegs(Legs):
         return self._view
 
     def _current_leg(self, gives_way: Callable[[], bool], typing: bool) -> VectorLeg:
-        """Return the vector leg with who embeds now and the vectors as they are now."""
         missing, maker = "", self.identity
         provider, state = self._providers.made_by(maker)
         if maker is not None and provider is None and state is None:

@@ -222,7 +222,6 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _why_no_vector(self, rowid: int) -> Reason:
-        """Say why a chunk was not embedded; a service is sent none with a credential."""
         rows = self._connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,)).fetchall()
         is_withheld = self._index.providers.acting.withholds and any(
             credential_line(str(text)) is not None for (text,) in rows
@@ -230,7 +229,6 @@ class OwnReading(Reading):
         return Reason.HOLDS_CREDENTIAL if is_withheld else Reason.NO_VECTOR
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
-        """Return why a chunk's vector cannot be compared with a query's; `OK` when it can."""
         leg = self._index.legs.vector_leg
         provider = leg.provider if leg is not None else None
         if provider is not None and chunk.model not in (provider.identity.model, NO_MODEL):
@@ -469,7 +467,6 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
 
 
 def _shown(raw: RawLine, form: TranscriptFormat | None) -> str:
-    """Return one line of a transcript in readable words, credentials masked."""
     record, problem = parse_line(raw)
     if problem:
         return f"· {problem}"

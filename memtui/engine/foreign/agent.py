@@ -252,7 +252,6 @@ class AgentLegs(Legs):
         filters: Filters,
         vector: QueryVector | NoVector | None,
     ) -> CandidatePool:
-        """Ask both legs and read their chunks, all of one commit."""
         ranking, layout = request.ranking, opened.layout
         mode = ranking.search_mode
         # Without a provider no release filters by its model, and each searches keywords.

@@ -420,7 +420,6 @@ class ProviderFailover:
         self._fall_back(slot)
 
     def _fall_back(self, slot: WatchedProvider) -> None:
-        """Let the fallback answer, and see to it that the primary is asked again."""
         with self._lock:
             if slot is not self.primary or self.acting is not slot:
                 return
