@@ -343,7 +343,9 @@ class MemtuiApp(App[int]):
             screen.open_asked()
 
     def action_close_top(self) -> None:
-        """Close the screen in front; quit from the search screen."""
+        """Close the part with the keys that a key opened, else the screen; from the search quit."""
+        if getattr(self.screen, "close_part", lambda: False)():
+            return
         if self.screen is self.search_screen:
             self.exit(0)
         else:
@@ -354,7 +356,8 @@ class MemtuiApp(App[int]):
         return action != "suspend_process" or (os.name != "nt" and not self.is_headless)
 
     def worded(self, binding: Binding) -> Binding:
-        if binding.id == "quit" and self.screen is not self.search_screen:
+        screen = self.search_screen
+        if binding.id == "quit" and (self.screen is not screen or screen.part_in_front):
             return dataclasses.replace(binding, description="close", show=False)
         return binding
 

@@ -450,6 +450,29 @@ async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
     assert run.app.return_code == 0
 
 
+@pytest.mark.parametrize(
+    ("keys", "key", "part", "screen"),
+    [
+        ("comma", "q", "Parameters", "search"),
+        ("H", "q", "Not shown (", "search"),
+        ("H", "escape", "Not shown (", "search"),
+        ("2 T", "escape", "Timeline", "browse"),
+        ("4 3 A", "q", "Then and now", "sessions"),
+    ],
+)
+async def test_a_part_that_a_key_opened_is_closed_before_its_screen(
+    keys: str, key: str, part: str, screen: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open, size=(120, 24)) as run:
+        await run.search()
+        await run.press("escape", *keys.split())
+        assert part in run.text
+        await run.press(key)
+        assert part not in run.text
+        assert run.app.screen.id == screen
+        assert run.app.is_running
+
+
 async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
         await run.search("router")

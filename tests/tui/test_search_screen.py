@@ -637,7 +637,7 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
         assert not run.toasts
         assert "failed" not in run.text
         # Near misses that nobody reads begin at their top again after a change.
-        await run.press("escape", "H")
+        await run.press("escape", "H", "shift+tab")
         missed = screen.near.rows[2].id
         screen.near.choose(missed, by_user=True)
         await settle(run.app, run.pilot)

@@ -11,7 +11,7 @@ from memtui.tui.bindings import is_typed, key_name, keyed_actions
 
 LIMIT = 7
 _OFF = "$foreground 40%"
-_BACK = ("close", "dismiss")
+_BACK = ("close", "dismiss", "leave")
 _QUIT = ("close_top", "quit")
 _ALWAYS = (*_BACK, "help", *_QUIT)
 """Actions that keep their place when there is not room for all; the way back before quitting."""

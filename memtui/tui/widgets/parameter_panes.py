@@ -220,12 +220,11 @@ class ParamPanel(Vertical):
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
         """Show a ranking beside the configured one."""
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
-        is_whole = mode is SearchMode.HYBRID
         if not self.query(RowList):
             return
         key = keys_of(self, "parameters.toggle")[0]
         self.rows.border_title = draw_key(key, "Parameters")
-        self.rows.border_subtitle = Content("h/l change  esc back") if is_whole else alone
+        self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
         shares = {

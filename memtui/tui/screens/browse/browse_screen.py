@@ -290,10 +290,13 @@ class BrowseScreen(Screen[None]):
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.
 
-        What is being counted is stopped first. From a file that is read alone it is one step.
+        What is being counted is stopped first, and the timeline that `T` opened closed. From a file
+        that is read alone it is one step.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
         if shows_recalls and self.stop_running():
+            return
+        if self.close_part():
             return
         if not (self.is_alone or self.file_rows.has_focus):
             self.file_rows.focus()
@@ -302,6 +305,13 @@ class BrowseScreen(Screen[None]):
         else:
             self.is_alone = False
             self.app.pop_screen()
+
+    def close_part(self) -> bool:
+        """Close the timeline that has the keys; false where `T` did not open it."""
+        is_opened = self.timeline.has_focus_within and bool(self.timeline_wanted)
+        if is_opened:
+            self.action_toggle_timeline()
+        return is_opened
 
     def stop_running(self) -> bool:
         """Stop counting recalls; false when they are not counted."""

@@ -446,6 +446,9 @@ class SearchController:
             if leg in states and not (answered or states[leg].reason is Reason.EMPTY_QUERY):
                 notes.append(leg_note(leg, states[leg]))
         parts = [Content.styled(safe_line(note), "$state-warn") for note in notes if note]
+        if ranked.drops and not view.has_class("-near"):
+            hidden = f"{fmt.count(len(ranked.drops))} not shown"
+            parts.append(draw_key(keys_of(view, "near_misses.toggle")[0], hidden))
         if is_all_weak(ranked):
             parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
         if state.context.scale not in (0.0, 1.0):
@@ -473,11 +476,18 @@ class SearchController:
         self.redraw()
 
     def toggle_near_misses(self) -> None:
+        """Show what is not shown and give it the keys, or take it away."""
         view = self.view
+        if view.state.ranked is None or view.is_small:
+            why = "no room on this screen" if view.is_small else "search for something first"
+            tell(view, f"Nothing to show: {why}.")
+            return
         view.shows_near_misses = not view.has_class("-near")
         if not view.shows_near_misses and view.near.has_focus:
             view.show_pane("results")
         view.apply_layout()
+        if view.shows_near_misses:
+            view.call_after_refresh(view.near.focus)
 
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""

@@ -438,6 +438,8 @@ class SearchScreen(Screen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
+        if binding.id == "leave":
+            return replace(binding, show=self.part_in_front is not None)
         if self.is_foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
@@ -453,6 +455,21 @@ class SearchScreen(Screen[None]):
         is_of_result = parameters[:1] == ("notes",) and parameters[1] in names
         return None if is_of_result and self.state.selected_id is None else True
 
+    @property
+    def part_in_front(self) -> RowList | None:
+        """The part with the keys that a key opened: the parameters, or what is not shown."""
+        parts = (self.panel.rows, *((self.near,) if self.shows_near_misses else ()))
+        return next((part for part in parts if part.has_focus), None)
+
+    def close_part(self) -> bool:
+        """Close the part with the keys; false where no key opened it."""
+        part = self.part_in_front
+        if part is self.near:
+            self.search.toggle_near_misses()
+        elif part is not None:
+            self.action_toggle_parameters()
+        return part is not None
+
     def action_focus_query(self) -> None:
         """Edit the query; what is typed replaces it."""
         self.query_input.focus()
@@ -462,8 +479,10 @@ class SearchScreen(Screen[None]):
     def action_leave(self) -> None:
         """Go from the query, or any other pane, to the list; there, follow no chunk any more.
 
-        Never quits, and never clears the query.
+        A part that a key opened is closed. Never quits, and never clears the query.
         """
+        if self.close_part():
+            return
         if isinstance(self.focused, Input):
             self.notes.remember_query()
         elif self.results.has_focus and self.state.pins:

@@ -218,8 +218,8 @@ class SessionsScreen(Screen[None]):
             reader.view.focus()
         elif isinstance(self.focused, Input):
             self.show_pane("list")
-        elif self.pane == "asked":
-            self.show_pane("reader" if reader.conversation is not None else "list")
+        elif self.close_part():
+            return
         elif self.pane == "reader" and reader.stop_looking():
             reader.view.focus()
         elif self.pane == "reader":
@@ -228,6 +228,12 @@ class SessionsScreen(Screen[None]):
             self.filter_input.value = ""
         else:
             self.app.pop_screen()
+
+    def close_part(self) -> bool:
+        """Go from what the agent asked to the pane before it; false on another pane."""
+        if is_asked := self.pane == "asked":
+            self.show_pane("list" if self.reader.conversation is None else "reader")
+        return is_asked
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""
