@@ -36,7 +36,6 @@ from memtui.bus import (
     SyncFinished,
     changes_content,
 )
-from memtui.model import Chunk
 from memtui.report.suggested_commands import completed
 from memtui.settings.files import make_private, remove_view
 from memtui.text.sanitize import safe_line
@@ -420,20 +419,9 @@ class MemtuiApp(App[int]):
         if self._is_open():
             self.push_screen(ChunkScreen(self.options, chunk_id))
 
-    def action_show_chunk(self) -> None:
-        if (chunk := self._result()) is not None:
-            self.open_chunk(chunk.id)
-        else:
-            self.notify("No chunk: choose a result first.", markup=False)
-
     def run_query(self, query: str) -> None:
         self.action_show_screen("search")
         self.search_screen.search.set_query(query)
-
-    def _result(self) -> Chunk | None:
-        """Return the chosen result of the search screen, while that is in front with a list."""
-        screen = self.search_screen
-        return screen.state.selected_chunk if self.screen is screen else None
 
     def _bring(self, screen: Screen[None], *, is_over: bool = False) -> None:
         """Put a screen in front: what lies over it is closed, else it comes over the others.

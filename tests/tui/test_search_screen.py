@@ -721,7 +721,7 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
         await run.search("gate")
         await run.press("escape")
         if screen == "chunk":
-            run.app.action_show_chunk()
+            await run.press("K")
         elif screen != "search":
             run.app.action_show_screen(screen)
         await settle(run.app, run.pilot)

@@ -12,9 +12,7 @@ from memtui.tui.bindings import is_typed, key_name, keyed_actions
 LIMIT = 7
 _OFF = "$foreground 40%"
 _BACK = ("close", "dismiss", "leave")
-_QUIT = ("close_top", "quit")
-_ALWAYS = (*_BACK, "help", *_QUIT)
-"""Actions that keep their place when there is not room for all; the way back before quitting."""
+_LEAVING = (*_BACK, "close_top", "quit")
 
 
 def draw_key(key: str, label: str, enabled: bool = True) -> Content:
@@ -41,25 +39,20 @@ class KeyBar(Widget):
                 is_back = binding.action in _BACK and "escape" in named
                 key = "escape" if is_back else max(named, key=is_typed)
                 drawn.setdefault(binding.action, draw_key(key, binding.description, keyed.enabled))
-        if "close_top" in drawn:
-            # One way to quit is enough.
-            drawn.pop("quit", None)
-        first = [action for action in drawn if action not in _ALWAYS]
-        last = [action for action in drawn if action in _ALWAYS]
-        if len(drawn) > LIMIT and not set(_BACK).isdisjoint(last):
-            last = [action for action in last if action not in _QUIT]
-        actions = [*first[: LIMIT - len(last)], *last]
+        # One way to leave is enough, and it keeps its place where there is not room for all.
+        ways = [action for action in _LEAVING if action in drawn]
+        last = [action for action in drawn if action in (*ways[:1], "help")]
+        first = [action for action in drawn if action not in (*_LEAVING, "help")]
+        first = first[: LIMIT - len(last)]
         width = max(self.size.width, 1)
         palette = draw_key(self.app.COMMAND_PALETTE_BINDING, "menu")
         while True:
-            line = Content("  ").join(drawn[action] for action in actions)
+            line = Content("  ").join(drawn[action] for action in (*first, *last))
             gap = width - line.cell_length - palette.cell_length
-            if not actions or gap >= 2:
-                break
+            if gap >= 2 or not last:
+                return (line + " " * gap + palette).truncate(width)
             # The last of those that are not always shown is the least.
-            least = (action for action in reversed(actions) if action not in _ALWAYS)
-            actions.remove(next(least, actions[0]))
-        return line + " " * gap + palette if gap >= 0 else palette.truncate(width)
+            (first or last).pop(-1 if first else 0)
 
     async def on_click(self, event: events.Click) -> None:
         if key := event.style.meta.get("key"):

@@ -148,6 +148,10 @@ class ResultController:
         if (chunk := self._selected("show")) is not None:
             app_of(self.view).open_place(chunk.path, chunk.start_line, chunk.id)
 
+    def show_chunk(self) -> None:
+        if (chunk := self._selected("show")) is not None:
+            app_of(self.view).open_chunk(chunk.id)
+
     def show_turn(self) -> None:
         app = app_of(self.view)
         if (chunk := self._selected("show")) is None:
