@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine.care import MOST_FINDINGS
+from memtui.model import Progress
 from memtui.model.browsing import CareFinding, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
@@ -25,6 +26,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
+from memtui.tui.widgets.index_status import progress_line
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
@@ -33,7 +35,7 @@ from memtui.tui.widgets.screen_bar import ScreenBar
 
 _HEADING = "rule:"
 """Begins the id of a heading."""
-_METER_CELLS = 16
+_METER_CELLS = 21
 _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNREACHABLE: "behind"}
 """The relation of a place to the one that it is compared with."""
 
@@ -144,15 +146,9 @@ class CareScreen(Screen[None]):
     def _show_state(self) -> None:
         report = self.report
         if self._looking.is_running:
-            done, total = self._looking.progress
-            full = _METER_CELLS * done // max(total, 1)
-            state = Content.assemble(
-                "checking ",
-                (self.glyphs.meter_full * full, "$accent"),
-                (self.glyphs.meter_empty * (_METER_CELLS - full), "$foreground 30%"),
-                f" {fmt.percent(done, total)}" if total > 0 else "",
-                ("  esc stop", fmt.MUTED),
-            )
+            progress = Progress("checking", *self._looking.progress, rate=0.0, eta=None)
+            meter = progress_line(progress, _METER_CELLS, self.glyphs)
+            state = Content.assemble("checking ", meter, ("  esc stop", fmt.MUTED))
         elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
             state = Content.styled(text, "$state-error")
@@ -308,21 +304,18 @@ def rule_line(
     if is_skipped:
         mark, style, number = glyphs.skipped, fmt.MUTED, ""
     head = Content.assemble((f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), number)
-    room = width - head.cell_length - 2
-    if room < 8:
-        return fmt.fit(head, width)
-    aside = fmt.fit(Content.styled(_judged_words(report, rule), fmt.MUTED), room)
-    blank = " " * (2 if is_skipped else 2 + room - aside.cell_length)
-    return Content.assemble(head, blank, aside)
+    aside = Content.styled(_judged_words(report, rule), fmt.MUTED)
+    room = 0 if is_skipped else width - head.cell_length - aside.cell_length
+    return fmt.fit(Content.assemble(head, " " * max(2, room), aside), width)
 
 
 def rule_lines(report: CareReport, rule: CareRule, glyphs: Glyphs, width: int) -> list[Content]:
     """Draw what a rule looks for, how much it judged, and why it could not be applied."""
-    words = Content.styled(f"{glyphs.skipped} {_judged_words(report, rule)}", "$state-warn")
-    if rule not in report.skipped:
-        count = sum(finding.rule is rule for finding in report.findings)
-        findings = fmt.count(count, "finding") if count else "nothing found"
-        words = Content.styled(f"{_judged_words(report, rule)}, {findings}", fmt.MUTED)
+    judged, count = _judged_words(report, rule), sum(one.rule is rule for one in report.findings)
+    findings = fmt.count(count, "finding") if count else "nothing found"
+    words = Content.styled(f"{judged}, {findings}", fmt.MUTED)
+    if rule in report.skipped:
+        words = Content.styled(f"{glyphs.skipped} {judged}", "$state-warn")
     about = f"{RULE_WORDS[rule].about} {RULE_WORDS[rule].advice}"
     return [*Content(about).wrap(width), *words.wrap(width)]
 
@@ -336,10 +329,9 @@ def finding_line(finding: CareFinding, width: int) -> Content:
         first, second = (place_text(one.path, one.start_line, half) for one in finding.places)
         return Content.assemble("  ", first, (f"  {relation}  ", fmt.MUTED), second)
     place = place_text(finding.place.path, finding.place.start_line, max(8, room))
-    room -= place.cell_length + 2
     text = " ".join(safe_line(finding.place.text).split())
-    reason = Content.assemble(safe_line(finding.message), (f"  {text}", fmt.MUTED))
-    return Content.assemble("  ", place, *(("  ", fmt.fit(reason, room)) if room >= 12 else ()))
+    reason = f"  {safe_line(finding.message)}", (f"  {text}", fmt.MUTED)
+    return fmt.fit(Content.assemble("  ", place, *reason), width)
 
 
 def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Content]:

@@ -80,14 +80,13 @@ def place_style(address: str, *, remote: bool) -> str:
 
 
 def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> Content:
-    """Draw a meter in `width` cells with share, rate and time left: `━━── 61 %  41/s  ETA 0:12`."""
+    """Draw a meter in `width` cells with share, rate and time left: `━━── 61 %  41/s  9 s left`."""
     tail = f" {fmt.percent(progress.done, progress.total)}"
     extra = f"  {short_number(progress.rate, 0)}/s" if progress.rate > 0 else ""
     if progress.eta is not None:
         extra += f"  {duration(progress.eta)} left"
     cells = max(_METER, width - len(tail) - len(extra))
-    full = cells * progress.done // progress.total if progress.total > 0 else 0
-    full = min(cells, max(0, full))
+    full = cells * progress.done // max(progress.total, 1)
     return Content.assemble(
         (glyphs.meter_full * full, "$accent"),
         (glyphs.meter_empty * (cells - full), "$foreground 30%"),
