@@ -6,12 +6,14 @@ import dataclasses
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -30,6 +32,7 @@ from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLock
 from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.job import PAUSE_SECONDS, WORTH_A_WAIT
 from memtui.model import IndexState, Leg, LegStatus, Reason
+from memtui.ranking.strength import is_all_weak
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HASHED, HashedProvider, registered_hashed
 from tests.support.indexing import EventQueue
@@ -42,6 +45,31 @@ QUERY = "omada router"
 def hashed() -> Iterator[None]:
     with registered_hashed():
         yield
+
+
+def test_a_query_reads_nothing_of_the_index_twice(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With filters, a phrase that stands nowhere, and hits of both legs, of the same strength."""
+    statements: list[str] = []
+
+    def note(cursor: object, sql: str, bindings: object) -> bool:
+        statements.append(sql)
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+    with memory.open() as engine:
+        engine.search.ask(QUERY)
+        statements.clear()
+        ranked = engine.search.ask('"router router" router path:memory')
+        is_all_weak(ranked)
+    assert ranked.pool.hits[Leg.VECTOR]
+    assert ranked.pool.hits[Leg.KEYWORD]
+    reads = Counter(sql for sql in statements if sql.lstrip().startswith("SELECT"))
+    assert set(reads.values()) == {1}
 
 
 @pytest.fixture

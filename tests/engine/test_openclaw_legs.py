@@ -277,12 +277,6 @@ def test_exact_names_come_first_and_do_not_use_up_places(named: Tables) -> None:
     assert [hit.path for hit in named.paths_found("deep", limit=1)] == ["memory/deep/router.md"]
 
 
-@pytest.mark.parametrize("release", [FIRST, SECOND, THIRD], **BY_PROFILE)
-def test_no_release_before_2026_8_looks_at_paths(named: Tables, release: Release) -> None:
-    for scope in (WITH_PROVIDER, WITHOUT_PROVIDER):
-        assert named.found(release, "router.md", scope) == []
-
-
 def test_paths_of_sources_that_are_off_stay_out(words: Tables) -> None:
     words.add("s", "text", "sessions/main/router.jsonl", source="sessions")
     words.add("m", "text", "memory/router.md")
