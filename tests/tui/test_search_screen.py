@@ -320,12 +320,14 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
 ) -> None:
     async with run_on(size=size) as run:
         await run.search()
+        run.app.keymap = {"lambda.down": "f9"}
         await run.press("escape", "P", "j", "j", "j", "j", "enter", "comma")
         screen, profile = run.app.search_screen, PROFILES["openclaw-2026.9"]
         assert screen.state.ranking == profile
         panel = run.app.screen.query_one(ParamPanel).rows
         assert panel.has_focus
         shown = all_lines(panel)
+        assert "F9 )" in shown, "the panel names the keys that are bound"
         now, before = values(profile), values(run.app.options.ranking)
         assert [value for value in now.values() if value not in shown] == []
         changed = [f"(was {value})" for name, value in before.items() if value != now[name]]

@@ -235,9 +235,14 @@ class ParamPanel(Vertical):
             "results": ranking.k / MAX_K,
         }
 
+        keys_by_name = {
+            name: " ".join(key_name(keys_of(self, one)[0]) for one in actions)
+            for name, (_, *actions) in PANEL_WORDS.items()
+        }
+        longest = max(map(len, keys_by_name.values()))
+
         def draw(name: str, width: int) -> Content:
-            title, *actions = PANEL_WORDS[name]
-            keys = f"{' '.join(key_name(keys_of(self, one)[0]) for one in actions):<3}"
+            title, keys = PANEL_WORDS[name][0], keys_by_name[name].ljust(longest)
             if name == "reset":
                 changed = sum(now[name] != was[name] for name in now)
                 title = f"reset to config ({changed} changed)" if changed else "as configured"
