@@ -629,7 +629,7 @@ class OwnLegs(Legs):
             with self._noting_damage():
                 made = build_pool(
                     connection,
-                    query.raw,
+                    request.text,
                     answers,
                     limit=limit,
                     generation=self.live.generation,

@@ -117,8 +117,6 @@ NO_FILTERS: Final = Filters()
 class Query(Struct, frozen=True):
     """A parsed query."""
 
-    raw: str
-    """The text as it was typed."""
     text: str
     """The text that is embedded: words and phrases in order, without filters and quotes."""
     terms: QueryTerms
@@ -212,7 +210,6 @@ def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Q
     terms = query_terms(" ".join(words), prefix_last=typing and is_open, stars=not verbatim)
     everything = query_terms(embedded).terms if phrases else terms.terms
     return Query(
-        raw=text,
         text=embedded,
         terms=terms,
         phrases=tuple(phrases),

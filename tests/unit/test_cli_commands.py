@@ -110,15 +110,11 @@ def test_where_no_index_can_be_kept_another_folder_can_be_named(
     assert (answer.code, "set XDG_DATA_HOME or index.data_dir" in answer.err) == (3, True)
 
 
-@pytest.mark.parametrize(("words", "paths", "told"), load("reading")["queries of the command line"])
+@pytest.mark.parametrize("case", load("reading")["queries of the command line"], ids=str)
 def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
-    memtui: Run,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    paths: list[str],
-    told: str,
+    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch, case: Any
 ) -> None:
+    words, paths, told = case
     monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
     monkeypatch.setenv("MEMTUI_ROOT", str(home / "notes"))
     write_notes(home / "notes", load("reading")["notes of the command line"])

@@ -37,7 +37,7 @@ def test_words_phrases_and_filters_are_told_apart(
 ) -> None:
     """Filters of a kind are alternatives, and dates narrow; inches are no quotes."""
     query = parse_query(text)
-    assert (query.raw, words(query), query.text) == (text, terms, embedded)
+    assert (words(query), query.text) == (terms, embedded)
     assert (list(query.phrases), query.problems) == (phrases, ())
     sources, globs, *days = filters
     after, before = (day and date.fromisoformat(day) for day in days)
