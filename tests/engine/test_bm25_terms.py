@@ -300,8 +300,7 @@ def test_shares_sum_to_bm25(
         every = joiner == "AND" or len(operands) == 1
         assert bool(explanation.missing) == (every and rowid not in found)
         if explanation.score is not None:
-            total = -math.fsum(term.share for term in explanation.terms)
-            assert total == pytest.approx(explanation.score, rel=1e-12, abs=1e-15)
+            assert total(explanation) == pytest.approx(explanation.score, rel=1e-12, abs=1e-15)
     for position, rowid in enumerate(found):
         rank = keyword_rank(connection, "notes", match, rowid)
         assert rank is not None

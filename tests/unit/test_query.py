@@ -33,15 +33,13 @@ def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) ->
     ("text", "terms", "embedded", "phrases", "filters"), load("reading")["parts of queries"]
 )
 def test_words_phrases_and_filters_are_told_apart(
-    text: str, terms: list[str], embedded: str, phrases: list[str], filters: list[Any]
+    text: str, terms: list[str], embedded: str, phrases: list[str], filters: dict[str, Any]
 ) -> None:
     """Filters of a kind are alternatives, and dates narrow; inches are no quotes."""
     query = parse_query(text)
     assert (words(query), query.text) == (terms, embedded)
     assert (list(query.phrases), query.problems) == (phrases, ())
-    sources, globs, *days = filters
-    after, before = (day and date.fromisoformat(day) for day in days)
-    assert query.filters == Filters(tuple(sources), tuple(globs), after, before)
+    assert query.filters == convert(filters, Filters)
 
 
 @pytest.mark.parametrize(("text", "spaceless"), [("税", True), ('"税"', True), ("a", False)])

@@ -256,6 +256,12 @@ def test_path_dates(case: dict[str, Any], rule: DateRule, suffix: str) -> None:
     assert (source is Reason.EVERGREEN) == case[f"evergreen_{suffix}"]
 
 
+def ageing(base: Ranking, case: dict[str, Any]) -> Ranking:
+    """The vector leg alone, with the decay of a known answer."""
+    decay = replace(base.decay, enabled=True, half_life_days=case.get("half_life_days", 30))
+    return replace(base, vector_weight=1.0, min_score=None, mmr=Mmr(), decay=decay)
+
+
 @pytest.mark.parametrize(("case", "key", "base"), stated("temporal_decay", "merged", MERGED))
 def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
     hits = case["vector"]
@@ -263,14 +269,7 @@ def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
         [chunk(hit["id"], path=hit["path"]) for hit in hits],
         [(hit["id"], hit["score"]) for hit in hits],
     )
-    ranking = replace(
-        base,
-        vector_weight=1.0,
-        min_score=None,
-        mmr=Mmr(),
-        decay=replace(base.decay, enabled=True, half_life_days=case["half_life_days"]),
-    )
-    ranked = rank(candidates, ranking, now=datetime.fromisoformat(case["now"]))
+    ranked = rank(candidates, ageing(base, case), now=datetime.fromisoformat(case["now"]))
     assert [hit.chunk.path for hit in ranked.hits] == [row["path"] for row in case[key]]
     for hit, row in zip(ranked.hits, case[key], strict=True):
         assert hit.score == pytest.approx(row["score"], rel=1e-12)
@@ -278,10 +277,8 @@ def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
 
 def decayed(case: dict[str, Any], base: Ranking, item: Chunk, score: float) -> Hit:
     """The one hit of a pool with one vector hit of that score, with decay on."""
-    ageing = replace(base.decay, enabled=True, half_life_days=case.get("half_life_days", 30))
-    ranking = replace(base, vector_weight=1.0, min_score=None, mmr=Mmr(), decay=ageing)
     item = replace(item, source=case["source"])
-    return rank(pool([item], [("a", score)]), ranking, now=NOW).hits[0]
+    return rank(pool([item], [("a", score)]), ageing(base, case), now=NOW).hits[0]
 
 
 def at(when: datetime) -> int:
