@@ -158,8 +158,7 @@ def _broken(path: str, why: str) -> ProviderError:
 def describe_file(path: Path) -> ModelFile:
     """Describe a model file from its header and 384 KiB of samples, whatever its size.
 
-    Raises `ProviderError`: `NO_FILE` where it cannot be read, `BROKEN_FILE` where it is no GGUF
-    file of version 2 or 3, is cut off, or does not say what an embedding model must.
+    Raises `ProviderError`: `NO_FILE` where it cannot be read, `BROKEN_FILE` where it is not sound.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, say, could block for ever
@@ -362,9 +361,8 @@ class ModelProcess:
 def create(choice: EmbeddingSettings) -> LocalProvider:
     """Load the model file on `choice.threads` threads (0: four, or as many as there are cores).
 
-    A query waits for one document at most, and a model whose process has ended stays so: create
-    another. Raises `ProviderError` when there is no file, it is broken or no embedding model, or
-    xllamacpp is not there, and `SettingsError` for more dimensions than it has.
+    A model whose process has ended stays so: create another. Raises `ProviderError` without a sound
+    file of an embedding model or xllamacpp, and `SettingsError` for more dimensions than it has.
     """
     import numpy as np
 
@@ -399,9 +397,8 @@ def check(choice: EmbeddingSettings) -> str:
 def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     """Return what `create` gives, from the head of the file and samples of it: in milliseconds.
 
-    The fingerprint covers the file's size, its first and last 64 KiB and 64 places between them,
-    not every byte. Without a usable file the model is the name that was asked for, and the
-    dimensions are unknown. Raises `SettingsError` for more dimensions than the model has.
+    Without a usable file the model is the name that was asked for, and the dimensions are unknown.
+    Raises `SettingsError` for more dimensions than the model has.
     """
     try:
         return _plan(choice)[-1]

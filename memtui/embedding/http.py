@@ -119,8 +119,7 @@ _BY_FAILURE: Final = {row.failure: row for row in _ROWS["failure"]}
 class ServiceError(ProviderError):
     """A failure at a service; `retry_after` in seconds where it asks for a pause.
 
-    `status` is that of the answer, 0 where none came. One whose `retry_after` is infinite does not
-    pass by waiting although failures of its kind do.
+    `status` is that of the answer, 0 without one; with an infinite `retry_after` no waiting helps.
     """
 
     def __init__(

@@ -275,8 +275,7 @@ def bisect_rejected(
 ) -> TextsRefused:
     """Embed the halves of a call that failed by `error`, and their halves where those fail, too.
 
-    Raises `error` when the service refuses `harmless` as well, so that no text is to blame, and
-    whatever else `embed` raises.
+    Raises `error` when `harmless` is refused as well, and so no text is to blame.
     """
     try:
         embed([harmless])
@@ -317,8 +316,7 @@ def byte_size(text: str) -> int:
 def split_input(text: str, limit: int) -> list[str]:
     """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
 
-    The parts joined are the text. A character of more than `limit` bytes is a part by itself. Text
-    within the limit, the empty one too, is one part.
+    The parts joined are the text; a character of more than `limit` bytes is a part by itself.
     """
     if byte_size(text) <= limit:
         return [text]

@@ -181,9 +181,8 @@ def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False
 def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
     """Estimate the tokens of all notes, four bytes a token, and their price; opens no file.
 
-    Of conversations that are opted in all bytes count, though only what is said is embedded. No
-    chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the share
-    that the settings have.
+    Of conversations that are opted in all bytes count, though only what is said is embedded, and
+    the overlap of chunks, which is embedded twice, is added as the share that the settings have.
     """
     from memtui.index.transcripts.discovery import transcript_scope_of, with_transcripts
     from memtui.memory.discover import Scope, discover
