@@ -309,16 +309,7 @@ def test_other_values_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("glyphs", "env", "expected"),
-    [
-        ("auto", {"TERM": "xterm"}, False),
-        ("auto", {"TERM": "linux", "LANG": "de_DE.UTF-8"}, True),
-        ("auto", {"TERM": "dumb"}, True),
-        ("auto", {"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, True),
-        ("auto", {"LC_ALL": "C.UTF-8", "LANG": "C"}, False),
-        ("unicode", {"LC_ALL": "C"}, False),
-        ("ascii", {"TERM": "xterm"}, True),
-    ],
+    ("glyphs", "env", "expected"), cases("settings", "terminals without blocks")
 )
 def test_a_terminal_that_shows_no_blocks_gets_ascii(
     glyphs: str, env: dict[str, str], expected: bool
