@@ -11,7 +11,7 @@ from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
-from memtui.ranking.strength import NOTHING_GOOD, is_all_weak, strength
+from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
@@ -100,7 +100,7 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
         warnings.append(note)
     if is_all_weak(ranked):
-        warnings.append(f"{NOTHING_GOOD}: scores only compare the results of one query")
+        warnings.append(f"{words.NOTHING_GOOD}: scores only compare the results of one query")
     if status.pending_count:
         warnings.append(stale_warning(status))
     if (foreign := status.foreign) is not None:

@@ -9,7 +9,6 @@ from memtui.data import read_table
 from memtui.model import Drop, Hit, Leg, Ranked, SearchMode
 
 _CUTS: Final = read_table("strength.toml")
-NOTHING_GOOD: Final = "nothing matches well"
 
 
 class Strength(StrEnum):
@@ -23,16 +22,18 @@ class Strength(StrEnum):
 def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
     """Return how well a candidate matches the query; `None` where that was not measured.
 
-    Strong: it holds more than half of the query's words, its name is the query, or its cosine is
-    above that of any nonsense. Weak: it holds one word, or its cosine is above that of half the
-    nonsense. The cosine counts for models in `strength.toml` alone.
+    Strong: it holds more than half of the query's words, and not only a letter, its name is the
+    query, or its cosine is above that of any nonsense. Weak: it holds one word, or its cosine is
+    above that of half the nonsense. The cosine counts for models in `strength.toml` alone.
     """
     pool, share, is_named = ranked.pool, 0.0, False
     if pool.search_mode is SearchMode.FILTERS_ONLY:
         return None
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]
-        share, is_named = hit.share, hit.path_tier > 0
+        is_named = hit.path_tier > 0
+        if any(len(term) > 1 or not term.isascii() for term in hit.terms):
+            share = hit.share
     if is_named or share > _CUTS["strong_share"]:
         return Strength.STRONG
     nearness: Strength | None = Strength.NONE

@@ -289,7 +289,9 @@ def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
     about = f"{words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
-    rows = [Row(("mode", about))]
+    taken = words.count(ranked.ranking.candidates, "candidate")
+    pool = f"{taken} of each match, {words.count(len(ranked.pool.chunks))} together"
+    rows = [Row(("mode", about)), Row(("pool", pool))]
     for leg in Leg:
         state = ranked.pool.states[leg]
         answer = words.leg_words(state)
@@ -310,6 +312,8 @@ def ranks_section(
     rows = []
     if explanation is not None:
         legs, stages = explanation.scored.legs, explanation.scored.stages
+        if (found := strength(ranked, explanation.scored)) is not None:
+            rows.append(Row(("match", f"{found}: {words.STRENGTH_WORDS[found]}")))
         if legs:
             ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
             rows.append(Row(("by match", ", ".join(ranks))))
@@ -412,6 +416,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     section, rows, notes = Section(SectionId.LEAST_CHANGES, "least changes"), [], []
     if (least := explained.least) is None:
         return section
+    ranks = [stage.rank for stage in explained.scored.stages] if explained.scored else []
     for change in least.changes:
         parameter, percent = words.PARAMETER_WORDS[change.parameter.value], 100 * change.cost
         cost = "on/off"
@@ -420,14 +425,20 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         elif not (change.new is None or isinstance(change.new, bool) or change.old is None):
             share = words.short_number(percent, 0 if change.cost >= 0.1 else 1)
             cost = f"{share if percent >= 0.05 else '<0.1'} % of its range"
+        if change.parameter is Parameter.K and change.rank_after not in ranks[-1:]:
+            taken = apply(explained.ranking, change.parameter, change.new).candidates
+            notes.append(
+                f"{change.new} results take {words.count(taken, 'candidate')} of each match: "
+                f"among these it is {words.rank(change.rank_after)}"
+            )
         rank, options = words.rank(change.rank_after), flags_of(explained.ranking, change)
         tone = Tone.OK if change is least.cheapest else Tone.PLAIN
         rows.append(Row((parameter, _moved(change), rank, cost, options), tone=tone))
     if explained.explanation is None:
         if (needs := least.needs) is None:
             uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
-            why = "how deep a search must go is not known"
-            notes.append(f"nothing ranks it: {why if uncounted else 'no parameter brings it in'}")
+            why = ": how deep a search must go is not known" if uncounted else ""
+            notes.append(f"nothing ranks it{why}")
         else:
             depths = {"results": needs.k, "candidates per result": needs.candidate_multiplier}
             ways = " or ".join(f"{name} {n}" for name, n in depths.items() if n is not None)

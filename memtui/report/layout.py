@@ -250,8 +250,7 @@ class Layout(Struct, frozen=True):
             places = [place for place in places if not columns[place].optional]
         marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
-        is_named = any(names) and not all(row.mark is not None for row in section.rows)
-        if len(places) > 2 and is_named:
+        if len(places) > 2 and any(names):
             scale = f"0{score(axis):>{bars - 1}}" if bars and axis else ""
             rows.insert(0, (None, Row(names, tone=Tone.MUTED), names, scale))
         else:

@@ -74,6 +74,8 @@ GENERATION_WORDS: Final[Mapping[str, str]] = _WORDS["generation"]
 RECALL_WORDS: Final[Mapping[str, str]] = _WORDS["recall"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
+STRENGTH_WORDS: Final[Mapping[str, str]] = _WORDS["strength"]
+NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
 }

@@ -66,6 +66,8 @@ def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path
     by_words = {Leg.KEYWORD in hit.legs: strength(unknown, hit) for hit in ranked.hits}
     assert by_words == {True: Strength.WEAK, False: None}
     assert not is_all_weak(unknown)
+    letter = engine.search.ask("x")
+    assert {strength(letter, hit) for hit in letter.hits} == {Strength.WEAK}
     agent = make_small_agent(tmp_path)
     with agent.open() as opened:
         held = opened.search.ask("what is a router")

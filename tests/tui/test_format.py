@@ -80,7 +80,7 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
     assert heads == ["▼100", "▼1", "=", "▲1"]
     new = replace(look, entered=frozenset({hit.chunk.id}))
-    assert draw_hit(hit, new, 70).plain.split()[1] == "*"
+    assert draw_hit(hit, new, 70).plain.split()[1] == "new"
     left = replace(look, left={drop.chunk.id: 2})
     assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
     assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]

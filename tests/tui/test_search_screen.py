@@ -342,11 +342,26 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
             fusion=Fusion.RELATIVE_SCORE,
             min_score=0.3,
         )
+        assert (" candidates of each match" in run.text) is (size[0] > 40)
+        if size == WIDE:
+            # Both stand in one column: the arithmetic goes before the preview and the index.
+            assert screen.why.render().plain.splitlines()[-1] in run.text
         await run.press("G", "enter")
         assert screen.state.ranking == run.app.options.ranking
         await run.press("k", "l", "escape", "comma" if size < WIDE else "escape", "escape")
         assert run.app.screen is screen
         assert focus(run) == "results"
+
+
+async def test_another_order_says_how_to_go_back_and_what_it_cannot_do(run_on: Any) -> None:
+    async with run_on(size=(120, 40)) as run:
+        await run.search("router")
+        await run.press("escape", "o")
+        assert "Results by meaning, o changes" in run.text
+        await run.search("h")
+        assert "Results by rank: no meaning match, o changes" in run.text
+        ranks = [hit.chunk.id for hit in run.app.search_screen.state.ranked.hits]
+        assert [row.id for row in run.app.search_screen.results.rows] == ranks
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 
+from memtui.model import Ranking
 from memtui.tui.screens.choosers import completions
 from memtui.tui.screens.explain import ExplainScreen
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import running, until
+from tests.tui.harness import dark, running, until
 
 PATHS = ("MEMORY.md", "memory/2026-02-10.md", "memory/network.md", "notes/odd:12", "家/网络.md")
 
@@ -35,6 +36,22 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         path, line = search.state.source.path, search.preview.first_visible_line
         await run.press("t")
         assert run.app.screen.query_one(Input).value == f"{path}:{line}"
+
+
+async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) -> None:
+    options = dark(ranking=Ranking(k=3))
+    async with running(memory.open, size=(80, 24), options=options) as run:
+        await run.search()
+        search = run.app.search_screen
+        assert search.state.ranked is not None
+        lost = search.state.ranked.drops[0].chunk
+        await run.press("escape", "t")
+        run.app.screen.query_one(Input).value = f"{lost.path}:{lost.start_line}"
+        await run.press("enter")
+        await until(run.pilot, lambda: getattr(run.app.screen, "chunk_id", "") == lost.id)
+        await run.press("ctrl+p", "escape", "escape")
+        assert search.state.selected_id == search.near.chosen_id == lost.id
+        assert search.near.display
 
 
 async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(

@@ -36,6 +36,7 @@ from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import TextBlock
+from memtui.tui.widgets.parameter_panes import describe_change
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -135,8 +136,8 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         self._subjects: list[Subject] = []
         """Results, near misses, then what was asked about where it is neither."""
         self._place = 0
-        self._applied: list[tuple[Change | WordChange, str | Ranking]] = []
-        """Changes that were applied here, with the query before each or the ranking after it."""
+        self._replaced: list[tuple[str, Ranking]] = []
+        """Queries in whose place others were asked here, each with the ranking of then."""
         self._note = ""
         """The change that was applied or taken back last."""
         self._pauses = Timers(self)
@@ -329,7 +330,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         explained = self.explained
         has_use = {
             "apply": bool(explained.least or explained.words) and not explained.shown,
-            "undo": bool(self._applied),
+            "undo": self.follows and bool(self._replaced or self.search.state.undoable),
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
         }
@@ -375,33 +376,30 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
-            self._applied.append((choice, self.ranked.pool.query))
+            self._replaced.append((self.ranked.pool.query, self.search.state.ranking))
             self.search.search.ask_query(choice.query)
         else:
-            changed = apply(self.ranking, choice.parameter, choice.new)
-            self._applied.append((choice, changed))
-            self.search.rankings.change(changed)
+            self.search.rankings.change(apply(self.ranking, choice.parameter, choice.new))
 
     def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
         if not self.follows:
             tell(self, _NOTHING_APPLIED)
             return
-        self.search.notes.follow_chunk(self.chunk_id)
-        present = self.search.state.ranking
-        choice, undoes = self._applied[-1] if self._applied else (None, None)
-        # One of the parameters may have been made elsewhere.
-        self._note = "undone: the last change of the parameters"
-        if choice is not None and (isinstance(undoes, str) or undoes == present):
-            self._applied.pop()
-            self._note = f"undone: {change_words(choice)}"
-            if isinstance(undoes, str):
-                self.search.search.ask_query(undoes)
-                return
-        self.search.rankings.undo()
-        if self.search.state.ranking == present:
+        search = self.search
+        search.notes.follow_chunk(self.chunk_id)
+        present = search.state.ranking
+        if self._replaced and self._replaced[-1][1] == present:
+            query, _ = self._replaced.pop()
+            self._note = f"undone: back to {safe_line(query)}"
+            search.search.ask_query(query)
+            return
+        search.rankings.undo()
+        if search.state.ranking == present:
             self._note = ""
             tell(self, _NOTHING_APPLIED)
+        else:
+            self._note = f"undone: {describe_change(search.state.ranking, present)}"
 
     def action_pin(self) -> None:
         if self.explained.chunk is not None:

@@ -369,7 +369,7 @@ class SweepScreen(Screen[Ranking | None]):
             if others := len(changes) - len(named):
                 nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
                 parts.append(Content.styled(fmt.count(others, *nouns), fmt.MUTED))
-            value = Content.styled(f"{value_text(self.parameter, flip[0])}  ", "bold")
+            value = Content.styled(f"{value_text(self.parameter, flip[1])}  ", "bold")
             lines.append(head + value + Content("   ").join(parts))
         return lines
 

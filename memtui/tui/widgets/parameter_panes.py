@@ -223,7 +223,9 @@ class ParamPanel(Vertical):
         if not self.query(RowList):
             return
         key = keys_of(self, "parameters.toggle")[0]
-        self.rows.border_title = draw_key(key, "Parameters")
+        self.rows.border_title = draw_key(key, "Parameters") + Content.styled(
+            f"  {ranking.candidates} candidates of each match", fmt.DIM
+        )
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)

@@ -164,7 +164,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     emphasis = "" if context.moved is None else "reverse "
     steps = hit.gained if context.moved is None else context.moved.get(chunk.id, 0)
     if chunk.id in context.entered:
-        moved = glyphs.new, "$state-warn bold"
+        moved = "new", "$state-warn bold"
     elif steps:
         style = "$state-ok" if steps > 0 else "$state-error"
         arrow = glyphs.up if steps > 0 else glyphs.down

@@ -65,7 +65,7 @@ VOLATILE = (
     (re.compile(r"(?<=changed )(\d+ \w+ ago|just now|now)"), "#"),
 )
 """Durations, names of folders made of random ones, and ages of files that a scene writes."""
-NEW = re.compile(r"(?<=\d )[*=](?= )")
+NEW = re.compile(r"(?<=\d )(?:new|=  )(?= )")
 """Whether a row is new to the list, or was in the first, quick answer as well."""
 BLANKS = re.compile(" {3,}")
 SHOWING = ("look", "read")
@@ -206,7 +206,7 @@ def masked(lines: list[str], folder: Path) -> list[str]:
 
 
 def _masked(line: str) -> str:
-    masked_line = line = NEW.sub("=", line)
+    masked_line = line = NEW.sub("=  ", line)
     for pattern, replacement in VOLATILE:
         masked_line = pattern.sub(replacement, masked_line)
     # What differs in length moves what stands beside it.

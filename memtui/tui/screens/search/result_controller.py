@@ -315,17 +315,18 @@ class ResultController:
         at_end: bool = False,
     ) -> None:
         options, state_dir = self.view.options, self.view.options.state_dir
-        if options.settings.ui.history and state_dir is not None and at_end:
-            with suppress(OSError):
-                work(StateFolder(state_dir), workspace_id(options.root))
-        elif options.settings.ui.history and state_dir is not None:
+        if not options.settings.ui.history or state_dir is None:
+            return
+
+        def run() -> T:
             # The id of the workspace resolves links, so it is asked for off the loop.
-            in_background(
-                self.view,
-                lambda: work(StateFolder(state_dir), workspace_id(options.root)),
-                then,
-                description,
-            )
+            return work(StateFolder(state_dir), workspace_id(options.root))
+
+        if at_end:
+            with suppress(OSError):
+                run()
+        else:
+            in_background(self.view, run, then, description)
 
     def choose_query(self) -> None:
         from memtui.tui.screens.choosers import choose_query

@@ -21,10 +21,18 @@ from memtui.bus import SearchFailed, SearchReady
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason, SearchMode
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.strength import NOTHING_GOOD, is_all_weak
+from memtui.ranking.strength import is_all_weak
 from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.report.words import MODE_WORDS, TOLD_REASONS, duration, leg_name, leg_note
+from memtui.report.words import (
+    LEG_WORDS,
+    MODE_WORDS,
+    NOTHING_GOOD,
+    TOLD_REASONS,
+    duration,
+    leg_name,
+    leg_note,
+)
 from memtui.retrieval.query import parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
@@ -456,14 +464,22 @@ class SearchController:
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
-        title = "Results" if self.sort == SORTS[0] else f"Results by {self.sort}"
+        title = "Results"
+        if self.sort != SORTS[0]:
+            found = {LEG_WORDS[leg] for hit in ranked.hits for leg in hit.legs}
+            is_missing = self.sort in LEG_WORDS.values() and self.sort not in found
+            order = f"rank: no {self.sort} match" if is_missing else self.sort
+            title = f"Results by {order}, {keys_of(view, 'sort.cycle')[0]} changes"
         if view.results.size.width >= len(title) + len(_RELATIVE) + 4:
             title += _RELATIVE
         view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 
     def choose(self, chunk_id: str) -> None:
-        """Choose a chunk in whichever list has it, and show it."""
+        """Choose a chunk in the list that has it, which is shown for it, and show it."""
+        ranked = self.view.state.ranked
+        if ranked is not None and chunk_id not in ranked.ranks and not self.view.has_class("-near"):
+            self.toggle_near_misses()
         self.view.state.selected_by_user = True
         self.view.results.choose(chunk_id, by_user=True)
         self.view.near.choose(chunk_id, by_user=True)
@@ -777,11 +793,8 @@ class RankingController:
 
         def compared(chunk_id: str | None) -> None:
             ranked = view.state.ranked
-            if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
-                return
-            if chunk_id not in ranked.ranks and not view.has_class("-near"):
-                view.search.toggle_near_misses()
-            view.search.choose(chunk_id)
+            if chunk_id is not None and ranked is not None and chunk_id in ranked.pool.chunks:
+                view.search.choose(chunk_id)
 
         if (ranked := self._candidates("compare")) is not None and view.engine is not None:
             view.app.push_screen(CompareScreen(view, view.engine, ranked), compared)
