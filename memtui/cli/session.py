@@ -13,7 +13,7 @@ from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found, demo_clock
-from memtui.model import IndexStatus, Ranking, SyncStats
+from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
 from memtui.report.status import LOOKS_FOR
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
@@ -95,8 +95,8 @@ def open_session(
 def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     """Open the index of the agent that `--agent` or `--index` names, else memtui's own.
 
-    The demo is indexed first when it is not. Of any other memory without an index a search (`warm`)
-    indexes the words first, as vectors take much longer.
+    The demo is indexed first when it is not, or without vectors. Of any other memory without an
+    index a search (`warm`) indexes the words first, as vectors take much longer.
     """
     if invocation.foreign:
         return open_agent(invocation)
@@ -106,6 +106,11 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     if invocation.demo or warm:
         with open_session(invocation) as session:
             is_new = session.engine.index.stamp() is None
+            if invocation.demo and not is_new:
+                status = session.current_status()
+                has_no_vectors = status.state is IndexState.STALE and not status.vectors
+                # Another process may be making them.
+                is_new = has_no_vectors and status.writer == "none"
     if is_new:
         output, root = invocation.output(), session.workspace.root
         words_of = "the demo" if invocation.demo else f"the words of {root}"
