@@ -81,15 +81,17 @@ class MemtuiCommands(Provider):
         from memtui.embedding.registry import provider_names
 
         app = app_of(self.screen)
-        for keyed in keyed_actions(self.screen):
-            if keyed.enabled and isinstance(keyed.node, App | Screen):
+        # Textual's own have no id; what the key bar names comes first.
+        own = [one for one in keyed_actions(self.screen) if one.enabled and one.binding.id]
+        for keyed in sorted(own, key=lambda one: not one.binding.show):
+            if isinstance(keyed.node, App | Screen):
                 binding = keyed.binding
                 yield Command(
                     binding.description,
                     binding.tooltip,
                     partial(self.app.run_action, binding.action, keyed.node),
                     tuple(dict.fromkeys(map(key_name, keyed.keys))),
-                    discover=binding.show or _STEPS.isdisjoint(keyed.keys),
+                    discover=_STEPS.isdisjoint(keyed.keys),
                 )
         search = app.search_screen
         table = read_table("palette.toml")

@@ -557,7 +557,8 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         for state in states[-2::-1]:
             await run.press("u")
             assert (screen.state.ranking, look(screen.state.ranked)) == state
-            assert "undo: " in run.text
+            assert "undone: " in run.text
+            assert " again" in run.text
         await run.press("u")
         assert "nothing to undo" in run.text
         for state in states[1:]:

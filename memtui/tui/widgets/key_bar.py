@@ -31,7 +31,8 @@ class KeyBar(Widget):
     def render(self) -> Content:
         """Draw the keys that fit, the palette's key at the right."""
         drawn: dict[str, Content] = {}
-        for keyed in keyed_actions(self.screen):
+        # Every screen of Textual binds tab before its own keys: it matters least.
+        for keyed in sorted(keyed_actions(self.screen), key=lambda one: "tab" in one.keys):
             binding = keyed.binding
             named = [key for key in keyed.keys if key not in keyed.typed]
             if binding.show and named:

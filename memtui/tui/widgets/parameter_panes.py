@@ -161,9 +161,9 @@ class ParamStrip(TextBlock):
             parts = [first] if first.plain else []
             parts += [pills[name] for name in names if name not in leaving[:left_out]]
             if left_out:
-                parts.append(
-                    Content.assemble((",", "$primary bold"), (f" {left_out} more", fmt.DIM))
-                )
+                more = Content.styled(f"{left_out} more: press", fmt.DIM)
+                key = keys_of(self, "parameters.toggle")[0]
+                parts.append(Content(" ").join([more, draw_key(key, "")]).rstrip())
             return Content("  ").join(parts)
 
         def draw(width: int) -> list[Content]:

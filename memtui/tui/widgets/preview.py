@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.actions import SkipAction
+from textual.binding import Binding
 from textual.content import Content, Span
 from textual.message import Message
 from textual.style import Style
@@ -423,11 +424,13 @@ class Preview(LineView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave keys of whole files, and those of a result, where there is none of these."""
-        if action == "open":
-            return not self._is_file or (self.chosen is not None and self.chosen.link is not None)
         if action == "match":
             return bool(self._note.terms)
         return action not in ("chunk", "link") or (action == "link") is self._is_file
+
+    def worded(self, binding: Binding) -> Binding:
+        is_useful = not self._is_file or (self.chosen is not None and bool(self.chosen.link))
+        return replace(binding, show=is_useful) if binding.action == "open" else binding
 
     @property
     def margin_cells(self) -> int:

@@ -240,6 +240,8 @@ class BrowseScreen(Screen[None]):
         """Follow a link."""
         if message.link is not None:
             self.reader.follow(message.link)
+        else:
+            tell(self, "No link is chosen: tab goes from link to link.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what cannot be done now; leave the keys of the tree to other panes."""

@@ -576,7 +576,7 @@ class RankingController:
 
         `at_end` is told when nothing changes; `step` names the parameter that a key stepped, whose
         steps in a burst are one change, and none where they end as they began; `because` goes
-        before what is told, as `undo`, and such a change cannot be undone itself; `aside` is told
+        before what is told, as `undone`, and such a change cannot be undone itself; `aside` is told
         in place of what moved.
         """
         view, state = self.view, self.view.state
@@ -598,7 +598,7 @@ class RankingController:
             text = words.describe_change(before, ranking)
             if aside:
                 return f"{text} {aside}"
-            text = f"{because}: {text}" if because else text
+            text = f"{because}: {text} again" if because else text
             alone = "" if state.mode is SearchMode.HYBRID else f", {MODE_WORDS[state.mode]}"
             effect = "" if moves is None else f": {words.effect(moves) or f'nothing moved{alone}'}"
             return f"{text}{effect}"
@@ -643,7 +643,7 @@ class RankingController:
             return
         self._last_step = ("", 0.0)
         target.append(state.ranking)
-        self.change(source.pop(), because=verb)
+        self.change(source.pop(), because=f"{verb}ne")
 
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""

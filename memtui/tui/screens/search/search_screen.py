@@ -315,6 +315,8 @@ class SearchScreen(Screen[None]):
             self._is_sync_requested = True
             if self.is_foreign:
                 tell(self, f"{LOOKS_AGAIN}.")
+            else:
+                self.rankings.note("syncing")
             self.engine.index.sync()
         elif self.engine_error:
             self.engine_error = ""

@@ -147,6 +147,9 @@ class SessionsScreen(Screen[None]):
                 self._apply_layout()
 
     def worded(self, binding: Binding) -> Binding:
+        if binding.description == "asked" and self.pane == "asked":
+            whose = "this conversation" if self.asked.is_all else "every conversation"
+            return replace(binding, description=whose, show=True)
         matches = ("next match",) if self.reader.needle else ()
         return replace(binding, show=binding.description in (*matches, *PANES[self.pane][1]))
 
