@@ -1,15 +1,14 @@
-"""The one command: measure, print the table, and write the figures where they are wanted."""
+"""The one command: measure, print the table, and record or compare the figures."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import foreign, hops, indexing, loop, providers, search, waiting
+from tests.bench import foreign, hops, indexing, search, waiting
 from tests.bench.frame import (
     MARGIN,
     SHARE_MARGIN,
@@ -27,22 +26,16 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
     "peers": search.measure_peers,
     "recall": search.measure_recall,
-    "embedding": search.measure_query_embedding,
-    "providers": providers.measure_providers,
     "rerank": search.measure_rerank,
-    "indexing": indexing.measure_indexing,
     "bare-indexing": indexing.measure_bare_indexing,
     "start": indexing.measure_start,
     "command": waiting.measure_command,
     "paint": waiting.measure_paint,
     "first-result": waiting.measure_first_result,
     "keystroke": waiting.measure_keystroke,
-    "loop": loop.measure_loop,
     "saving": waiting.measure_saving,
     "memory": indexing.measure_memory,
     "foreign": foreign.measure_foreign,
-    "explaining": search.measure_explaining,
-    "transcripts": indexing.measure_transcripts,
     "hops": hops.measure_hops,
 }
 
@@ -56,9 +49,6 @@ def main(arguments: Sequence[str]) -> int:
         plan = Plan(tuple(options.size or SIZES), place, options.warm, options.rounds)
         measured, failed = _measure(plan, options.only or list(MEASUREMENTS))
     print(table(measured))
-    if options.json:
-        document = {"measurements": [one.as_json() for one in measured], "failed": failed}
-        options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     for name, error in failed.items():
         print(f"{name} could not be measured: {error}", file=sys.stderr)
     if options.record:
@@ -115,7 +105,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"fail when a ratio is more than {MARGIN:.0%} above the recorded one, "
         f"or a share {SHARE_MARGIN} below it".replace("%", "%%"),
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     return parser
 
 

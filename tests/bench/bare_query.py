@@ -1,8 +1,8 @@
 """One question in a process of its own, as bare as it can be: the floor of `memtui search`.
 
-Run as a file with the database, the MATCH expression, the number of rows, the vectors' dimensions
-(0: keywords alone) and, if a text is to be embedded, the model. The query's vector is the first
-one of the index: what the model makes of the text, here of any word pieces, is thrown away.
+Run as a file with the database, the MATCH expression, the number of rows and, unless keywords alone
+are asked, the model. The query's vector is the first one of the index: what the model makes of the
+text, here of any word pieces, is thrown away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RANKED = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LI
 VECTORS = "SELECT id, vector FROM vectors"
 
 
-def main(database: str, match: str, limit: int, dims: int, model: str = "") -> None:
+def main(database: str, match: str, limit: int, model: str = "") -> None:
     """Ask for the best rows of both legs, and print their texts."""
     # As memtui does: the model is loaded beside everything else.
     embedding = Thread(target=_embed, args=(model,))
@@ -24,21 +24,20 @@ def main(database: str, match: str, limit: int, dims: int, model: str = "") -> N
         embedding.start()
     connection = apsw.Connection(database, flags=apsw.SQLITE_OPEN_READONLY)
     found = [row[0] for row in connection.execute(RANKED, (match, limit))]
-    if dims:
-        found += _nearest(connection, limit, dims)
     if model:
+        found += _nearest(connection, limit)
         embedding.join()
     marks = ", ".join("?" * len(found))
     rows = connection.execute(f"SELECT text FROM chunks WHERE id IN ({marks})", found).fetchall()
     print(*(str(row[0])[:80] for row in rows), sep="\n")
 
 
-def _nearest(connection: apsw.Connection, limit: int, dims: int) -> list[int]:
+def _nearest(connection: apsw.Connection, limit: int) -> list[int]:
     import numpy as np
 
     rows: list[tuple[int, bytes]] = list(connection.execute(VECTORS))
     rowids = [row[0] for row in rows]
-    matrix = np.frombuffer(b"".join([row[1] for row in rows]), np.float32).reshape(-1, dims)
+    matrix = np.frombuffer(b"".join([row[1] for row in rows]), np.float32).reshape(len(rows), -1)
     scores = matrix @ matrix[0]
     best = np.argpartition(-scores, limit)[:limit]
     return [int(rowids[place]) for place in best[np.argsort(-scores[best])]]
@@ -57,4 +56,4 @@ def _embed(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

@@ -1,4 +1,4 @@
-"""Another program's index: opening it, queries by leg, toggles, its audit, and the command."""
+"""Another program's index: opening it, queries by leg, its audit, and the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import apsw
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.engine import Engine
@@ -21,12 +20,14 @@ from memtui.index.database import Connection
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import open_foreign
-from memtui.model import CandidatePool, Leg, Ranking
+from memtui.memory.documents import text_hash
+from memtui.model import Leg
 from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus, Floats, Note
-from tests.bench.frame import SECONDS, Measurement, Plan, in_turns, repeated
+from tests.bench.frame import SECONDS, Measurement, Plan, in_turns
 from tests.bench.programs import environment, runs_in_turns
 from tests.bench.search import by_leg
 from tests.support.openclaw import connect
+from tests.support.recorded import write_chunk
 
 MODEL = "text-embedding-3-small"
 PROFILE = "openclaw-2026.9"
@@ -106,30 +107,15 @@ def _write(connection: apsw.Connection, note: Note, row: int, vectors: Floats, f
     line = 1
     for place, (text, vector) in enumerate(zip(note.pieces, vectors, strict=True)):
         last = line + text.count("\n")
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        name = hashlib.sha256(f"{note.path}:{line}:{digest}".encode()).hexdigest()
-        connection.execute(
-            f"INSERT INTO {CHUNKS}(chunk_rowid, id, path, source, start_line, end_line, hash, "
-            "model, text, embedding, updated_at) VALUES (?, ?, ?, 'memory', ?, ?, ?, ?, ?, ?, 0)",
-            (row + place, name, note.path, line, last, digest, MODEL, text,
-             vector.astype("<f8").tobytes()),
-        )  # fmt: skip
-        connection.execute(
-            f"INSERT INTO {CHUNKS}_fts(rowid, text, id, path, source, start_line, end_line, model) "
-            "VALUES (?, ?, ?, ?, 'memory', ?, ?, ?)",
-            (row + place, text, name, note.path, line, last, MODEL),
-        )
-        connection.execute(
-            f"INSERT INTO {CHUNKS}_vec(id, embedding) VALUES (?, ?)",
-            (name, vector.astype("<f4").tobytes()),
-        )
+        name = text_hash(f"{note.path}:{line}:{text}")
+        chunk = (name, note.path, "memory", line, last, text_hash(text), MODEL, text)
+        write_chunk(connection, PREFIX, row + place, chunk, vector, has_blobs=True)
         line = last + 1
 
 
 LARGEST = 100_000
 QUESTIONS = 24
 WARM_QUESTIONS = 3
-TOGGLES = 12
 _NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 _FTS = f"{CHUNKS}_fts"
 _RANKED = (
@@ -208,7 +194,6 @@ def measure_foreign(plan: Plan) -> Iterator[Measurement]:
     with Engine.open_agent(target, given=given, env={}, examine=False) as engine:
         cases = [_case(engine, text, vectors[text].astype("<f4").tobytes()) for text in texts]
         yield from _queries(store, engine, cases)
-        yield _toggles(store, engine, cases)
     yield _audit(store, plan)
     yield _command(store, plan, cases[0])
 
@@ -261,28 +246,6 @@ def _queries(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iter
         name = f"foreign: query, {size:,}" if leg is None else f"  foreign: {leg} leg, {size:,}"
         yield Measurement(name, took, "ms", "bare apsw", reference, size=size)
     bare.connection.close()
-
-
-def _toggles(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Measurement:
-    """Ranking pools again with decay and MMR, by another lambda each time."""
-    deep = replace(engine.ranking, min_candidates=200, k=10)
-    pools = [engine.search.ask(case.text, ranking=deep).pool for case in cases]
-    pools = sorted(pools, key=lambda pool: -len(pool.chunks))[:TOGGLES]
-
-    def ranking(tenths: int) -> Ranking:
-        mmr = replace(deep.mmr, enabled=True, lambda_=tenths / 10)
-        return replace(deep, mmr=mmr, decay=replace(deep.decay, enabled=True))
-
-    def toggle(pair: tuple[CandidatePool, Ranking]) -> None:
-        engine.search.rerank(*pair)
-
-    took = repeated(toggle, [(pool, ranking(tenths)) for tenths in range(1, 10) for pool in pools])
-    note = f"pools of {min(map(_size, pools))} to {max(map(_size, pools))} candidates"
-    return Measurement(f"foreign: toggle, {store.chunks:,}", took, aim="<= 16 ms", note=note)
-
-
-def _size(pool: CandidatePool) -> int:
-    return len(pool.chunks)
 
 
 def _audit(store: ForeignStore, plan: Plan) -> Measurement:

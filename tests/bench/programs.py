@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 from tests.bench.frame import MILLISECONDS, Plan, Series
+from tests.e2e.terminal import private_environment
 
 ROWS, COLUMNS = 40, 120
 PATIENCE = 60.0
@@ -184,18 +185,9 @@ _REPETITIONS = 4
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment whose every folder is below `home`, with nothing of the user's settings.
-
-    Modules are compiled once and kept, as where memtui is installed.
-    """
+    """An environment whose every folder is below `home`, with nothing of the user's settings."""
     home.mkdir(parents=True, exist_ok=True)
-    dropped = ("MEMTUI_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    folders = {
-        f"XDG_{kind}_HOME": str(home / kind.lower())
-        for kind in ("DATA", "CONFIG", "STATE", "CACHE")
-    }
-    return {**kept, **folders, "HOME": str(home), **more}
+    return {**private_environment(home), **more}
 
 
 def runs_in_turns(

@@ -16,16 +16,13 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
-from memtui.index.database import Connection, open_database, vector_extension
+from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, nearest
-from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question, StoredProvider, registered, store
 from tests.bench.frame import (
@@ -37,17 +34,12 @@ from tests.bench.frame import (
     Series,
     in_turns,
     repeated,
-    timed,
 )
 
 QUESTIONS = 100
-PLAIN_QUESTIONS = 12
-PLAIN_QUESTIONS_LARGE = 2
-"""From a million chunks on, where one takes many seconds."""
 WARM_QUESTIONS = 5
 CANDIDATES = 200
-EXPLAINED = 40
-PLAIN_LIMIT = 24
+NEAREST = 24
 TOP = 10
 QUESTIONS_LARGE = 30
 """From a million chunks on, where FTS5 takes seconds for every word."""
@@ -60,14 +52,6 @@ _RANKED = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY 
 _ROWS = (
     "SELECT c.id, f.path, c.start_line, c.end_line, c.text FROM chunks c JOIN files f "
     "ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"
-)
-_PLAIN_VECTORS = (
-    "SELECT c.id, c.text, vec_distance_cosine(v.vector, ?) AS dist FROM vectors v "
-    "JOIN chunks c ON c.id = v.id WHERE c.model = ? ORDER BY dist ASC LIMIT ?"
-)
-_PLAIN_WORDS = (
-    "SELECT c.id, c.text, bm25(chunks_fts) AS rank FROM chunks_fts JOIN chunks c "
-    "ON c.id = chunks_fts.rowid WHERE chunks_fts MATCH ? AND c.model = ? ORDER BY rank LIMIT ?"
 )
 
 
@@ -126,7 +110,7 @@ def by_leg(
 
 
 def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
-    """Hybrid queries at each size against the floor, leg by leg, and against plain SQL."""
+    """Hybrid queries at each size against the floor, leg by leg."""
     corpus = Corpus()
     questions = corpus.questions(QUESTIONS + WARM_QUESTIONS)
     provider = StoredProvider({question.text: question.vector for question in questions})
@@ -153,10 +137,6 @@ def _hybrid(
             name, aim, limit = f"  {leg} leg, {size:,}", "", None
         yield Measurement(name, found, "ms", peer, bound, aim, limit=limit, size=size)
     yield from _same_top_ten(size, connection, asked)
-    few = asked[: PLAIN_QUESTIONS_LARGE if size >= 1_000_000 else PLAIN_QUESTIONS]
-    plain = _plain(connection)
-    found, slow = in_turns((lambda question: engine.search.ask(question.text), plain), few)
-    yield Measurement(f"  plain SQL, {size:,}", found, "ms", "plain SQL", slow, size=size)
 
 
 def _same_top_ten(
@@ -190,44 +170,19 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
         shares, took = Series(), Series()
         for question in questions:
             began = perf_counter()
-            rows = [row for row, _ in nearest(view, question.vector, PLAIN_LIMIT)]
+            rows = [row for row, _ in nearest(view, question.vector, NEAREST)]
             took.wall.append((perf_counter() - began) * MILLISECONDS)
             products = view.matrix @ question.vector
-            last = np.partition(products, -PLAIN_LIMIT)[-PLAIN_LIMIT]
+            last = np.partition(products, -NEAREST)[-NEAREST]
             good = np.count_nonzero(products[np.isin(view.rowids, rows)] >= last - 1e-6)
-            shares.wall.append(float(good) / PLAIN_LIMIT)
+            shares.wall.append(float(good) / NEAREST)
         mean = Series([sum(shares.wall) / len(shares.wall)])
         yield Measurement(
-            f"recall@{PLAIN_LIMIT} of codes, {size:,}", mean, "", aim=">= 0.99",
+            f"recall@{NEAREST} of codes, {size:,}", mean, "", aim=">= 0.99",
             note=f"worst of {len(questions)} questions {min(shares.wall):.3f}",
             limit=Limit(0.99, Judged.P50, at_least=True), size=size,
         )  # fmt: skip
         yield Measurement(f"  search of codes, {size:,}", took, size=size)
-
-
-def _plain(connection: Connection) -> Callable[[Question], None]:
-    """The usual way: a join scan with `vec_distance_cosine`, and every word with AND."""
-    vector_extension(connection)
-
-    def search(question: Question) -> None:
-        model = StoredProvider.identity.model
-        blob = question.vector.tobytes()
-        connection.execute(_PLAIN_VECTORS, (blob, model, PLAIN_LIMIT)).fetchall()
-        match = match_all(tokens(question.text))
-        connection.execute(_PLAIN_WORDS, (match, model, PLAIN_LIMIT)).fetchall()
-
-    return search
-
-
-def measure_query_embedding(plan: Plan) -> Iterator[Measurement]:
-    """The embedding of a question by the real model, which the hybrid figures leave out."""
-    provider = registration_of("minilm").create(EmbeddingSettings(provider="minilm"))
-    questions = Corpus().questions(60)
-    for question in questions[:5]:
-        provider.embed_query(question.text)
-    took = repeated(lambda question: provider.embed_query(question.text), questions[5:])
-    provider.close()
-    yield Measurement("query embedding, minilm", took)
 
 
 def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
@@ -278,32 +233,6 @@ def measure_rerank(plan: Plan) -> Iterator[Measurement]:
         )
         note = ""
     yield Measurement("  first MMR of a pool", first, note="token overlap, computed once per pool")
-
-
-def measure_explaining(plan: Plan) -> Iterator[Measurement]:
-    """Opening an explanation of a hit and of a chunk that no leg gave, beside the search."""
-    size = max(plan.sizes)
-    corpus = Corpus()
-    warm, *questions = corpus.questions(EXPLAINED + 1)
-    provider = StoredProvider({one.text: one.vector for one in (warm, *questions)})
-    made = store(corpus, size, plan.place)
-    connection = open_database(made.database, readonly=True)
-    rows = connection.execute("SELECT chunk_id FROM chunks ORDER BY id").fetchall()
-    connection.close()
-    outside = [str(rows[at][0]) for at in np.linspace(0, len(rows) - 1, EXPLAINED, dtype=int)]
-    with registered(provider) as settings, made.open(settings) as engine:
-        engine.explain.inquire(engine.search.ask(warm.text), outside[0])
-        for name in ("a hit", "outside"):
-            ours, theirs = Series(), Series()
-            for question, chunk_id in zip(questions, outside, strict=True):
-                # In this order, as a person does it: what the search computed is at hand.
-                theirs.add(*timed(lambda text=question.text: engine.search.ask(text)))  # type: ignore[misc]
-                ranked = engine.search.ask(question.text)
-                chosen = ranked.hits[-1].chunk.id if name == "a hit" else chunk_id
-                ours.add(*timed(lambda r=ranked, c=chosen: engine.explain.inquire(r, c)))  # type: ignore[misc]
-            yield Measurement(
-                f"inquiry, {name}, {size:,}", ours, "ms", "search", theirs, "< 50 ms", size=size
-            )
 
 
 def _rank(pool: CandidatePool, ranking: Ranking) -> Ranked:

@@ -21,7 +21,7 @@ from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
 from memtui.settings.schema import Settings
 from tests.bench import bare_query
-from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, Corpus, Store, copy, folder
+from tests.bench.corpus import CHUNKS_A_FILE, Corpus, Store, copy, folder
 from tests.bench.frame import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
 from tests.bench.programs import Program, Screen, environment, run, runs_in_turns
 
@@ -55,23 +55,18 @@ def measure_paint(plan: Plan) -> Iterator[Measurement]:
     env = environment(plan.place / "home-paint")
     # Indexes the demo, so that no run below does.
     run([_PYTHON, "-m", "memtui", "search", "router", "--demo", "--zero-ok"], env)
-    complete = Series()
-    peers = {"import textual.app": Series(), "a bare Textual app": Series()}
+    complete, bare = Series(), Series()
     for number in range(plan.warm + _STARTS * plan.rounds):
-        least = (
-            run([_PYTHON, "-c", "import textual.app"], env)[0],
-            _painted([_PYTHON, "-c", _BARE_APP], env, _PAINTED),
-        )
+        least = _painted([_PYTHON, "-c", _BARE_APP], env, _PAINTED)
         painted = _painted([_PYTHON, "-m", "memtui", "demo"], env, _COMPLETE)
         if number >= plan.warm:
+            bare.wall.append(least)
             complete.wall.append(painted)
-            for series, took in zip(peers.values(), least, strict=True):
-                series.wall.append(took)
-    for peer, bare in peers.items():
-        yield Measurement(
-            f"first complete frame, against {peer}", complete, "ms", peer, bare,
-            aim=f"<= {PAINT_RATIO} x", limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
-        )  # fmt: skip
+    peer = "a bare Textual app"
+    yield Measurement(
+        f"first complete frame, against {peer}", complete, "ms", peer, bare,
+        aim=f"<= {PAINT_RATIO} x", limit=Limit(PAINT_RATIO, Judged.WALL_RATIO),
+    )  # fmt: skip
 
 
 def measure_first_result(plan: Plan) -> Iterator[Measurement]:
@@ -98,17 +93,16 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
     """`memtui search` from the shell, by both legs and by keywords alone.
 
     Against a bare Python process that asks the same index the same question: one MATCH, one
-    product of matrix and vector, one fetch of rows. It embeds nothing; a second one loads the
-    packaged model and runs it once, as every search by meaning must that is a process of its own.
+    product of matrix and vector, one fetch of rows. For both legs it loads the packaged model and
+    runs it once, as every search by meaning must that is a process of its own.
     """
     question = _english_question()
     for chunks in (10_000, max([size for size in plan.sizes if size <= CHUNKS], default=CHUNKS)):
         made = folder(Corpus(), chunks, plan.place)
-        aim = COMMAND_MS.get(chunks)
-        match = _match_of(made, question)
-        for name, provider, dims in (
-            ("hybrid", "auto", DIMENSIONS),
-            ("keyword match only", "none", 0),
+        aim, match = COMMAND_MS.get(chunks), _match_of(made, question)
+        for name, provider, peer, model in (
+            ("hybrid", "auto", "bare Python query that embeds", [_packaged_model()]),
+            ("keyword match only", "none", "bare Python query", []),
         ):
             # Without a provider the settings ask for another index; the old one answers.
             env = environment(
@@ -118,19 +112,14 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
             )
             search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok"]
             search += ["--root", str(made.root)]
-            bare = [_PYTHON, bare_query.__file__, str(made.database), match, str(DEPTH), str(dims)]
-            peers = {"bare Python query": bare}
-            if dims:
-                peers["bare Python query that embeds"] = [*bare, _packaged_model()]
-            took, *others = runs_in_turns(plan, [search, *peers.values()], env)
-            for peer, alone in zip(peers, others, strict=True):
-                more = "" if peer == "bare Python query" else ", with its model"
-                yield Measurement(
-                    f"memtui search, {name}, {chunks:,} chunks{more}", took, "ms", peer, alone,
-                    aim=f"<= {aim:.0f} ms" if aim else "",
-                    limit=Limit(aim, Judged.P50) if aim else None,
-                    size=chunks,
-                )  # fmt: skip
+            bare = [_PYTHON, bare_query.__file__, str(made.database), match, str(DEPTH), *model]
+            took, alone = runs_in_turns(plan, [search, bare], env)
+            yield Measurement(
+                f"memtui search, {name}, {chunks:,} chunks", took, "ms", peer, alone,
+                aim=f"<= {aim:.0f} ms" if aim else "",
+                limit=Limit(aim, Judged.P50) if aim else None,
+                size=chunks,
+            )  # fmt: skip
 
 
 def _english_question() -> str:
