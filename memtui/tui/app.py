@@ -319,9 +319,10 @@ class MemtuiApp(App[int]):
             if screen is not None and name == "browse":
                 screen.show_tree()
         elif name == "index":
-            kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
-            shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
-            self._bring(*shown or (kind(glyphs=self.options.glyphs),))
+            if (engine := self.opened_engine()) is not None:
+                kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
+                shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
+                self._bring(*shown or (kind(self.options.glyphs, engine),))
         elif self.screen is self.search_screen:
             self.search_screen.show_pane("results")
         else:
@@ -416,8 +417,8 @@ class MemtuiApp(App[int]):
     def open_chunk(self, chunk_id: str) -> None:
         from memtui.tui.screens.chunk import ChunkScreen
 
-        if self._is_open():
-            self.push_screen(ChunkScreen(self.options, chunk_id))
+        if (engine := self.opened_engine()) is not None:
+            self.push_screen(ChunkScreen(self.options, engine, chunk_id))
 
     def run_query(self, query: str) -> None:
         self.action_show_screen("search")
@@ -436,19 +437,19 @@ class MemtuiApp(App[int]):
 
     def _show_lasting(self, name: str, *, is_over: bool = False) -> Any:
         """Bring a lasting screen to the front and return it; `None` while no memory is open."""
-        if name not in self._screens and self._is_open():
+        if name not in self._screens and (engine := self.opened_engine()) is not None:
             kind = resolve_name(f"memtui.tui.screens.{LASTING_SCREENS[name]}")
-            self._screens[name] = kind(self.options)
+            self._screens[name] = kind(self.options, engine)
             self.install_screen(self._screens[name], name)
         if (screen := self._screens.get(name)) is not None:
             self._bring(screen, is_over=is_over)
         return screen
 
-    def _is_open(self) -> bool:
-        """Tell whether a memory is open, and the user where none is."""
+    def opened_engine(self) -> Engine | None:
+        """Return the engine; where no memory is open yet the user is told so."""
         if self.engine is None:
             self.notify("Still opening.", markup=False)
-        return self.engine is not None
+        return self.engine
 
     def forget_screens(self) -> None:
         hidden = [screen for screen in self._screens.values() if screen not in self.screen_stack]

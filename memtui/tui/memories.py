@@ -197,9 +197,8 @@ class Memories:
         """Show the embedding providers, with one of them chosen."""
         from memtui.tui.screens.providers import Chosen, ProvidersScreen
 
-        app, engine = self._app, self._app.engine
-        if engine is None:
-            app.notify("Still opening.", markup=False)
+        app = self._app
+        if (engine := app.opened_engine()) is None:
             return
         if engine.index.status().foreign is not None:
             app.notify(FOREIGN, markup=False)

@@ -32,12 +32,10 @@ def app_of(screen: Screen[Any]) -> MemtuiApp:
     return cast("MemtuiApp", screen.app)
 
 
-def query_address(engine: Engine | None) -> str:
+def query_address(engine: Engine) -> str:
     """Return the address a query is sent to, safe for one line; empty when it stays here."""
-    provider = engine.index.status().provider if engine is not None else None
-    if provider is None or not provider.remote:
-        return ""
-    return safe_line(provider.address) or "another machine"
+    provider = engine.index.status().provider
+    return (safe_line(provider.address) or "another machine") if provider.remote else ""
 
 
 def edit_at(

@@ -14,6 +14,7 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from memtui.engine import Engine
 from memtui.engine.care import MOST_FINDINGS
 from memtui.model import Progress
 from memtui.model.browsing import CareFinding, CareReport, CareRule
@@ -24,7 +25,7 @@ from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import act_on_place, app_of, query_address
+from memtui.tui.place_actions import act_on_place, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.index_status import progress_line
 from memtui.tui.widgets.key_bar import KeyBar
@@ -51,9 +52,9 @@ class CareScreen(Screen[None]):
     findings = query_one("#care-list", RowList)
     detail = query_one("#care-detail", LineView)
 
-    def __init__(self, options: UiOptions) -> None:
+    def __init__(self, options: UiOptions, engine: Engine) -> None:
         super().__init__(id="care")
-        self.glyphs = options.glyphs
+        self.glyphs, self.engine = options.glyphs, engine
         self.report: CareReport | None = None
         """The newest report about the memory."""
         self._by_row: dict[str, CareFinding] = {}
@@ -85,7 +86,7 @@ class CareScreen(Screen[None]):
         """Look again where something changed; to learn what is reached, first words are asked."""
         self._show_state()
         is_due = not self._is_current and not self._looking.is_running
-        if is_due and not query_address(app_of(self).engine):
+        if is_due and not query_address(self.engine):
             self.action_look()
 
     def content_changed(self) -> None:
@@ -95,8 +96,6 @@ class CareScreen(Screen[None]):
 
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
-        if (engine := app_of(self).engine) is None:
-            return
 
         def take(report: CareReport) -> None:
             self.report = report
@@ -108,7 +107,9 @@ class CareScreen(Screen[None]):
         # A change while it goes on makes the report old before it is there.
         self._is_current = True
         self._looking.start(
-            lambda cancelled, report: engine.browse.care(cancelled=cancelled, progressed=report),
+            lambda cancelled, report: self.engine.browse.care(
+                cancelled=cancelled, progressed=report
+            ),
             take,
             self._ended,
             self._show_state,
@@ -153,7 +154,7 @@ class CareScreen(Screen[None]):
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
             state = Content.styled(text, "$state-error")
         elif report is None:
-            address = query_address(app_of(self).engine)
+            address = query_address(self.engine)
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not checked yet · r rescan{sent}", fmt.MUTED)
         else:

@@ -14,6 +14,7 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
+from memtui.engine import Engine
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report.chunk_record import (
@@ -75,9 +76,9 @@ class ChunkScreen(Screen[None]):
     terms = query_one("#terms", RowList)
     answers = query_one("#queries", RowList)
 
-    def __init__(self, options: UiOptions, chunk_id: str) -> None:
+    def __init__(self, options: UiOptions, engine: Engine, chunk_id: str) -> None:
         super().__init__()
-        self.options, self.glyphs = options, options.glyphs
+        self.options, self.glyphs, self.engine = options, options.glyphs, engine
         self.chunk_id = chunk_id
         self.record: ChunkRecord | None = None
         """The newest that was read, also of a chunk that is gone."""
@@ -141,9 +142,7 @@ class ChunkScreen(Screen[None]):
 
     def load(self) -> None:
         """Read the chunk from the index as it is now, then what is like it."""
-        engine, chunk_id, before = app_of(self).engine, self.chunk_id, self.chunk
-        if engine is None:
-            return
+        engine, chunk_id, before = self.engine, self.chunk_id, self.chunk
 
         def read() -> tuple[ChunkRecord | None, Chunk | None]:
             record = engine.browse.chunk_record(chunk_id)
@@ -198,9 +197,9 @@ class ChunkScreen(Screen[None]):
 
     def _ask(self) -> None:
         """Ask every query of the history by the present ranking."""
-        engine, search = app_of(self).engine, app_of(self).search_screen
+        search = app_of(self).search_screen
         queries, ranking = search.notes.queries, search.state.ranking
-        if engine is None or not queries:
+        if not queries:
             return
 
         def take(answered: Sequence[AnsweredQuery]) -> None:
@@ -210,7 +209,7 @@ class ChunkScreen(Screen[None]):
         self._problems.pop("queries", None)
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
-            lambda cancelled, report: engine.browse.answered_queries(
+            lambda cancelled, report: self.engine.browse.answered_queries(
                 self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
             ),
             take,
@@ -230,7 +229,7 @@ class ChunkScreen(Screen[None]):
     @on(events.Resize)
     def _show(self) -> None:
         """Draw what the index holds about the chunk, and what is like it."""
-        record, glyphs, engine = self.record, self.glyphs, app_of(self).engine
+        record, glyphs, engine = self.record, self.glyphs, self.engine
         note = next(filter(None, self._problems.values()), "")
         place = Content.styled(safe_line(self.chunk_id), "bold")
         if not note and self.is_gone and record is None:
@@ -243,7 +242,7 @@ class ChunkScreen(Screen[None]):
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
-        if record is not None and engine is not None:
+        if record is not None:
             section = record_section(record, engine.now())
             place = Content.styled(safe_line(section.title), "bold $primary")
             facts = [row.cells for row in section.rows]
@@ -298,7 +297,7 @@ class ChunkScreen(Screen[None]):
             empty = f"none of {number} finds it"
             progress = f"of {number} · ⏎ ask it" if answered else f"of {number}"
         elif not is_asking and not self.is_gone:
-            address = query_address(app_of(self).engine)
+            address = query_address(self.engine)
             where = f"(sends them to {address})" if address else "of the history"
             empty = f"r ask the {number} {where}"
         if is_asking:
@@ -372,7 +371,7 @@ class ChunkScreen(Screen[None]):
     def action_refresh(self) -> None:
         """Ask the queries again, or stop; of a chunk that is gone show what stands there now."""
         if self.successor is not None:
-            self.app.switch_screen(ChunkScreen(self.options, self.successor.id))
+            self.app.switch_screen(ChunkScreen(self.options, self.engine, self.successor.id))
         elif not self.stop_running() and not self.is_gone:
             self._ask()
 

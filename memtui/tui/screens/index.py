@@ -16,6 +16,7 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
+from memtui.engine import Engine
 from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
@@ -66,9 +67,9 @@ class IndexScreen(Screen[None]):
 
     parts = query_one(PartLine)
 
-    def __init__(self, *, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, engine: Engine) -> None:
         super().__init__(id="index")
-        self.glyphs = glyphs
+        self.glyphs, self.engine = glyphs, engine
         self.state_filter = ""
         """A state of files, `drifted`, or empty for all files of an agent's index."""
         self._rows: dict[str, Sequence[ReportRow | FileTruth]] = {}
@@ -106,10 +107,7 @@ class IndexScreen(Screen[None]):
 
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
-        if (engine := app_of(self).engine) is None:
-            self.query_one("#index-state", Static).update("opening the index…")
-            return
-        status, now = engine.index.status(), engine.now()
+        status, now = self.engine.index.status(), self.engine.now()
         lines, progress = [state_line(status, self.glyphs)], status.progress
         if not (status.foreign or status.pending or status.skipped or status.errors):
             lines[0] += Content.styled("  nothing waiting, skipped or wrong", fmt.MUTED)
@@ -202,8 +200,8 @@ class IndexScreen(Screen[None]):
         """Show a row in full."""
         name, at = message.row_list.id or "", message.row_list.cursor
         row = self._rows[name][at] if at is not None else None
-        if isinstance(row, FileTruth) and (engine := app_of(self).engine) is not None:
-            lines = file_lines(row, self.glyphs, engine.now())
+        if isinstance(row, FileTruth):
+            lines = file_lines(row, self.glyphs, self.engine.now())
             self.app.push_screen(DetailScreen(row.path, lines))
         elif isinstance(row, ReportRow):
             detail = [safe_line(row.cells[-1]), *(f"  {safe_line(one)}" for one in row.names)]
@@ -218,19 +216,13 @@ class IndexScreen(Screen[None]):
         """Show the part that got the keys, where one is shown at a time."""
         self.parts.follow(event.widget)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what needs an engine that is not open yet."""
-        return None if action in ("sync", "rebuild") and app_of(self).engine is None else True
-
     def action_sync(self) -> None:
         """Index what changed, or look at an agent's index again: nothing of that is changed."""
-        if (engine := app_of(self).engine) is not None:
-            engine.index.sync()
-            self.refresh_status()
+        self.engine.index.sync()
+        self.refresh_status()
 
     def action_rebuild(self) -> None:
-        if (engine := app_of(self).engine) is not None:
-            ask_to_rebuild(self, engine, self.refresh_status)
+        ask_to_rebuild(self, self.engine, self.refresh_status)
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
@@ -246,8 +238,7 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
 
     def action_filter(self) -> None:
         """Show the files of the next state: all, drifted, then each state there is."""
-        engine = app_of(self).engine
-        foreign = engine.index.status().foreign if engine is not None else None
+        foreign = self.engine.index.status().foreign
         if foreign is not None and foreign.truth is not None:
             there = {file.state for file in foreign.truth.files}
             kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in there)]

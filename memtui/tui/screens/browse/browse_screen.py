@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -50,9 +50,9 @@ class BrowseScreen(Screen[None]):
     timeline = query_one("#timeline", Timeline)
     filter_input = query_one("#browse-filter", Input)
 
-    def __init__(self, options: UiOptions) -> None:
+    def __init__(self, options: UiOptions, engine: Engine) -> None:
         super().__init__(id="browse")
-        self.glyphs = options.glyphs
+        self.glyphs, self.engine = options.glyphs, engine
         self.file_list = FileList(self)
         self.reader = Reader(self)
         self.is_alone = False
@@ -62,18 +62,9 @@ class BrowseScreen(Screen[None]):
         self._is_behind = False
         """True if the index is another since the file was read."""
 
-    @property
-    def engine(self) -> Engine | None:
-        """The engine of the application, once it is open."""
-        return app_of(self).engine
-
-    def now(self) -> datetime:
-        """Return the time by the engine's clock."""
-        return self.engine.now() if self.engine is not None else datetime.now(UTC)
-
     def today(self) -> date:
         """Return the day by the engine's clock, as a calendar here shows it."""
-        return self.now().astimezone().date()
+        return self.engine.now().astimezone().date()
 
     def compose(self) -> ComposeResult:
         marker = self.glyphs.marker
@@ -175,7 +166,7 @@ class BrowseScreen(Screen[None]):
         if listed.problems:
             content = Content.styled(safe_line("; ".join(listed.problems)), "$state-warn")
         elif file is not None:
-            content = file_line(file, self.now(), self.glyphs, listed.shown_recalls)
+            content = file_line(file, self.engine.now(), self.glyphs, listed.shown_recalls)
         elif line is not None:
             files, chunks = line.files, sum(one.chunks for one in line.files)
             counts = fmt.count(len(files), "file"), fmt.count(chunks, "chunk")
@@ -244,10 +235,8 @@ class BrowseScreen(Screen[None]):
             tell(self, "No link is chosen: tab goes from link to link.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what cannot be done now; leave the keys of the tree to other panes."""
-        if action == "part" and parameters[1] in _TREE_ACTIONS:
-            return self.file_rows.has_focus
-        return None if action == "sync" and self.engine is None else True
+        """Leave the keys of the tree to other panes."""
+        return self.file_rows.has_focus or action != "part" or parameters[1] not in _TREE_ACTIONS
 
     def action_focus_filter(self) -> None:
         """Filter the files; from a result that is read go back to the query."""
@@ -320,5 +309,4 @@ class BrowseScreen(Screen[None]):
         return self.file_list.stop_counting()
 
     def action_sync(self) -> None:
-        if self.engine is not None:
-            self.engine.index.sync()
+        self.engine.index.sync()

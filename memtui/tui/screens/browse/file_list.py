@@ -257,9 +257,7 @@ class FileList:
 
     def load(self) -> None:
         """List the files and their days."""
-        engine, screen = self._screen.engine, self._screen
-        if engine is None:
-            return
+        screen = self._screen
 
         def take(files: Sequence[MemoryFile]) -> None:
             self.files = {file.path: file for file in files}
@@ -270,7 +268,7 @@ class FileList:
             self.problems = (f"cannot list the files: {safe_line(error)}",)
             screen.describe()
 
-        in_background(screen, engine.browse.files, take, failed, group="files")
+        in_background(screen, screen.engine.browse.files, take, failed, group="files")
 
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
@@ -361,7 +359,7 @@ class FileList:
         ):
             self.stop_counting()
             return
-        if self._counting.is_running or engine is None:
+        if self._counting.is_running:
             return
         search = app_of(screen).search_screen
         queries, ranking = search.notes.queries, search.state.ranking
@@ -459,7 +457,7 @@ class FileList:
             when = ""
             if file.changed is not None:
                 # The demo has a clock of its own, and its files are as new as the installation.
-                seconds = (self._screen.now() - file.changed).total_seconds()
+                seconds = (self._screen.engine.now() - file.changed).total_seconds()
                 when = fmt.age(max(0.0, seconds / 86_400))
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:

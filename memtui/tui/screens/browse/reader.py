@@ -111,7 +111,7 @@ class Reader:
             note = state_words(file)
         if note and app_of(screen).is_conversation(target.path):
             note = "Enter opens this conversation."
-        if note or engine is None:
+        if note:
             screen.workers.cancel_group(screen, "file")
             self._show_note(note)
             return
@@ -160,7 +160,7 @@ class Reader:
     def follow(self, link: WrittenLink) -> None:
         """Go to the note that a link of the file leads to; tell where it leads nowhere."""
         engine, path, screen = self._screen.engine, self.path, self._screen
-        if engine is None or path is None:
+        if path is None:
             return
 
         def go(target: LinkTarget) -> None:

@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.engine import Engine
 from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import replay_verdict
@@ -122,7 +121,7 @@ class AskedPane(Pane):
         self._this = of or self._this or self.sessions.conversations.chosen_path
         path = "" if self.is_all else self._this
         engine = self.engine
-        if not self.is_shown or engine is None or not (path or self.is_all):
+        if not self.is_shown or not (path or self.is_all):
             return
         if path == self._of and not is_grown:
             if self.replayed_with is None and self._is_complete:
@@ -168,23 +167,21 @@ class AskedPane(Pane):
 
     def replay_all(self) -> None:
         """Ask everything again, unless that sends queries to another machine."""
-        engine = self.engine
-        if engine is None or not self.calls:
+        if not self.calls:
             return
-        if query_address(engine):
+        if query_address(self.engine):
             self.replayed_with = app_of(self.screen).search_screen.state.ranking
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
             self.replays = {}
         else:
-            self._replay(engine, dict(self.calls), group="replay")
+            self._replay(dict(self.calls), group="replay")
         self.show()
 
     def replay_chosen(self) -> None:
         """Ask the chosen search again."""
-        key, engine = self.calls_list.chosen_id, self.engine
-        if key in self.calls and engine is not None:
-            self._replay(engine, {key: self.calls[key]}, group=f"replay {key}")
+        if (key := self.calls_list.chosen_id) in self.calls:
+            self._replay({key: self.calls[key]}, group=f"replay {key}")
 
     def replay_changed(self) -> None:
         """Ask again what is listed when the index or the parameters changed."""
@@ -192,7 +189,8 @@ class AskedPane(Pane):
         if self._is_complete and self.is_shown:
             self.replay_all()
 
-    def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
+    def _replay(self, waiting: dict[str, MemoryCall], *, group: str) -> None:
+        engine = self.engine
         ranking = self.replayed_with = app_of(self.screen).search_screen.state.ranking
 
         def work() -> None:

@@ -110,8 +110,7 @@ class ReaderPane(Pane):
             self.conversation = None
             self.view.show_message([aside(f"reading{self.glyphs.ellipsis}")])
             self.stop_looking()
-        if (engine := self.engine) is None:
-            return
+        engine = self.engine
 
         def work() -> _Reading:
             conversation = engine.conversations.read(path, cancelled=cancellation())

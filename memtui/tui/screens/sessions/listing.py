@@ -64,9 +64,8 @@ class Pane(Vertical):
         return cast("SessionsScreen", self.screen)
 
     @property
-    def engine(self) -> Engine | None:
-        """The engine of the application, once it is open."""
-        return app_of(self.screen).engine
+    def engine(self) -> Engine:
+        return self.sessions.engine
 
     @property
     def ranked(self) -> Ranked | None:
@@ -118,9 +117,7 @@ class ListPane(Pane):
 
     def load(self) -> None:
         """Look for conversations, then go on counting what takes reading."""
-        if (engine := self.engine) is None:
-            return
-        began, reader = time.monotonic(), self.sessions.reader
+        began, engine, reader = time.monotonic(), self.engine, self.sessions.reader
 
         def work() -> tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]:
             return engine.conversations.listings(), engine.conversations.sources()

@@ -15,6 +15,7 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from memtui.engine import Engine
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions
@@ -50,9 +51,9 @@ class SessionsScreen(Screen[None]):
 
     filter_input = query_one("#sessions-filter", Input)
 
-    def __init__(self, options: UiOptions) -> None:
+    def __init__(self, options: UiOptions, engine: Engine) -> None:
         super().__init__(id="sessions")
-        self.options = options
+        self.options, self.engine = options, engine
         self.glyphs = options.glyphs
         self.conversations = ListPane(self.glyphs)
         self.reader = ReaderPane(self.glyphs)
@@ -198,8 +199,8 @@ class SessionsScreen(Screen[None]):
         """Index what changed; of what the agent asked, ask the chosen search again."""
         if self.pane == "asked" and self.asked.chosen is not None:
             self.asked.replay_chosen()
-        elif (engine := app_of(self).engine) is not None:
-            engine.index.sync()
+        else:
+            self.engine.index.sync()
             tell(self, "syncing")
             # What is not enough to be indexed yet is shown all the same.
             self.conversations.load()
@@ -207,11 +208,10 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        if (engine := app_of(self).engine) is not None:
-            self.app.push_screen(
-                TranscriptsScreen(engine, self.options.files),
-                lambda changed: self.conversations.load() if changed else None,
-            )
+        self.app.push_screen(
+            TranscriptsScreen(self.engine, self.options.files),
+            lambda changed: self.conversations.load() if changed else None,
+        )
 
     def action_close(self) -> None:
         """One step back: from a box, from a text that is looked for, to the list, to the search."""
@@ -249,16 +249,14 @@ class SessionsScreen(Screen[None]):
         return (chosen, 1) if chosen else None
 
     def action_edit(self) -> None:
-        place, engine = self._place(), app_of(self).engine
-        if place is None or engine is None:
+        if (place := self._place()) is None:
             return
         listing = self.conversations.listings.get(place[0])
         if listing is None or listing.session:
             why = "is gone" if listing is None else "is rows of a database"
             tell(self, f"No file to edit: this conversation {why}.", warning=True)
-            return
-        if edit_place(self, Path(listing.place), place[1]):
-            engine.index.sync()
+        elif edit_place(self, Path(listing.place), place[1]):
+            self.engine.index.sync()
 
     def action_copy_citation(self) -> None:
         if (place := self._place()) is not None:
