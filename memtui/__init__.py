@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memtui.model import Ranked as Ranked
     from memtui.model import Ranking as Ranking
     from memtui.ranking.pipeline import rank as rank
-    from memtui.settings.load import load_settings as load_settings
+    from memtui.settings.load import SettingsFiles as SettingsFiles
     from memtui.settings.schema import Settings as Settings
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ _PUBLIC = {
     "Ranked": "memtui.model",
     "Ranking": "memtui.model",
     "Settings": "memtui.settings.schema",
-    "load_settings": "memtui.settings.load",
+    "SettingsFiles": "memtui.settings.load",
     "rank": "memtui.ranking.pipeline",
 }
 

@@ -70,7 +70,7 @@ from memtui.model import (
 from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
+from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
 from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
@@ -657,15 +657,16 @@ class OwnLegs(Legs):
                 with self._noting_damage():
                     asked, allowed = rows()
                     if leg is Leg.KEYWORD:
-                        answers[leg] = self._keyword.search(asked, limit, allowed)
+                        hits, state = self._keyword.search(asked, limit, allowed)
                     else:
                         vector_leg = self._current_leg(cancelled, typing)
-                        answers[leg] = vector_leg.search(asked, limit, allowed, cancelled=cancelled)
+                        hits, state = vector_leg.search(asked, limit, allowed, cancelled=cancelled)
             except (DatabaseError, IndexDamaged) as error:
                 # Each leg fails alone: what one cannot read, the other may.
                 detail = str(error) or type(error).__name__
-                answers[leg] = answer(began, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-            self._expected[leg] = time.perf_counter() - began
+                hits, state = (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+            self._expected[leg] = seconds = time.perf_counter() - began
+            answers[leg] = LegAnswer(hits, replace(state, elapsed_ms=seconds * 1000))
             stop_if(cancelled)
         return pool()
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import LegStatus, Reason
+from memtui.model import LegState, LegStatus, Reason
 from memtui.retrieval.connection import (
     FOLDING,
     Connection,
@@ -19,7 +18,7 @@ from memtui.retrieval.connection import (
     tokens,
     word_with_stem,
 )
-from memtui.retrieval.pool import PLACE, LegAnswer, RowHit, answer
+from memtui.retrieval.pool import NOTHING_ASKED, PLACE, LegAnswer, RowHit
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
 
@@ -136,16 +135,15 @@ class KeywordLeg:
         `allowed` are the rows of the `narrowed` query: they hold what quoted phrases require. A leg
         that cannot answer says why in its state. Raises what SQLite raises.
         """
-        started = perf_counter()
         if not query.text and allowed is not None:
             newest = self._connection.execute(_NEWEST, (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))
-            return answer(started, LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST, hits=listed)
+            return LegAnswer(listed, LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST))
         if not query.text:
-            return answer(started, LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
+            return LegAnswer((), NOTHING_ASKED)
         if not query.terms.terms and not query.phrases:
             detail = "no letter or digit in the query"
-            return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
+            return LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail))
         limit, condition = max(limit, 0), "" if allowed is None else _AMONG
         among = () if allowed is None else (json.dumps([*allowed]),)
         with snapshot(self._connection):
@@ -201,11 +199,9 @@ class KeywordLeg:
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
         if query.relaxed:
             quoted = ", ".join(f'"{phrase}"' for phrase in query.relaxed)
-            reason, detail = (
-                Reason.PHRASE_RELAXED,
-                f"no note here holds {quoted}: searched as words",
-            )
-        return answer(started, LegStatus.OK, reason, detail, facts, hits)
+            reason = Reason.PHRASE_RELAXED
+            detail = f"no note here holds {quoted}: searched as words"
+        return LegAnswer(hits, LegState(LegStatus.OK, reason, detail, facts=facts))
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:
         """Choose the words of a query, rarest first, within `times` the budget of postings."""

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
-from time import perf_counter
 from typing import Final, NamedTuple
 
 from msgspec import convert
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
-from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Numbers, Reason
+from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Reason
 from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection, damaged
 
@@ -68,20 +67,7 @@ class LegAnswer(NamedTuple):
     state: LegState
 
 
-def answer(
-    started: float,
-    status: LegStatus,
-    reason: Reason = Reason.OK,
-    detail: str = "",
-    facts: Numbers | None = None,
-    hits: tuple[RowHit, ...] = (),
-) -> LegAnswer:
-    """Answer with hits, or with the reason why there are none.
-
-    `started` is the `perf_counter()` at which the leg was asked.
-    """
-    elapsed = (perf_counter() - started) * 1000.0
-    return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))
+NOTHING_ASKED: Final = LegState(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
 
 
 CONVERSATIONS: Final = "sessions"

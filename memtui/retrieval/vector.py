@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from time import perf_counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled, IsCancelled, stop_if
-from memtui.model import LegStatus, Numbers, ProviderState, Reason
-from memtui.retrieval.pool import LegAnswer, RowHit, answer
+from memtui.model import LegState, LegStatus, ProviderState, Reason
+from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
 from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class VectorLeg(Struct, frozen=True):
 
         A leg that cannot answer says why in its state; raises only `Cancelled`.
         """
-        started, view, provider = perf_counter(), self.view, self.provider
+        view, provider = self.view, self.provider
         if (refusal := self._refusal(query)) is not None:
-            return answer(started, *refusal)
+            return LegAnswer((), refusal)
         from memtui.retrieval.vector_view import nearest
 
         assert view is not None
@@ -66,6 +66,7 @@ class VectorLeg(Struct, frozen=True):
         }
         if view.pending:
             facts["pending"] = view.pending
+        failed = partial(LegState, LegStatus.FAILED, facts=facts)
         vector = self.vectors.pop(query.text, None)
         if vector is None:
             try:
@@ -75,7 +76,7 @@ class VectorLeg(Struct, frozen=True):
             except Exception as error:
                 # Whatever a provider raises, its failure is its own and the other leg serves.
                 detail = str(error) or type(error).__name__
-                return answer(started, LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
+                return LegAnswer((), failed(Reason.PROVIDER_FAILED, detail))
             vector = clean_vectors(embedded.reshape(-1))
         self.vectors[query.text] = vector
         if len(self.vectors) > _REMEMBERED_QUERIES:
@@ -84,19 +85,19 @@ class VectorLeg(Struct, frozen=True):
         if len(vector) != view.dims:
             given = f"the model gives {len(vector)}"
             detail = f"the index holds vectors of {view.dims} numbers, {given}"
-            return answer(started, LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail, facts)
+            return LegAnswer((), failed(Reason.DIMENSIONS_DIFFER, detail))
         if not vector.any():
-            detail = "the model sees nothing in this query"
-            return answer(started, LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
+            reason, detail = Reason.ZERO_QUERY_VECTOR, "the model sees nothing in this query"
+            return LegAnswer((), LegState(LegStatus.SKIPPED, reason, detail, facts=facts))
         hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, allowed))
-        return answer(started, LegStatus.OK, facts=facts, hits=hits)
+        return LegAnswer(hits, LegState(LegStatus.OK, facts=facts))
 
-    def _refusal(self, query: Query) -> tuple[LegStatus, Reason, str, Numbers] | None:
+    def _refusal(self, query: Query) -> LegState | None:
         provider, state = self.provider, self.provider_state
-        status, facts, detail = LegStatus.SKIPPED, {}, ""
+        status, facts = LegStatus.SKIPPED, {}
         if not query.text:
-            reason, detail = Reason.EMPTY_QUERY, "nothing to search for"
-        elif provider is None:
+            return NOTHING_ASKED
+        if provider is None:
             reason = Reason.DISABLED if state is None or state.state is Reason.OK else state.state
             status = LegStatus.SKIPPED if reason is Reason.DISABLED else LegStatus.FAILED
             detail = state.detail if state is not None and state.detail else "no embedding provider"
@@ -113,4 +114,4 @@ class VectorLeg(Struct, frozen=True):
             status, reason, detail = LegStatus.PENDING, Reason.PENDING, WHEN_ASKED
         else:
             return None
-        return status, reason, detail, facts
+        return LegState(status, reason, detail, facts=facts)

@@ -334,17 +334,6 @@ class SettingsFiles(Struct, frozen=True):
         return Loaded(settings, layers, every, user_file, user, project, self.root)
 
 
-def load_settings(
-    *,
-    flags: Mapping[str, Any] | None = None,
-    env: Mapping[str, str],
-    root: Path | None = None,
-    state: StateFolder | None = None,
-) -> Loaded:
-    """Load the settings for a workspace, as `SettingsFiles.load` does."""
-    return SettingsFiles(env, root, flags or {}, state).load()
-
-
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
     """Read the workspace's own configuration: `.memtui.toml`, else that of its pyproject.toml."""
     places = {PROJECT_FILE: (), PROJECT_TABLE_FILE: ("tool", "memtui")} if root else {}

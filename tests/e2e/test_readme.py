@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from memtui.settings.actions import ALL_ACTIONS
-from memtui.settings.load import load_settings
+from memtui.settings.load import SettingsFiles
 from tests.e2e.terminal import private_environment, terminal
 from tests.support import command_line, demo, recorded
 
@@ -93,7 +93,7 @@ def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
     examples = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     user_file = tmp_path / "config.toml"
     user_file.write_text("\n".join(examples), encoding="utf-8")
-    loaded = load_settings(env={"MEMTUI_CONFIG": str(user_file)}, root=tmp_path)
+    loaded = SettingsFiles(env={"MEMTUI_CONFIG": str(user_file)}, root=tmp_path).load()
     assert loaded.warnings == ()
     assert loaded.settings.ranking.decay.enabled is True
 

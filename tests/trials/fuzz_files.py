@@ -31,7 +31,7 @@ from memtui.settings.files import (
     history_name,
     queries_in,
 )
-from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, trust
+from memtui.settings.load import TRUST_FILE, SettingsFiles, trust
 from memtui.settings.openclaw.read import own_variables, read_config
 from memtui.settings.openclaw.releases import RELEASE_NAMES as PROFILE_RELEASES
 from memtui.settings.openclaw.releases import to_settings
@@ -309,7 +309,7 @@ def check_settings_file(given: Given) -> None:
     for problem in SettingsFiles(environment, root, state=state).read().problems:
         one_line(str(problem))
     try:
-        loaded = load_settings(env=environment, root=root, state=state)
+        loaded = SettingsFiles(env=environment, root=root, state=state).load()
     except SettingsProblems as problems:
         for problem in problems.problems:
             one_line(str(problem))

@@ -10,7 +10,7 @@ import pytest
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.report.words import PROFILE_WORDS
-from memtui.settings.load import Given, SettingsFiles, Source, load_settings
+from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.settings.openclaw.releases import fragment
 from memtui.settings.schema import sample_config
 from memtui.tui.options import UiOptions, options_from
@@ -141,9 +141,9 @@ async def test_what_comes_after_a_dialog_was_closed_is_passed_over(
 
 
 def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_path: Path) -> None:
-    loaded = load_settings(
+    loaded = SettingsFiles(
         flags={"ranking.k": Given(Source.FLAG, "-n", 3)}, env={"MEMTUI_CONFIG": str(user_file)}
-    )
+    ).load()
     notes = options_from(loaded, tmp_path, demo=False)
     assert list(notes.profiles) == [*PROFILES, "recent-heavy", "old"]
     assert notes.files is not None

@@ -17,7 +17,7 @@ from memtui.model.status import ProviderListing
 from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
 from memtui.settings.files import StateFolder
-from memtui.settings.load import Given, SettingsFiles, Source, load_settings
+from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
@@ -280,11 +280,11 @@ def test_the_answer_may_be_in_the_settings(
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text(text)
-    loaded = load_settings(env={"MEMTUI_CONFIG": str(file), **env})
+    loaded = SettingsFiles(env={"MEMTUI_CONFIG": str(file), **env}).load()
     assert options_from(loaded, tmp_path, demo=False).is_provider_given is is_given
     assert options_from(loaded, tmp_path, demo=True).is_provider_given
     flags = {"embedding.provider": Given(Source.FLAG, "--provider", "minilm")}
-    flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
+    flagged = SettingsFiles(flags=flags, env={"MEMTUI_CONFIG": str(file), **env}).load()
     assert options_from(flagged, tmp_path, demo=False).is_provider_given
 
 

@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
 from memtui.settings.files import VIEW
-from memtui.settings.load import Given, Source, load_settings
+from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.tui.format import THEMES
 from memtui.tui.options import UiOptions, View, keep_view, options_from, read_view
 from memtui.tui.widgets.lists import BAR_META
@@ -210,7 +210,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ui
 
     def start(*flags: str, **env: str) -> UiOptions:
         given = {flag: Given(Source.FLAG, flag, False) for flag in flags}
-        loaded = load_settings(flags=given, env={"MEMTUI_CONFIG": os.devnull, **env})
+        loaded = SettingsFiles(flags=given, env={"MEMTUI_CONFIG": os.devnull, **env}).load()
         return options_from(loaded, tmp_path / "notes", demo=False)
 
     return start

@@ -35,7 +35,7 @@ from memtui.ranking.counterfactual.change import (
 from memtui.ranking.profiles import PROFILES
 from memtui.report.explanation import flags_of
 from memtui.settings.files import VIEW, StateFolder
-from memtui.settings.load import Loaded, load_settings
+from memtui.settings.load import Loaded, SettingsFiles
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.known import load
 from tests.support.openclaw import SIDECAR, State, make_state
@@ -405,7 +405,7 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
                 found = program.get_command(top, command)
                 assert found is not None
                 given = ranking_flags(found.make_context(command, ["query", *flags], parent=top))
-                settings = load_settings(flags=given, env={}).settings
+                settings = SettingsFiles(flags=given, env={}).load().settings
                 assert settings.configured_ranking() == apply(ranking, parameter, value)
 
 

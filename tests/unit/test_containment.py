@@ -21,7 +21,7 @@ from memtui.memory.documents import read_document
 from memtui.model import SourceFile
 from memtui.settings.containment import is_inside
 from memtui.settings.files import StateFolder
-from memtui.settings.load import load_settings
+from memtui.settings.load import SettingsFiles
 from memtui.settings.openclaw.read import Unreadable, read_sections
 from memtui.settings.schema import MemorySettings, Settings, protected_keys
 from memtui.settings.toml import toml_value
@@ -81,7 +81,9 @@ def test_a_strangers_file_names_nothing_outside(world: World, text: str, is_outs
     if path.isprintable() and path.isascii():
         table = f"[memory]\nextra_paths = {toml_value([path])}\n"
         (world.root / ".memtui.toml").write_text(table)
-        loaded = load_settings(env={}, root=world.root, state=StateFolder(world.home / "state"))
+        loaded = SettingsFiles(
+            env={}, root=world.root, state=StateFolder(world.home / "state")
+        ).load()
         assert [one.code for one in loaded.problems] == ["protected"] * is_outside
         assert loaded.settings.memory.extra_paths == (() if is_outside else (path,))
 

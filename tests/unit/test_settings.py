@@ -14,7 +14,7 @@ from memtui.index.transcripts.discovery import rules_of
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
-from memtui.settings.load import Source, is_trusted, load_settings, trust
+from memtui.settings.load import SettingsFiles, Source, is_trusted, trust
 from memtui.settings.schema import (
     EmbeddingSettings,
     MemorySettings,
@@ -118,7 +118,7 @@ def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) 
         ("~nobody-of-this-name/config.toml", "no such file"),
     ):
         with pytest.raises(SettingsProblems, match=expected):
-            load_settings(env={"MEMTUI_CONFIG": place})
+            SettingsFiles(env={"MEMTUI_CONFIG": place}).load()
 
     def missing(*names: str, **options: object) -> Path:
         raise RuntimeError

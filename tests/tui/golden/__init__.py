@@ -44,7 +44,7 @@ from textual.pilot import Pilot
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.errors import ProviderError
-from memtui.settings.load import SettingsFiles, load_settings
+from memtui.settings.load import SettingsFiles
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions, options_from
@@ -169,7 +169,7 @@ def _with_settings(options: UiOptions, folder: Path) -> UiOptions:
     """Give a scene a file of settings."""
     (folder / "config.toml").write_text(OWN, "utf-8")
     variables = {"MEMTUI_CONFIG": str(folder / "config.toml")}
-    loaded = load_settings(env=variables)
+    loaded = SettingsFiles(env=variables).load()
     made = options_from(loaded, options.root, demo=False)
     look = replace(made.settings.ui, theme=options.settings.ui.theme)
     settings = replace(made.settings, ui=look)
