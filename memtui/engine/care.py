@@ -16,23 +16,8 @@ from msgspec.structs import replace
 from memtui.engine.ports import Index, Progressed
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled, stop_if
+from memtui.memory.care import rules
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
-from memtui.memory.care.rules import (
-    Link,
-    NoteNames,
-    WrittenLink,
-    broken_links,
-    credentials,
-    dated_facts,
-    empty_file,
-    first_words,
-    links_in,
-    long_file,
-    long_lines,
-    note_of,
-    replaced_bytes,
-    shown,
-)
 from memtui.memory.discover import SOURCE, SUFFIXES
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import (
@@ -91,14 +76,14 @@ def file_test(index: Index) -> Callable[[str, str], bool]:
     return is_file
 
 
-def follow_link(index: Index, path: str, link: WrittenLink) -> LinkTarget:
+def follow_link(index: Index, path: str, link: rules.WrittenLink) -> LinkTarget:
     """Return the place that a link in a note leads to, as the rule of broken links has it."""
-    target = note_of(link)
+    target = rules.note_of(link)
     address = f"[[{link.target}]]" if link.is_wiki else link.target.strip("<>")
     heading = link.heading or ("" if link.is_wiki else unquote(address.partition("#")[2]))
     if heading and not (link.target if link.is_wiki else address.partition("#")[0]):
         return LinkTarget(path, heading)
-    names = NoteNames(file_test(index))
+    names = rules.NoteNames(file_test(index))
     for file in index.files.entries(lambda: False) if target else ():
         names.add_path(file.path)
     place = names.place_of(path, target, is_wiki=link.is_wiki)
@@ -149,8 +134,8 @@ class CareRun:
             *self._ask_for_notes(files, part(2)),
         ]
         progressed(3 * _PARTS, 3 * _PARTS)
-        rules = list(CareRule)
-        findings.sort(key=lambda one: (rules.index(one.rule), one.place.path, one.place.start_line))
+        order = list(CareRule)
+        findings.sort(key=lambda one: (order.index(one.rule), one.place.path, one.place.start_line))
         # What a finding shows is masked already; what it says, and was asked, is not.
         first = [
             replace(
@@ -173,7 +158,7 @@ class CareRun:
             self._skipped |= dict.fromkeys(_OF_NOTES, missing)
             return
 
-        names, links = NoteNames(file_test(self._index)), list[Link]()
+        names, links = rules.NoteNames(file_test(self._index)), list[rules.Link]()
         for file in files:
             stop_if(self._cancelled)
             names.add_path(file.path)
@@ -184,21 +169,21 @@ class CareRun:
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))
             names.add(document)
-            links += links_in(document)
-            self._first_words[document.file.path] = first_words(document)
+            links += rules.links_in(document)
+            self._first_words[document.file.path] = rules.first_words(document)
             for rule in _OF_NOTES:
                 self._looked_at[rule] += rule is not CareRule.DATED_FACT or document.day is None
             for findings in (
-                replaced_bytes(document),
-                empty_file(document),
-                long_file(document),
-                long_lines(document, self._index.chunk_tokens),
-                dated_facts(document, self._today),
-                credentials(document),
+                rules.replaced_bytes(document),
+                rules.empty_file(document),
+                rules.long_file(document),
+                rules.long_lines(document, self._index.chunk_tokens),
+                rules.dated_facts(document, self._today),
+                rules.credentials(document),
             ):
                 yield from islice(findings, MOST_OF_A_FILE)
         for _, of_file in groupby(links, lambda link: link.file.path):
-            yield from islice(broken_links(of_file, names), MOST_OF_A_FILE)
+            yield from islice(rules.broken_links(of_file, names), MOST_OF_A_FILE)
 
     def _compare_chunks(
         self, files: Sequence[MemoryFile], progressed: Progressed
@@ -265,5 +250,5 @@ class CareRun:
 
 
 def _place(chunk: Chunk) -> CarePlace:
-    text = shown(chunk.text, _SHOWN)
+    text = rules.shown(chunk.text, _SHOWN)
     return CarePlace(chunk.path, chunk.start_line, chunk.end_line, text, chunk.id)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.embedding.registry import other_of, resolve
 from memtui.engine.places import CITED, file_meant
-from memtui.engine.ports import SearchRequest, TranscriptStore
+from memtui.engine.ports import Index, SearchRequest, TranscriptStore
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled, MemtuiError, stop_if
 from memtui.index.transcripts.discovery import (
@@ -58,7 +58,6 @@ from memtui.text.sanitize import safe_line, size_words
 
 # What reads an index is not needed to write one, and `OwnIndex` imports this module.
 if TYPE_CHECKING:
-    from memtui.engine.browse import Browse
     from memtui.engine.own_index import OwnIndex
 
 WHAT_IS_INDEXED: Final = (
@@ -136,14 +135,10 @@ class ConversationService:
     masked, and what was read of a file is kept in memory for as long as it stays as it is.
     """
 
-    def __init__(
-        self, store: TranscriptStore, search: Search, browse: Browse, root: Path, ranking: Ranking
-    ) -> None:
-        self._store = store
-        self._ranking = ranking
+    def __init__(self, index: Index, search: Search) -> None:
+        self._index = index
+        self._store = index.transcripts
         self._search = search
-        self._browse = browse
-        self._root = root
         self._scans: dict[str, tuple[SourceFile, Scan]] = {}
         """The scan of each file, by path, with the file as it was then."""
 
@@ -238,8 +233,8 @@ class ConversationService:
         """
         if not call.query.strip():
             return Replayed(call, (), "the call has no query")
-        ranking = ranking or self._ranking
-        paths = frozenset(self._browse.paths())
+        ranking = ranking or self._index.ranking
+        paths = frozenset(self._index.read(lambda reading: reading.paths()) or ())
         # Looked for once for all the places of an answer, and only if one asks.
         transcripts = cache(
             lambda: {file.path for place in self._store.locate() for file in place.files}
@@ -248,7 +243,7 @@ class ConversationService:
             count = (results_wanted(call) if as_many else None) or ranking.k
             request = SearchRequest(call.query, replace(ranking, k=count), verbatim=True)
             ranked = self._search.rerank(self._search.pool_of(request), request.ranking)
-            then = [as_stored(recalled, self._root, paths) for recalled in call.returned or ()]
+            then = [as_stored(one, self._index.root, paths) for one in call.returned or ()]
             rows = [
                 self._explained(row, ranked, transcripts)
                 if row.change is RecallChange.LEFT
@@ -268,7 +263,7 @@ class ConversationService:
             chunk = drop.chunk
             if chunk.path == row.path and overlap(row, chunk) > 0:
                 return replace(row, why=drop.reason, chunk_id=chunk.id)
-        chunks = self._browse.chunks_of(row.path)
+        chunks = self._index.read(lambda reading: reading.chunks_of(row.path)) or ()
         shared = {one.id: overlap(row, one) for one in chunks}
         best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
         if best and shared[best] > 0:
@@ -281,7 +276,7 @@ class ConversationService:
         if not row.path:
             # A result that names no file: nothing can be told about it.
             return row
-        is_there = os.path.isfile(self._root / row.path) or row.path in transcripts()
+        is_there = os.path.isfile(self._index.root / row.path) or row.path in transcripts()
         return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
 
     def _transcripts(self) -> dict[str, Transcript]:

@@ -106,9 +106,7 @@ class Engine:
         """The conversations behind the memory, and what was asked in them."""
         from memtui.engine.conversations import ConversationService
 
-        return ConversationService(
-            self.index.transcripts, self.search, self.browse, self.root, self.ranking
-        )
+        return ConversationService(self.index, self.search)
 
     @classmethod
     def open(

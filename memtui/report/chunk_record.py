@@ -7,23 +7,12 @@ from datetime import UTC, datetime
 
 from memtui.model import Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
+from memtui.report import words
 from memtui.report.layout import Column, Extent, Row, Section, Tone
-from memtui.report.words import (
-    ALIKE_WORDS,
-    NOTHING,
-    age,
-    ago,
-    count,
-    number,
-    rank,
-    reason_words,
-    score,
-    short_number,
-)
 from memtui.retrieval.marks import snippet
 
 KINDS: Mapping[str, tuple[str, str, Tone]] = {
-    kind: (title, about, Tone(tone)) for kind, (title, about, tone) in ALIKE_WORDS.items()
+    kind: (title, about, Tone(tone)) for kind, (title, about, tone) in words.ALIKE_WORDS.items()
 }
 """The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
 _ABOUT = 48
@@ -37,22 +26,22 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
 
     With a clock to count them from with ages, and times as they are there.
     """
-    chunk, state = record.chunk, record.vector_state
+    chunk, state, importance = record.chunk, record.vector_state, record.importance
     sizes = {
         "token": record.tokens,
         "term": len(record.terms),
         "character": record.characters,
         "line": chunk.end_line - chunk.start_line + 1,
     }
-    numbers = [f"{count(record.dimensions)} dimensions"] if record.dimensions is not None else []
-    numbers += [f"norm {number(record.norm, 3)}"] if record.norm is not None else []
-    vector = f"none: {reason_words(state)}"
+    length = f"{words.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
+    norm = f"norm {words.number(record.norm, 3)}" if record.norm is not None else ""
+    vector = f"none: {words.reason_words(state)}"
     if state is Reason.OK:
-        vector = ", ".join(numbers) or NOTHING
-    date = reason_words(chunk.day_from) if chunk.day_from is not None else ""
+        vector = ", ".join(filter(None, (length, norm))) or words.NOTHING
+    date = words.reason_words(chunk.day_from) if chunk.day_from is not None else ""
     if chunk.day is not None:
         since = (now.date() - chunk.day).days if now is not None else 0
-        told = age(since) if now is not None else ""
+        told = words.age(since) if now is not None else ""
         date = ", ".join(filter(None, (told, date and f"from the {date}")))
         date = f"{chunk.day}  {date}".rstrip()
     changed = "not known"
@@ -60,15 +49,15 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         changed = f"{record.changed.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     if record.changed is not None and now is not None:
         changed = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}  "
-        changed += ago(record.changed, now)
+        changed += words.ago(record.changed, now)
     facts = {
         "id": chunk.id,
         "text hash": chunk.hash,
-        "holds": ", ".join(count(size, noun) for noun, size in sizes.items()),
+        "holds": ", ".join(words.count(size, noun) for noun, size in sizes.items()),
         "model": (chunk.model or "none") + (f"  by {record.provider}" if record.provider else ""),
         "vector": vector,
         "date": date or "none of its own",
-        "importance": "not set" if record.importance is None else short_number(record.importance),
+        "importance": "not set" if importance is None else words.short_number(importance),
         "changed": changed,
         "source": f"{chunk.source}  row {record.rowid}",
     }
@@ -80,11 +69,11 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
 
 def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Section:
     """Return the terms with their counts, and in how many of the `chunks` of the index each is."""
-    of = f"/{count(chunks)}" if chunks else ""
+    of = f"/{words.count(chunks)}" if chunks else ""
     columns = (Column("term"), Column("count", right=True), Column("in chunks"))
     rows = tuple(
         Row(
-            (term.term, count(term.count), f"{count(term.document_frequency)}{of}"),
+            (term.term, words.count(term.count), f"{words.count(term.document_frequency)}{of}"),
             tone=Tone.KEYWORD,
             extent=Extent(0, term.document_frequency / max(1, chunks)),
         )
@@ -93,28 +82,28 @@ def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Se
     return Section("terms", title, columns, rows, axis=1.0)
 
 
-def neighbour_sections(neighbours: Neighbours, words: Sequence[str]) -> Iterator[Section]:
+def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterator[Section]:
     """Yield a section for each of `KINDS`: the score, the place, the words that both have.
 
-    Where they share none it is a part of the text with some of `words`, the rarest of the chunk.
+    Where they share none it is a part of the text with some of the `rarest` words of the chunk.
     """
 
     def row(one: Neighbour, tone: Tone) -> Row:
         place = f"{one.chunk.path}:{one.chunk.start_line}"
-        about = snippet(one.chunk.text[:_SEARCHED], words, _ABOUT).text
+        about = snippet(one.chunk.text[:_SEARCHED], rarest, _ABOUT).text
         if one.shared:
             about = snippet(f"shared {', '.join(one.shared)}", (), _ABOUT).text
-        return Row((score(one.score), place, about), tone=tone, extent=Extent(0, one.score))
+        return Row((words.score(one.score), place, about), tone=tone, extent=Extent(0, one.score))
 
     columns = (Column(right=True), Column(), Column())
     for kind, (title, about, tone) in KINDS.items():
         rows = tuple(row(one, tone) for one in getattr(neighbours, kind))
         state = neighbours.vector_state if kind == "by_vector" else Reason.OK
-        note = about if rows else "none" if state is Reason.OK else reason_words(state)
+        note = about if rows else "none" if state is Reason.OK else words.reason_words(state)
         yield Section(kind, title, columns, rows, (note,), axis=1.0)
 
 
 def queries_section(title: str, answered: Iterable[AnsweredQuery]) -> Section:
     """Return the queries that the chunk answers, each with its rank and score."""
-    rows = tuple(Row((rank(one.rank), score(one.score), one.query)) for one in answered)
+    rows = tuple(Row((words.rank(one.rank), words.score(one.score), one.query)) for one in answered)
     return Section("queries", title, (Column(right=True), Column(right=True), Column()), rows)

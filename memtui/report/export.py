@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from memtui.data import read_table
@@ -218,9 +218,7 @@ WIDTH = 112
 _BARS = 26
 _CELL, _LINE, _FONT = 8.4, 20.0, 14.0
 _PAD = 28.0
-_FONTS = (
-    "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
-)
+_SHAPES: Final[Mapping[str, str]] = read_table("picture.toml")
 
 
 def svg_of(report: Report, *, dark: bool = True) -> str:
@@ -230,7 +228,7 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
     """
     theme = read_table("themes.toml")[f"memtui-{'dark' if dark else 'light'}"]
     colours = {**theme, **theme["legs"], Tone.MUTED: "#9AA3AE" if dark else "#5A6169"}
-    border = theme["variables"]["scrollbar"]
+    border, box = theme["variables"]["scrollbar"], _SHAPES["box"].format
     lines = list(Layout(safe_line, WIDTH, bars=_BARS).lines(report))
     width, height = 2 * _PAD + WIDTH * _CELL, 2 * _PAD + len(lines) * _LINE
     body: list[str] = []
@@ -240,41 +238,33 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
     for number, line in enumerate(lines):
         top = _PAD + number * _LINE
         if line.heading:
-            left, middle = _PAD + (cells_of(line.text) + 1) * _CELL, top + 0.5 * _LINE
-            rule = f"M{left:g} {middle:g}H{_PAD + WIDTH * _CELL:g}"
-            body.append(f'<path d="{rule}" stroke="{border}" stroke-width="1"/>')
+            ends = {"left": _PAD + (cells_of(line.text) + 1) * _CELL, "right": width - _PAD}
+            body.append(_SHAPES["rule"].format(**ends, y=top + 0.5 * _LINE, border=border))
         elif line.strong and number:
-            left, across = _PAD + 1.5 * _CELL, (WIDTH - 1.5) * _CELL
-            body.append(_rectangle(left, top, across, _LINE, 3, theme["panel"]))
+            size = {"width": (WIDTH - 1.5) * _CELL, "height": _LINE, "radius": 3}
+            body.append(box(x=_PAD + 1.5 * _CELL, y=top, **size, fill=theme["panel"]))
         column, drawn = 0, list[str]()
         for span in line.spans:
             if (extent := span.extent) is not None:
                 left, across = _PAD + column * _CELL, (cells_of(span.text) - 2) * _CELL
                 start = min(left + extent.low * across, left + across - 2)
                 length = max(2.0, (extent.high - extent.low) * across)
-                y, high = top + 3.5, _LINE - 7
-                body.append(_rectangle(left, y, across, high, 2, theme["panel"]))
-                body.append(_rectangle(start, y, length, high, 2, colours[span.tone]))
+                bar = {"y": top + 3.5, "height": _LINE - 7, "radius": 2}
+                body.append(box(x=left, width=across, fill=theme["panel"], **bar))
+                body.append(box(x=start, width=length, fill=colours[span.tone], **bar))
             drawn += _drawn_words(span, column, number, colours)
             column += cells_of(span.text)
         body += drawn
-    title = quoteattr(_xml(f"memtui explain: {report.title}"))
-    shapes = "\n".join(body)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={title} '
-        f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
-        f"<title>{escape(_xml(f'{report.title}: {report.verdict}'))}</title>\n"
-        f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" '
-        f'fill="{theme["background"]}" stroke="{border}"/>\n'
-        f'<g font-family="{_FONTS}" font-size="{_FONT:g}" fill="{colours[Tone.PLAIN]}">\n'
-        f"{shapes}\n</g>\n</svg>\n"
-    )
-
-
-def _rectangle(x: float, y: float, width: float, height: float, radius: int, fill: str) -> str:
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius}" '
-        f'fill="{fill}"/>'
+    size = {"width": width, "height": height, "inner_width": width - 1, "inner_height": height - 1}
+    return _SHAPES["frame"].format(
+        **size,
+        label=quoteattr(_xml(f"memtui explain: {report.title}")),
+        title=escape(_xml(f"{report.title}: {report.verdict}")),
+        background=theme["background"],
+        border=border,
+        font=_FONT,
+        colour=colours[Tone.PLAIN],
+        shapes="\n".join(body),
     )
 
 
@@ -286,10 +276,8 @@ def _drawn_words(span: Span, column: int, number: int, colours: Mapping[str, str
         x = _PAD + (column + cells_of(span.text[: match.start()])) * _CELL
         cells = cells_of(match[0])
         length = f' textLength="{cells * _CELL:g}"' if cells else ""
-        yield (
-            f'<text x="{x:g}" y="{y:g}" fill="{colours[span.tone]}"{weight}{length}>'
-            f"{escape(_xml(match[0]))}</text>"
-        )
+        word = {"fill": colours[span.tone], "text": escape(_xml(match[0]))}
+        yield _SHAPES["word"].format(x=x, y=y, weight=weight, length=length, **word)
 
 
 def _xml(text: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from glob import escape
 from pathlib import Path
 from typing import Final, TypeVar
@@ -35,18 +35,9 @@ from memtui.engine.ports import (
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, IsCancelled, MemtuiError, stop_if
-from memtui.index.foreign import rows
+from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
-from memtui.index.foreign.disk import (
-    SESSIONS,
-    Listing,
-    Why,
-    compare_notes,
-    compare_sessions,
-    list_memory,
-    list_sessions,
-)
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import (
@@ -317,7 +308,7 @@ class AgentTranscripts(TranscriptStore):
 
     def __init__(self, index: OpenClawIndex) -> None:
         sources = index.facts.scope.sources
-        is_on = sources is None or SESSIONS in sources
+        is_on = sources is None or disk.SESSIONS in sources
         self._target, self._read_rows = index.facts.target, index.read_rows
         self.scope = TranscriptScope(
             index.root,
@@ -330,11 +321,10 @@ class AgentTranscripts(TranscriptStore):
         """Return how many chunks the index holds of each transcript, by path."""
 
         def read(opened: Opened) -> Mapping[str, TranscriptRow]:
-            listed = {(row.path, row.source): (0, 0) for row in rows.files(opened)}
-            chunks = (listed | rows.chunks_by_file(opened)).items()
-            return {
-                path: TranscriptRow(n) for (path, source), (n, _) in chunks if source == SESSIONS
-            }
+            counts, files = rows.chunks_by_file(opened), rows.files(opened)
+            keys = {(row.path, row.source) for row in files} | counts.keys()
+            sessions = [key for key in sorted(keys) if key[1] == disk.SESSIONS]
+            return {key[0]: TranscriptRow(counts.get(key, (0, 0))[0]) for key in sessions}
 
         return self._read_rows(read)
 
@@ -357,7 +347,7 @@ class AgentTranscripts(TranscriptStore):
         parts, database = next(iter(self.indexed()), "").split("/"), target.database
         agent, name = parts[1] if len(parts) == 3 else "", written(str(database))
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
-        prefix = f"{SESSIONS}/{agent}/" if agent else f"{SESSIONS}/"
+        prefix = f"{disk.SESSIONS}/{agent}/" if agent else f"{disk.SESSIONS}/"
         try:
             return [replace(place, files=event_files(database, prefix))]
         except (OSError, MemtuiError) as error:
@@ -379,7 +369,7 @@ class AgentFiles(Files):
         self._index = index
         self._target = target = facts.target
         self._release = facts.profile
-        self._sources = facts.identity.sources or (MEMORY, SESSIONS)
+        self._sources = facts.identity.sources or (MEMORY, disk.SESSIONS)
         """The sources that the agent indexes, as far as anybody knows."""
         if target.expected is not None and facts.search is not None:
             self._sources = facts.search.sources
@@ -390,10 +380,10 @@ class AgentFiles(Files):
         indexed, counts = self._index.read_rows(
             lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
-        listing = list_memory(self._target, self._release, cancelled=cancelled)
+        listing = disk.list_memory(self._target, self._release, cancelled=cancelled)
         last = self._index.truth.files if self._index.truth is not None else ()
         notes = [row for row in indexed if row.source == MEMORY]
-        compared = compare_notes(notes, listing, counts, self._target, enabled=self._has_notes)
+        compared = disk.compare_notes(notes, listing, counts, self._target, enabled=self._has_notes)
         row_of = {(row.path, row.source): row for row in indexed}
         truth_of = {(one.path, one.source): one for one in (*last, *compared)}
         files: list[MemoryFile] = []
@@ -437,7 +427,7 @@ class AgentFiles(Files):
         return Path(absolute_path(path, str(workspace.absolute())))
 
     def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
-        listing = list_memory(self._target, self._release, cancelled=cancelled)
+        listing = disk.list_memory(self._target, self._release, cancelled=cancelled)
         for _, file in sorted(listing.files.items()):
             stop_if(cancelled)
             with suppress(OSError):
@@ -469,7 +459,7 @@ class AgentFiles(Files):
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
     def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
-        if indexed is not None and indexed.is_held and indexed.source == SESSIONS:
+        if indexed is not None and indexed.is_held and indexed.source == disk.SESSIONS:
             return self._transcript_standing(path, indexed.row)
         workspace = self._target.workspace
         if workspace is None:
@@ -477,12 +467,13 @@ class AgentFiles(Files):
         if "\0" in path:
             return FileStanding(path, Reason.NO_FILE, _NO_FILE_NAME)
         place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
-        listing = list_memory(self._target, self._release)
+        listing = disk.list_memory(self._target, self._release)
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
         notes: list[FileRow] = [indexed.row] if indexed is not None and indexed.row else []
-        truths = compare_notes(notes, listing, {}, self._target, deep=True, enabled=self._has_notes)
+        compared = partial(disk.compare_notes, notes, listing, {}, self._target)
+        truths = compared(deep=True, enabled=self._has_notes)
         if truth := next((one for one in truths if one.path == path), None):
             lines = None
             if truth.state is FileState.STALE:
@@ -501,25 +492,25 @@ class AgentFiles(Files):
             return FileStanding(path, left.why.reason, f"{nearest}: {left.phrase}")
         if os.path.isdir(place):
             return FileStanding(path, Reason.NOT_A_NOTE, "folder")
-        why = Why.OUTSIDE if place.endswith(".md") else Why.NOT_MARKDOWN
+        why = disk.Why.OUTSIDE if place.endswith(".md") else disk.Why.NOT_MARKDOWN
         return FileStanding(path, why.reason, why.phrase)
 
     def paths_on_disk(self) -> Collection[str]:
-        listing = list_memory(self._target, self._release)
+        listing = disk.list_memory(self._target, self._release)
         return {*listing.files, *listing.left_out}
 
     def _transcript_standing(self, path: str, row: FileRow | None) -> FileStanding:
         # The newest are rows of the database.
         sessions = self._index.read_rows(
-            lambda opened: list_sessions(opened, self._target, self._release)
+            lambda opened: disk.list_sessions(opened, self._target, self._release)
         )
         if sessions is None:
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)
-        name, enabled = path.rpartition("/")[2], SESSIONS in self._sources
-        alone = Listing({name: sessions.files[name]} if name in sessions.files else {})
+        name, enabled = path.rpartition("/")[2], disk.SESSIONS in self._sources
+        alone = disk.Listing({name: sessions.files[name]} if name in sessions.files else {})
         indexed = [row] if row is not None else []
-        for truth in compare_sessions(indexed, alone, {}, enabled=enabled):
+        for truth in disk.compare_sessions(indexed, alone, {}, enabled=enabled):
             return _standing(truth)
         return FileStanding(path, Reason.NO_FILE, "no such transcript")
 
