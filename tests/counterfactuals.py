@@ -1,13 +1,14 @@
 """Every least change on the demo memory, tried: `python -m tests.counterfactuals [PROFILE ...]`.
 
 For every profile, 30 queries and every chunk that is not in the list, each suggested change is
-made and the chunk has to be in the list, and out of it one step (or 1e-6) nearer to the present
-value; where no change of a parameter is offered, no value of a fine grid over it may bring the
+made and the chunk has to be in the list, and out of it one unit of its last digit nearer to the
+present value; where no change of a parameter is offered, no value of a fine grid over it may bring the
 chunk in. Lists come from the engine's own search and ranking. Takes some minutes on every core.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -39,7 +40,6 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.schema import Settings
 from tests.support.known import DATA
 
-STEP = 1e-6
 POINTS = 240
 """How many values of each continuous range are tried where no change is offered."""
 
@@ -55,17 +55,31 @@ QUERIES = tuple((DATA / "demo_queries.txt").read_text("utf-8").splitlines())
 CONTINUOUS = tuple(parameter for parameter in RANGES if parameter not in DEPTH)
 
 
+def decimals_of(change: Change) -> int:
+    """The decimals of a new value: of the fewest that it can be written with, at least 2 below 10.
+
+    At most 6, of a half-life and an RRF constant 6 behind its first digit.
+    """
+    assert isinstance(change.new, (int, float))
+    most = 6
+    if change.parameter in LOGARITHMIC:
+        most -= math.floor(math.log10(change.new))
+    fewest = 0 if change.new >= 10 else 2
+    return next((n for n in range(fewest, most) if round(change.new, n) == change.new), most)
+
+
 def nearer(change: Change) -> float | int | None:
-    """One step from the new value towards the old one; `None` for a switch, or within a step."""
+    """One unit of the last decimal from the new value towards the old one.
+
+    `None` for a switch, and within a unit.
+    """
     new, old = change.new, change.old
     if isinstance(new, (bool, str)) or new is None or isinstance(old, (bool, str)) or old is None:
         return None
-    if change.parameter in DEPTH:
-        return new - 1 if new > old else new + 1
-    step = STEP * new if change.parameter in LOGARITHMIC else STEP
-    if abs(new - old) <= step:
+    unit = 1 if change.parameter in DEPTH else 10.0 ** -decimals_of(change)
+    if abs(new - old) <= unit and change.parameter not in DEPTH:
         return None
-    return new - step if new > old else new + step
+    return new - unit if new > old else new + unit
 
 
 def grid(ranking: Ranking, parameter: Parameter, points: int) -> Iterator[float]:

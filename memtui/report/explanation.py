@@ -480,32 +480,27 @@ def flags_of(ranking: Ranking, change: Change) -> str:
     name, new = change.parameter.value, change.new
     if change.parameter is Parameter.VECTOR_WEIGHT:
         changed = apply(ranking, change.parameter, new)
-        return f"--weights {changed.vector_weight!r},{changed.keyword_weight!r}"
+        return f"--weights {changed.vector_weight:.15g},{changed.keyword_weight:.15g}"
     flag = words.FLAGS[name]
     if isinstance(flag, list):
         return flag[new is True]
     # A minimum score that is off: none at all, whatever the profile says.
-    return f"{flag} {'off' if new is None else new}"
+    value = "off" if new is None else f"{new:.15g}" if isinstance(new, float) else new
+    return f"{flag} {value}"
 
 
-def value_words(value: object, other: object = None) -> str:
-    """A value of a parameter; with so many digits that it differs from the other one."""
+def value_words(value: object) -> str:
+    """A value of a parameter, with as many decimals as it has."""
     if value is None or isinstance(value, bool):
         return "on" if value else "off"
     if not isinstance(value, int | float):
         return words.FUSION_WORDS.get(str(value), safe_line(str(value)))
-    for decimals in (2, 4, 6, 9):
-        text = words.short_number(value, decimals)
-        near = abs(float(text.replace(MINUS, "-")) - value) <= 1e-3 * abs(value)
-        if near and text != words.short_number(other, decimals):
-            return text
-    return repr(value)
+    return words.short_number(value, 9)
 
 
 def _moved(change: Change) -> str:
     unit = " d" if change.parameter is Parameter.HALF_LIFE else ""
-    old, new = value_words(change.old, change.new), value_words(change.new, change.old)
-    return f"{old} → {new}{unit}"
+    return f"{value_words(change.old)} → {value_words(change.new)}{unit}"
 
 
 def _words_section(changes: WordChanges | None) -> Section:

@@ -20,7 +20,6 @@ from memtui.model import (
 )
 from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual.change import (
-    LOGARITHMIC,
     Change,
     ChangeKind,
     NoChangeReason,
@@ -69,6 +68,19 @@ def ranking_of(case: dict[str, Any]) -> Ranking:
     return convert({**base, "fusion": "weighted_sum", **case["ranking"]}, Ranking)
 
 
+def assert_rounded(
+    change: Change, exact: float, found_in: CandidatePool, ranking: Ranking, chunk_id: str
+) -> None:
+    """The new value is the exact one to two decimals, from 10 on to none; a sweep has the flip."""
+    unit = 1 if exact >= 10 else 0.01
+    assert isinstance(change.new, float)
+    assert change.new == pytest.approx(exact, abs=1.001 * unit), change
+    assert change.new == pytest.approx(round(change.new / unit) * unit), change
+    swept = sweep(found_in, ranking, change.parameter, (chunk_id,), now=NOW)
+    flips = [segment.start for segment in swept.ranks[chunk_id]]
+    assert min(abs(flip - exact) for flip in flips) <= 2e-6 * max(1.0, exact)
+
+
 @pytest.mark.parametrize("case", KNOWN["case"], ids=lambda case: case["name"])
 def test_what_is_solved_by_hand_is_found(case: dict[str, Any]) -> None:
     found = least_changes(pool_of(case), ranking_of(case), case["chunk"], now=NOW)
@@ -78,11 +90,10 @@ def test_what_is_solved_by_hand_is_found(case: dict[str, Any]) -> None:
     for name, value, rank_after in case["changes"]:
         change = by_parameter[Parameter(name)]
         if isinstance(value, float):
-            scale = value if change.parameter in LOGARITHMIC else 1.0
-            value = pytest.approx(value, abs=2e-6 * scale)
-        assert change.new == value, change
+            assert_rounded(change, value, pool_of(case), ranking_of(case), case["chunk"])
+        else:
+            assert change.new == value, change
         assert change.rank_after == rank_after, change
-        assert change.exact == (change.parameter not in LOGARITHMIC)
     left = {one.parameter.value: one.reason.value for one in found.without}
     for reason, names in case.get("without", {}).items():
         assert {left[name] for name in names} == {reason}
@@ -213,7 +224,7 @@ def test_a_negative_score_of_which_nothing_is_left_passes_a_minimum_of_0(
     change = changes(found_in, ranking, "old")[Parameter.HALF_LIFE]
     age = (NOW - START_OF_2020) / timedelta(days=1)
     exponent = 1074 * math.log(2) - math.log(multiples)
-    assert change.new == pytest.approx(age * math.log(2) / exponent, rel=2e-6)
+    assert_rounded(change, age * math.log(2) / exponent, found_in, ranking, "old")
     shown = rank(found_in, apply(ranking, Parameter.HALF_LIFE, change.new), now=NOW).hits
     assert math.copysign(1, shown[0].score) == -1
     assert shown[0].score == 0

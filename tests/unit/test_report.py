@@ -70,9 +70,9 @@ RANKING = Ranking(
 )
 CHANGES = Counterfactuals(
     (
-        Change(Parameter.K, 2, 3, 0.005025, True, 3, ChangeKind.RAISE),
-        Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, True, 2, ChangeKind.RAISE),
-        Change(Parameter.MIN_SCORE, 0.35, None, 1.0, True, 2, ChangeKind.TURN_OFF),
+        Change(Parameter.K, 2, 3, 0.005025, 3, ChangeKind.RAISE),
+        Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, 2, ChangeKind.RAISE),
+        Change(Parameter.MIN_SCORE, 0.35, None, 1.0, 2, ChangeKind.TURN_OFF),
     ),
     (
         NoChange(Parameter.LAMBDA, NoChangeReason.NO_VALUE),

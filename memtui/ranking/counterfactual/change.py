@@ -56,16 +56,15 @@ class NoChangeReason(StrEnum):
 class Change(Struct, frozen=True):
     """The least change of one parameter that brings a chunk into the list.
 
-    `old` and `new` are values of the parameter (a minimum score of `None` is off); `cost` is 0
-    to 1, see `cost`; `exact` is false where the value was bracketed to 1e-9 of itself;
-    `rank_after` is the 1-based rank of the chunk in the changed list.
+    `old` and `new` are values of the parameter (a minimum score of `None` is off), `new` rounded
+    to the fewest decimals; `cost` is 0 to 1, see `cost`; `rank_after` is the 1-based rank of the
+    chunk in the changed list.
     """
 
     parameter: Parameter
     old: Value
     new: Value
     cost: float
-    exact: bool
     rank_after: int
     kind: ChangeKind
 
@@ -195,9 +194,8 @@ def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
 
 def change_to(ranking: Ranking, parameter: Parameter, new: Value, rank_after: int) -> Change:
     """Describe the change of a parameter to a value that gives the chunk a rank."""
-    old, exact = value_of(ranking, parameter), parameter not in LOGARITHMIC
-    price, kind = cost(ranking, parameter, new), _kind_of(old, new)
-    return Change(parameter, old, new, price, exact, rank_after, kind)
+    old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
+    return Change(parameter, old, new, price, rank_after, _kind_of(old, new))
 
 
 def _kind_of(old: Value, new: Value) -> ChangeKind:

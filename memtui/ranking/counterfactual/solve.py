@@ -75,8 +75,11 @@ GROWTH = 2.0
 SHORTEST_PROOF = 16
 """Proofs of absence that hold for fewer steps than so many are not worth their while."""
 
-STEP = 1e-6
-"""The step to a nearer value that must not do: absolute, or relative on a log scale."""
+DIGITS = 6
+"""So many decimals are written at most; on a log scale so many digits behind the first."""
+
+SLACK = 1e-3
+"""Within this part of a unit an edge may be the rounded number itself."""
 
 
 @dataclass(frozen=True)
@@ -259,9 +262,6 @@ def is_used(ranking: Ranking, parameter: Parameter) -> bool:
     return Stage(parameter.value.removesuffix(".enabled")) in ranking.stages
 
 
-Attempt = tuple[Value, Value]
-"""A value to try, and one a step nearer to the present value that must not do; `None` for none."""
-
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
 """Parameters along which a list of hundreds of candidates can change thousands of times."""
 
@@ -325,30 +325,59 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeRe
     return [*filter(None, changes)] or NoChangeReason.NO_VALUE
 
 
-def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
-    """Return the first attempt that the ranking confirms: it does it, and the nearer one not."""
-    for value, nearer in attempts:
+def _first(problem: Problem, parameter: Parameter, values: Iterable[float | None]) -> Change | None:
+    """Return the first value that the ranking confirms: it does it, and a unit nearer not."""
+    # No minimum is as far from the lowest one as a switch.
+    now = value_of(problem.base, parameter) or 0.0
+    assert isinstance(now, (int, float))
+
+    def is_least(value: float) -> bool:
+        step = value - now
+        nearer = value - math.copysign(unit_of(parameter, value), step)
+        is_past = (nearer - now) * step <= 0
+        return is_past or problem.rank_with(parameter, nearer) is None
+
+    for value in dict.fromkeys(values):
         change = problem.change(parameter, value)
-        if change is not None and (nearer is None or problem.rank_with(parameter, nearer) is None):
+        if change is not None and (value is None or is_least(value)):
             return change
     return None
 
 
-def _attempt(value: float, now: float, step: float) -> Attempt:
-    """Return a value with the one a step nearer to the present one, where that is further off."""
-    nearer = value - step if value > now else value + step
-    return value, None if abs(value - now) <= step else nearer
+def decimals_of(parameter: Parameter, value: float) -> range:
+    """Return the numbers of decimals with which a value may be written, the fewest first."""
+    size = math.floor(math.log10(value)) if parameter in LOGARITHMIC else 0
+    return range(0 if value >= 10 else 2, max(DIGITS - size, 0) + 1)
+
+
+def unit_of(parameter: Parameter, value: float) -> float:
+    """Return one unit of the last decimal that a value is written with."""
+    decimals = decimals_of(parameter, value)
+    fewest = next((one for one in decimals if round(value, one) == value), decimals[-1])
+    return 10.0**-fewest
+
+
+def _rounded(problem: Problem, parameter: Parameter, edge: float, direction: int) -> list[float]:
+    """Round an edge upwards (1) or downwards (-1), within the range; the fewest decimals first."""
+    low, high = range_of(problem.base, parameter)
+    values = []
+    for decimals in decimals_of(parameter, edge):
+        place = direction * edge * 10**decimals
+        # Where the edge is a round number, it does it itself, or only what is beyond it.
+        for number in (math.ceil(place - SLACK), math.floor(place + SLACK) + 1):
+            values.append(round(direction * number / 10**decimals, decimals))
+    return [value for value in values if low <= value <= high]
 
 
 def _entries(
     problem: Problem, parameter: Parameter, direction: int, below: float
-) -> Iterator[Attempt]:
+) -> Iterator[float]:
     """Yield values of a continuous range that show the chunk, as long as they cost less.
 
     `direction` is that of the walk. Of each stretch the shortest value to write comes first.
     """
-    axis, is_logarithmic = Axis(problem, parameter), parameter in LOGARITHMIC
-    now, (low, high) = value_of(problem.base, parameter), range_of(problem.base, parameter)
+    axis = Axis(problem, parameter)
+    now = value_of(problem.base, parameter)
     assert isinstance(now, (int, float))
     first, last = axis.bounds
     start = min(last, max(first, axis.coordinate(now)))
@@ -359,18 +388,9 @@ def _entries(
         if problem.chunk_id not in stretch.ranks:
             continue
         upwards = edge > now if edge != now else direction > 0
-        size = STEP * 10 ** math.floor(math.log10(edge)) if is_logarithmic else STEP
-        number = math.floor(edge / size) + 1 if upwards else math.ceil(edge / size) - 1
-        short = round(number * size, max(0, round(-math.log10(size))))
-        values = [short] if low <= short <= high else []
-        inside = stretch.start + direction * axis.step(stretch.start)
-        if stretch.start == stretch.end:
-            values.append(axis.value(stretch.start, certain=True))
-        else:
-            values += [axis.value(inside)] if direction * (stretch.end - inside) > 0 else []
-            values.append(axis.value((stretch.start + stretch.end) / 2))
-        for value in values:
-            yield _attempt(value, now, STEP * value if is_logarithmic else STEP)
+        yield from _rounded(problem, parameter, edge, 1 if upwards else -1)
+        yield axis.value(stretch.start, certain=True)
+        yield axis.value((stretch.start + stretch.end) / 2)
 
 
 def minimum_edges(state: State) -> Floats:
@@ -381,7 +401,7 @@ def minimum_edges(state: State) -> Floats:
     return edges[(edges >= low) & (edges <= high)]
 
 
-def _minimums(problem: Problem) -> Iterator[Attempt]:
+def _minimums(problem: Problem) -> Iterator[float | None]:
     """Yield the minimums that show the chunk: the highest up to the present one, none, higher ones.
 
     A score passes the minimum that it equals, so only the scores themselves are looked at; a higher
@@ -395,19 +415,15 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
     if now is not None:
         below = [edge for edge in reversed(edges) if edge < now]
         values = [*below, None, *(one for one in beyond if one > now)]
-    # No minimum is as far from the lowest one as a switch.
-    start = 0.0 if now is None else now
     for value in values:
         changed = replace(state, ranking=replace(problem.ranking, min_score=value))
         if problem.chunk_id not in problem.columns.ranks(listing(changed)[0]):
             continue
-        if value is None:
-            yield None, 0.0
-            continue
-        # The shortest to write first.
-        number = math.ceil(value / STEP) if value > start else math.floor(value / STEP)
-        yield _attempt(round(number * STEP, 6), start, STEP)
-        yield _attempt(value, start, STEP)
+        if value is not None:
+            yield from _rounded(
+                problem, Parameter.MIN_SCORE, value, 1 if value > (now or 0) else -1
+            )
+        yield value
 
 
 def _whole(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:

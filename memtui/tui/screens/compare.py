@@ -210,7 +210,7 @@ class CompareScreen(Screen[str | None]):
         words = []
         for one in compare_settings(*(side.ranking for side in self.sides)):
             name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
-            first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+            first, second = value_words(one.first), value_words(one.second)
             if one.name == "stages":
                 words.append(Content.styled("other stages", "bold"))
             elif one.name != "profile":
