@@ -39,7 +39,7 @@ class Screen:
     """
 
     def __init__(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
-        self._columns = columns
+        self.size, self._columns = (rows, columns), columns
         self._cells = [[" "] * columns for _ in range(rows)]
         self._row = self._column = 0
         self._rest = ""
@@ -91,8 +91,10 @@ def _take_terminal() -> None:
 class Program:
     """A program in a terminal of its own; ended by SIGKILL when the block is left."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        self.screen = Screen()
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], screen: Screen | None = None
+    ) -> None:
+        self.screen = screen or Screen()
         self._command = command
         self._env = {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self._master = -1
@@ -102,7 +104,7 @@ class Program:
 
     def __enter__(self) -> Program:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *self.screen.size, 0, 0))
         self.began = perf_counter()
         self._process = subprocess.Popen(
             self._command, env=self._env, stdin=slave, stdout=slave, stderr=slave,

@@ -118,6 +118,14 @@ def private_environment(home: Path) -> dict[str, str]:
     }
 
 
+def unplugged() -> list[str]:
+    """What starts a program without a network where this machine can do that."""
+    for prefix in (["unshare", "-n"], ["unshare", "-rn"]):
+        if shutil.which("unshare") and not subprocess.run([*prefix, "true"]).returncode:
+            return prefix
+    return []
+
+
 @contextmanager
 def terminal(
     *command: str,

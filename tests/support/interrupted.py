@@ -25,19 +25,26 @@ _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
 
-def run_forked(act: Callable[..., object], *arguments: object) -> tuple[Any, int]:
+def run_forked(
+    act: Callable[..., object], *arguments: object, seconds: float | None = None
+) -> tuple[Any, int]:
     """Call `act(*arguments)` in a process of its own; what it returned, and its exit code.
 
-    Nothing is returned by a process that was killed.
+    Nothing is returned by a process that was killed, as one is that takes more than `seconds`.
     """
     receiver, sender = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_send, args=(sender, act, arguments))
     process.start()
     sender.close()
+    returned = None
     try:
-        returned = receiver.recv()
+        receiver.recv()
+        if receiver.poll(seconds):
+            returned = receiver.recv()
+        else:
+            process.kill()
     except EOFError:
-        returned = None
+        pass  # its exit code tells
     process.join()
     receiver.close()
     assert process.exitcode is not None
@@ -45,6 +52,7 @@ def run_forked(act: Callable[..., object], *arguments: object) -> tuple[Any, int
 
 
 def _send(pipe: Pipe, act: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    pipe.send("begins")
     pipe.send(act(*arguments))
 
 

@@ -15,13 +15,12 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, groupby
 from multiprocessing import get_context
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from statistics import median
 
@@ -31,6 +30,7 @@ from memtui.errors import MemtuiError
 from memtui.index.database import DatabaseError, open_database, read_meta
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from tests.support.indexing import Contents, Workspace
+from tests.support.interrupted import run_forked
 from tests.trials.crash_scenes import SCENES, AcknowledgingCache, Ground, Scene, run_indexer
 from tests.trials.file_changes import (
     Acknowledged,
@@ -53,9 +53,7 @@ _TRIES = 5
 _LATEST = 0.98
 _AGAIN = 0.25
 """How often the next attempt is killed as well before anybody looks."""
-_LONGEST = 120.0
-_PROCESSES = get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
+get_context("forkserver").set_forkserver_preload([__name__])
 
 _MAY_LIE_AROUND = re.compile(
     r"CURRENT|cache\.db(-wal|-shm|-journal)?|writer\.(lock|json)|\.memtui-[0-9a-f]+|"
@@ -91,8 +89,18 @@ class Killer:
         self.instants += 1
 
 
-def _act(scene: str, ground: Ground, pipe: Pipe, instant: int | None, is_recorded: bool) -> None:
-    """Do what a scene says; send when it begins, then the number of instants and the log."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a child."""
+
+    killed: bool = False
+    seconds: float = 0.0
+    instants: int = 0
+    entries: Sequence[Entry] = ()
+
+
+def _act(scene: str, ground: Ground, instant: int | None, is_recorded: bool) -> Ended:
+    """Do what a scene says."""
     killer, recorder = Killer(-1 if instant is None else instant), Recorder()
     workspace = ground.workspace(ground.data)
     told = recorder.acknowledge
@@ -104,24 +112,15 @@ def _act(scene: str, ground: Ground, pipe: Pipe, instant: int | None, is_recorde
     if instant is not None:
         observe(str(ground.data), killer.around)
     workspace.cache = AcknowledgingCache(workspace.folder.cache_path, told)
-    pipe.send("begins")
+    began = time.monotonic()
     SCENES[scene].act(workspace)
+    seconds = time.monotonic() - began
     workspace.close()
-    pipe.send((killer.instants, recorder.entries))
+    return Ended(False, seconds, killer.instants, recorder.entries)
 
 
 def _write_down(descriptor: int, hashes: list[str]) -> None:
     os.write(descriptor, "".join(f"{name}\n" for name in hashes).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What became of a child."""
-
-    killed: bool
-    seconds: float
-    instants: int = 0
-    entries: tuple[Entry, ...] = ()
 
 
 def run_child(
@@ -133,29 +132,9 @@ def run_child(
     is_recorded: bool = False,
 ) -> Ended:
     """Play a scene in a process of its own, killed after `seconds` or before its n-th change."""
-    receiver, sender = _PROCESSES.Pipe(duplex=False)
-    process = _PROCESSES.Process(
-        target=_act, args=(scene.name, ground, sender, instant, is_recorded)
-    )
-    process.start()
-    sender.close()
-    instants, entries = 0, []
-    try:
-        receiver.recv()
-        began = time.monotonic()
-        if receiver.poll(_LONGEST if seconds is None else seconds):
-            instants, entries = receiver.recv()
-        else:
-            process.kill()
-            assert seconds is not None, f"{scene.name} did not end within {_LONGEST:g} s"
-    except EOFError:
-        pass  # it was killed before it could tell: its exit code is judged below
-    finally:
-        process.join()
-        receiver.close()
-    killed = process.exitcode == -signal.SIGKILL
-    assert killed or process.exitcode == 0, f"{scene.name} ended with {process.exitcode}"
-    return Ended(killed, time.monotonic() - began, instants, tuple(entries))
+    ended, code = run_forked(_act, scene.name, ground, instant, is_recorded, seconds=seconds)
+    assert code in (0, -signal.SIGKILL), f"{scene.name} ended with {code}"
+    return ended or Ended(killed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Ground:
         """Put the folder that is worked on back as it was before."""
         shutil.rmtree(self.data, ignore_errors=True)
         shutil.copytree(self.start, self.data)
-        self.acknowledged.unlink(missing_ok=True)
+        self.acknowledged.write_text("")
 
     def scope(self) -> TranscriptScope:
         """The conversations that are indexed beside the notes."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from multiprocessing import get_context
@@ -26,7 +27,7 @@ from unittest.mock import patch
 from memtui.index.database import PAGE_SIZE, open_database, read_meta, write_meta
 from memtui.index.watcher import Watcher
 from memtui.memory import documents
-from tests.trials.faults_stage import Scene, Stage, play
+from tests.trials.faults_stage import CLOCK, Scene, Stage, play
 from tests.trials.frame import Case, Options
 from tests.tui.harness import press
 
@@ -71,7 +72,7 @@ async def _full_and_rebuilt(stage: Stage) -> None:
     fill(filler)
     await press(stage.pilot, "escape", "1", "escape", "R")
     await stage.until(lambda: len(stage.app.screen_stack) > 1, "the question before a rebuild")
-    await press(stage.pilot, "y")
+    await press(stage.pilot, "R")
     await stage.named("✗ error", "no space left")
     await stage.finds("heron", "memory/heron.md")
     filler.unlink()
@@ -116,7 +117,7 @@ async def _permission_of_a_note(stage: Stage) -> None:
     path = stage.root / "memory/heron.md"
     path.chmod(0)
     await press(stage.pilot, "escape", "r")
-    await stage.named("memory/heron.md", "permission denied", screen="4")
+    await stage.named("memory/heron.md", "permission denied", screen="5")
     path.chmod(0o600)
     await press(stage.pilot, "escape", "r")
     await stage.finds("heron", "memory/heron.md")
@@ -156,7 +157,7 @@ async def _cache_deleted(stage: Stage) -> None:
         path.unlink()
     stage.write("memory/more.md", "# More\n\nA wren.\n")
     await stage.finds("wren", "memory/more.md")
-    await stage.named("the embedding cache was deleted", screen="4")
+    await stage.named("the embedding cache was deleted", screen="5")
     await stage.recovers("R")
 
 
@@ -189,7 +190,7 @@ async def _cache_truncated(stage: Stage) -> None:
     checkpoint = "sqlite3.connect(p).execute('PRAGMA wal_checkpoint(TRUNCATE)')"
     _in_another_process(f"{checkpoint}; {_TRUNCATE}", stage.index.cache_path)
     stage.write("memory/more.md", "# More\n\nA wren.\n")
-    await stage.named("embedding cache was damaged and starts anew", screen="4")
+    await stage.named("embedding cache was damaged and starts anew", screen="5")
     await stage.recovers("R")
 
 
@@ -265,7 +266,7 @@ async def _polls_meanwhile(stage: Stage, limit: str, most: int, why: str) -> Non
     """Find notes by looking while the kernel gives no events, and by events again afterwards."""
     with _limited(limit, most):
         await _opened_again(stage)
-        await stage.named("polling", why, screen="4")
+        await stage.named("polling", why, screen="5")
         stage.write("memory/more.md", "# More\n\nA siskin.\n")
         await stage.finds("siskin", "memory/more.md")
     await stage.until(lambda: stage.status.watcher.mode == "events", "events again")
@@ -353,7 +354,7 @@ async def _by_folder(stage: Stage) -> None:
     path.mkdir()
     (path / "inner.md").write_text("# Inner\n\nA siskin.\n", encoding="utf-8")
     await stage.finds("siskin", f"{_HERON}/inner.md")
-    await stage.named(f"{_HERON}/inner.md")
+    await stage.named("inner.md")
     (path / "inner.md").unlink()
     path.rmdir()
     await _back(stage)
@@ -361,7 +362,7 @@ async def _by_folder(stage: Stage) -> None:
 
 async def _by_pipe(stage: Stage) -> None:
     os.mkfifo(_gone(stage))
-    await stage.named(_HERON, "named pipe", screen="4")
+    await stage.named(_HERON, "named pipe", screen="5")
     (stage.root / _HERON).unlink()
     await _back(stage)
 
@@ -371,7 +372,7 @@ async def _by_loop(stage: Stage) -> None:
     other = path.with_name("round.md")
     path.symlink_to(other.name)
     other.symlink_to(path.name)
-    await stage.named(_HERON, "link", screen="4")
+    await stage.named(_HERON, "link", screen="5")
     path.unlink()
     other.unlink()
     await _back(stage)
@@ -399,7 +400,7 @@ async def _replaced_as_it_is_read(stage: Stage) -> None:
     with _before_reading(stage, "memory/swift.md", swap):
         stage.write("memory/swift.md", "# Swift\n\nA swift.\n")
         # The reader refuses it, and the next look, right after it, says what it is.
-        await stage.named("memory/swift.md", "named pipe", screen="4")
+        await stage.named("memory/swift.md", "named pipe", screen="5")
     (stage.root / "memory/swift.md").unlink()
     await stage.recovers()
 
@@ -429,7 +430,7 @@ async def _grows_beyond(stage: Stage) -> None:
 
     with _before_reading(stage, "memory/log.md", grow):
         stage.write("memory/log.md", "# Log\n\nA siskin.\n")
-        await stage.named("memory/log.md", "bytes, the limit is", screen="4")
+        await stage.named("memory/log.md", "bytes, the limit is", screen="5")
     stage.write("memory/log.md", "# Log\n\nA siskin.\n")
     await stage.finds("siskin", "memory/log.md")
     await stage.recovers()
@@ -456,7 +457,7 @@ async def _case(stage: Stage) -> None:
     path.rename(path.with_name("HERON.md"))
     await stage.finds("heron", "memory/HERON.md")
     (stage.root / "MEMORY.md").rename(stage.root / "memory.md")
-    await stage.named("memory.md", "exactly MEMORY.md", screen="4")
+    await stage.named("memory.md", "exactly MEMORY.md", screen="5")
     (stage.root / "memory.md").rename(stage.root / "MEMORY.md")
     await stage.finds("omada", "MEMORY.md")
     await stage.recovers()
@@ -505,7 +506,7 @@ async def _large(stage: Stage) -> None:
 async def _too_large(stage: Stage) -> None:
     path = stage.write("memory/large.md", b"A phalarope.\n")
     os.truncate(path, 70 * 2**20)
-    await stage.named("memory/large.md", "bytes, the limit is", screen="4")
+    await stage.named("memory/large.md", "bytes, the limit is", screen="5")
     stage.write("memory/large.md", "A phalarope.\n")
     await stage.finds("phalarope", "memory/large.md")
     await stage.recovers()
@@ -540,34 +541,6 @@ FILES_SCENES: Sequence[Scene] = (
 _YEAR = timedelta(days=365)
 
 
-class Clock:
-    """The time of day, which can be moved."""
-
-    def __init__(self) -> None:
-        self.moved = timedelta()
-        self._time = time.time
-        self._time_ns = time.time_ns
-
-    def now(self) -> datetime:
-        """The moment it shows."""
-        return datetime.now(UTC) + self.moved
-
-    def seconds(self) -> float:
-        """What `time.time` gives."""
-        return self._time() + self.moved.total_seconds()
-
-    def nanoseconds(self) -> int:
-        """What `time.time_ns` gives."""
-        return self._time_ns() + int(self.moved.total_seconds()) * 10**9
-
-
-CLOCK = Clock()
-
-
-def _movable(stage: Stage) -> None:
-    stage.now = CLOCK.now
-
-
 async def _moved(stage: Stage, way: int) -> None:
     with (
         patch("time.time", CLOCK.seconds),
@@ -579,7 +552,7 @@ async def _moved(stage: Stage, way: int) -> None:
         await _save(stage, "memory/moved.md", "# Moved\n\nA linnet.\n")
         await stage.finds("linnet", "memory/moved.md")
         direction = "back" if way < 0 else "forward"
-        await stage.named(f"clock was moved {direction} by 365 days", screen="4")
+        await stage.named(f"clock was moved {direction} by 365 days", screen="5")
         CLOCK.moved = timedelta()
         # Of the same size as before, right after the clock went back to where it was.
         await _save(stage, "memory/moved.md", "# Moved\n\nA dunlin.\n")
@@ -610,8 +583,8 @@ async def _dated_ahead(stage: Stage) -> None:
 
 
 CLOCK_SCENES: Sequence[Scene] = (
-    Scene("clock moved back by a year", partial(_moved, way=-1), prepare=_movable),
-    Scene("clock moved forward by a year", partial(_moved, way=1), prepare=_movable),
+    Scene("clock moved back by a year", partial(_moved, way=-1)),
+    Scene("clock moved forward by a year", partial(_moved, way=1)),
     Scene("notes dated ahead and before 1970", _dated_ahead),
 )
 """Faults of the clock."""
@@ -633,51 +606,40 @@ def run(options: Options) -> Iterator[Case]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:
-            yield _outcome(json.loads(line))
+            yield Case(**json.loads(line))
     if child.returncode:
         raise RuntimeError(f"the faults ended with {child.returncode}: {' '.join(command[:5])} …")
-
-
-def _outcome(found: dict[str, object]) -> Case:
-    wrong, facts = found["wrong"], found["facts"]
-    assert isinstance(wrong, list)
-    assert isinstance(facts, dict)
-    shown = [str(line)[:_SHOWN] for line in wrong]
-    return Case(f"faults, {found['name']}", shown, {**facts, "seconds": str(found["seconds"])})
 
 
 SCENES: Sequence[Scene] = (*STORAGE_SCENES, *WATCHING_SCENES, *FILES_SCENES, *CLOCK_SCENES)
 _TOGETHER = 3
 
 
-def play_all(place: Path, names: Sequence[str]) -> None:
-    """Play each fault in a process: every one, or those whose name has one of these words in it."""
-    chosen = [scene for scene in SCENES if not names or any(name in scene.name for name in names)]
+def play_all(place: Path) -> None:
+    """Play each fault in a process of its own, and print what came of it."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["tests.trials.faults_stage"])
     for workers, alone in ((_TOGETHER, False), (1, True)):
         with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
             playing = {
                 pool.submit(_play, scene.name, place / f"{SCENES.index(scene):02d}"): scene.name
-                for scene in chosen
+                for scene in SCENES
                 if scene.alone is alone
             }
             for future in as_completed(playing):
-                error = future.exception()
-                answer = {"wrong": [f"{type(error).__name__}: {error}"], "facts": {}, "seconds": 0}
-                if error is None:
-                    answer = future.result()
-                print(json.dumps({"name": playing[future], **answer}), flush=True)
+                error, name = future.exception(), f"faults, {playing[future]}"
+                case = Case(name, [f"{type(error).__name__}: {error}"[:_SHOWN]])
+                print(json.dumps(asdict(case if error else future.result())), flush=True)
 
 
-def _play(name: str, folder: Path) -> dict[str, object]:
+def _play(name: str, folder: Path) -> Case:
     scene = next(scene for scene in SCENES if scene.name == name)
     folder.mkdir()
     began = time.monotonic()
     stage = asyncio.run(play(scene, folder))
-    seconds = round(time.monotonic() - began, 1)
-    return {"wrong": stage.wrong, "facts": stage.facts, "seconds": seconds}
+    facts = {**stage.facts, "seconds": f"{time.monotonic() - began:.1f}"}
+    return Case(f"faults, {name}", [line[:_SHOWN] for line in stage.wrong], facts)
 
 
 if __name__ == "__main__":
-    play_all(Path(sys.argv[1]), sys.argv[2:])
+    play_all(Path(sys.argv[1]))

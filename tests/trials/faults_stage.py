@@ -9,12 +9,13 @@ it had, and every one of a chunk that lives).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,9 @@ from memtui.settings.schema import EmbeddingSettings, IndexSettings, MemorySetti
 from memtui.tui.app import MemtuiApp
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Contents, Workspace
+from tests.support.small_memory import write_notes
 from tests.trials.crash import check_database
+from tests.trials.privacy import all_of
 from tests.tui.harness import dark, press, render_lines, screen_text
 
 SECONDS = 100.0
@@ -50,17 +53,35 @@ _NOTES: Mapping[str, str] = {
 }
 
 
+class Clock:
+    """The time of day, which can be moved."""
+
+    def __init__(self) -> None:
+        self.moved = timedelta()
+        self._time_ns = time.time_ns
+
+    def nanoseconds(self) -> int:
+        """What `time.time_ns` gives."""
+        return self._time_ns() + int(self.moved.total_seconds()) * 10**9
+
+    def seconds(self) -> float:
+        """What `time.time` gives."""
+        return self.nanoseconds() / 1e9
+
+    def now(self) -> datetime:
+        """The moment it shows."""
+        return datetime.fromtimestamp(self.seconds(), UTC)
+
+
+CLOCK = Clock()
+
+
 @dataclass
 class Stage:
     """A fault's own folders and the interface that runs over them."""
 
     place: Path
-    provider: str = "hashed"
-    now: Callable[[], Any] | None = None
-    largest: int | None = None
-    """The largest file that is read, in bytes; `None` takes the usual one."""
-    cache_dies: bool = False
-    """Whether the fault takes the cache away with everything in it."""
+    scene: Scene
     facts: dict[str, float | int | str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -69,7 +90,7 @@ class Stage:
         self.data = self.place / "data"
         self.state = self.place / "state"
         self.known = HashedProvider()
-        self._left: dict[str, str] = {}
+        self._left: Mapping[str, object] = {}
         self._before: frozenset[str] = frozenset()
         self._app: MemtuiApp | None = None
         self._pilot: Pilot[Any] | None = None
@@ -84,11 +105,6 @@ class Stage:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
-
-    def write_notes(self) -> None:
-        """Write the notes that there are at the beginning."""
-        for name, text in _NOTES.items():
-            self.write(name, text)
 
     # --- the interface --------------------------------------------------------------------
 
@@ -143,15 +159,15 @@ class Stage:
 
     def _open(self, bus: Bus) -> Engine:
         return Engine.open(
-            self.root, self.settings, bus=bus, data_dir=self.data, watch=True, now=self.now
+            self.root, self.settings, bus=bus, data_dir=self.data, watch=True, now=CLOCK.now
         )
 
     @property
     def settings(self) -> Settings:
         """The settings of the engine."""
         return Settings(
-            embedding=EmbeddingSettings(provider=self.provider),
-            memory=MemorySettings(max_file_bytes=self.largest or MAX_FILE_BYTES),
+            embedding=EmbeddingSettings(provider=self.scene.provider),
+            memory=MemorySettings(max_file_bytes=self.scene.largest),
             index=IndexSettings(debounce_seconds=0.05),
         )
 
@@ -238,7 +254,7 @@ class Stage:
             await self.until(
                 lambda: len(self.app.screen_stack) > 1, "the question before a rebuild"
             )
-            await press(self.pilot, "y")
+            await press(self.pilot, "R")
         await self.finds("kingfisher", "memory/after.md")
         await self.settled()
 
@@ -250,11 +266,11 @@ class Stage:
 
     def leave(self) -> None:
         """Note the notes as they are now: nobody but the scene changes one."""
-        self._left = _hashes_of(self.root)
+        self._left = all_of(self.root)
 
     def check(self) -> None:
         """Compare the notes, the index and the cache with what they have to be."""
-        if _hashes_of(self.root) != self._left:
+        if all_of(self.root) != self._left:
             self.wrong.append("a note is not as it was left")
         for path in (self.live, self.index.cache_path):
             if path.exists():
@@ -263,13 +279,13 @@ class Stage:
         for name in Contents.__slots__:
             if getattr(found, name) != getattr(fresh, name):
                 self.wrong.append(f"the {name} differ from those of a fresh index")
-        if self.provider != "hashed":
+        if self.scene.provider != "hashed":
             return
         cached = self._cached()
         living = {str(chunk[4]) for chunk in found.chunks.values()}
         if lost := len(living - cached):
             self.wrong.append(f"{lost} vectors of living chunks are not in the cache")
-        if not self.cache_dies and (lost := len(self._before - cached)):
+        if not self.scene.cache_dies and (lost := len(self._before - cached)):
             self.wrong.append(f"{lost} vectors of before are not in the cache")
 
     def _contents(self) -> tuple[Contents, Contents]:
@@ -295,16 +311,6 @@ def _read(folder: Path, place: Path) -> Contents:
         return workspace.contents()
 
 
-def _hashes_of(root: Path) -> dict[str, str]:
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                found[os.fspath(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
-
-
 Play = Callable[[Stage], Awaitable[None]]
 
 
@@ -315,8 +321,10 @@ class Scene:
     name: str
     play: Play
     provider: str = "hashed"
-    largest: int | None = None
+    largest: int = MAX_FILE_BYTES
+    """The largest file that is read."""
     cache_dies: bool = False
+    """Whether the fault takes the cache away with everything in it."""
     prepare: Callable[[Stage], None] | None = None
     """Called before the interface is opened."""
     opens: bool = True
@@ -327,10 +335,10 @@ class Scene:
 
 async def play(scene: Scene, place: Path) -> Stage:
     """Play a fault on a stage of its own, and look afterwards at what is promised."""
-    stage = Stage(place, scene.provider, largest=scene.largest, cache_dies=scene.cache_dies)
+    stage = Stage(place, scene)
     if scene.prepare is not None:
         scene.prepare(stage)
-    stage.write_notes()
+    write_notes(stage.root, _NOTES)
     async with stage.running():
         if scene.opens:
             await stage.settled()

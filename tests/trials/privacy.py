@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memtui.memory.workspace import demo_root
-from tests.e2e.terminal import Terminal, private_environment, terminal
+from tests.e2e.terminal import Terminal, private_environment, terminal, unplugged
 from tests.trials.frame import Case, Options
-from tests.unit.test_local_models import unplugged
 
 _OPEN = ("open", "openat", "openat2", "creat")
 _BY_PATH = (
@@ -160,6 +159,7 @@ def _unquoted(text: str) -> str:
 
 QUERY = "zebrafinch router"
 """What is typed: its first word is in no note."""
+EXPLAINED = "╭─ Explain "
 
 _COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("index",), ("index", "--force"), ("index", "--dry-run"), ("search", "router config")),
@@ -271,12 +271,10 @@ def look_around(window: Terminal) -> None:
     window.press("F2")
     window.shows("MMR λ 0.70")
     window.press("F3")
-    window.shows("decay t½ 30d")
-    _explain(window)
+    window.shows("decay half-life 30 d")
+    explain(window)
     window.press("C-s")
     window.shows("saved ")
-    window.press("Escape")
-    window.until(lambda shown: "other results" not in shown, "the explanation closed")
     # Escape and a key at once would be that key with Alt.
     window.press("Escape")
     window.shows(" m MMR")
@@ -285,8 +283,12 @@ def look_around(window: Terminal) -> None:
     window.press("3")
     window.shows("filter the conversations")
     window.press("4")
+    window.shows("Credentials")
+    window.press("5")
     window.until(lambda shown: "writer" in shown.lower(), "the index screen")
     window.press("1", "R")
+    window.shows("rebuild the index")
+    window.press("R")
     window.shows("ready")
     window.press("C-q")
 
@@ -296,15 +298,16 @@ def search_and_leave(window: Terminal) -> None:
     window.shows("ready")
     window.type(QUERY)
     window.shows("SHOWN at rank")
-    _explain(window)
-    window.press("Escape")
-    window.until(lambda shown: "other results" not in shown, "the explanation closed")
+    explain(window)
     window.press("C-q")
 
 
-def _explain(window: Terminal) -> None:
+def explain(window: Terminal) -> None:
+    """Open and close the explanation of a result."""
     window.press("F4")
-    window.shows("other results")
+    window.shows(EXPLAINED)
+    window.press("Escape")
+    window.until(lambda shown: EXPLAINED not in shown, "the explanation closed")
 
 
 def _commands(stage: Stage) -> Case:

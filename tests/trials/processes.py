@@ -44,7 +44,7 @@ _LIKE = 1e-4
 _WRITER_MAY_END_WITH = {0, 5}
 """5: an interface holds the lock, as it may."""
 _READER_MAY_END_WITH = {0, 1}
-_KEYS = "m d x Escape n [ ] { } r R R 1 2 3 4 1 j".split()
+_KEYS = "m d x Escape n [ ] { } r R R 1 2 3 4 5 1 j".split()
 _WORDS = ("nest7", "nest21 garden", "velvet window", "harbor", "barley nest40", "engine falcon")
 
 
@@ -182,7 +182,7 @@ def use_interface(world: World, rng: random.Random) -> None:
                 window.press(key)
                 if key == "R":
                     # It asks before it begins.
-                    window.press("y")
+                    window.press("R")
             world.counted["keys or queries"] += 1
             world.stopping.wait(rng.uniform(0, 0.6))
             shown = window.screen()

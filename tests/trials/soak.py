@@ -158,13 +158,13 @@ _SAMPLES = 60
 _TOGETHER = 6
 _REBUILDS = 24
 _QUERIES = ("nest7 garden", "velvet window", "harbor", "barley nest40", "engine falcon", "kettle")
-_SCREENS = ("1", "2", "1", "3", "1", "4", "1", "x", "escape", "question_mark", "escape")
+_SCREENS = ("1", "2", "1", "3", "1", "4", "5", "1", "x", "escape", "question_mark", "escape")
 _TOGGLES = ("m", "d", "n", "v", "o", "j", "k", "t", "t", "left_square_bracket", "escape")
 
 
 _AT_REST = "harbor"
 """The query that is answered on screen whenever a sample is taken."""
-_VISITED = ("2", "3", "4", "x", "question_mark", "t")
+_VISITED = ("2", "3", "4", "5", "x", "question_mark", "t")
 
 _Lived = tuple[int, Samples]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shlex
-import struct
 import subprocess
 import sys
-import termios
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -178,21 +175,23 @@ _LONGEST_SECONDS: Final = 20.0
 F1, F2, F4, F8, F9 = "\x1bOP", "\x1bOQ", "\x1bOS", "\x1b[19~", "\x1b[20~"
 ESCAPE, ENTER, DOWN = "\x1b", "\r", "\x1b[B"
 SCENES: Final[Mapping[str, tuple[str, ...]]] = {
-    "results": (DOWN, DOWN, DOWN, "n", "o", "v", "v", "v", ",", "l", ","),
+    "results": (DOWN, DOWN, DOWN, "H", "n", "o", "v", "v", "v", ",", ","),
+    "note": (ENTER, DOWN, DOWN, "n", "M", "\t", ESCAPE),
     "explanation": ("x", DOWN, DOWN, ENTER, ESCAPE),
     "chunk": ("K", DOWN, DOWN, ESCAPE),
     "comparing": ("p", "c", ESCAPE, "S", ESCAPE, "t", ESCAPE, "D", ESCAPE),
-    "browse": ("b", DOWN, DOWN, DOWN, ENTER, DOWN, DOWN, "w", "w", "c", DOWN, DOWN, ENTER, ESCAPE),
+    "browse": ("b", DOWN, DOWN, ENTER, DOWN, "M", "M", "L", DOWN, ENTER, "T", DOWN, ENTER, ESCAPE),
     "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, ESCAPE),
-    "index": ("4", DOWN, DOWN, ESCAPE, "1"),
+    "care": ("4", DOWN, "]", "n", "n", ESCAPE),
+    "index": ("5", DOWN, DOWN, ESCAPE, "1"),
     "settings": ("1", "w", ESCAPE, F9, DOWN, ESCAPE, "P", DOWN, ENTER),
-    "configuration": ("\x10", "agent conf", ENTER, "y", ESCAPE),
+    "configuration": ("\x10", "agent conf", ENTER, "Y", ESCAPE),
     "help": ("?", DOWN, DOWN, ESCAPE, F1, ESCAPE),
     "history": ("\x12", DOWN, ESCAPE),
 }
 """The keys that are pressed, one after the other, by what they show."""
 COPYING: Final = frozenset({"configuration"})
-"""Scenes with a key that copies: `y`, the parameters as an agent's configuration."""
+"""Scenes with a key that copies: `Y`, the parameters as an agent's configuration."""
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "search": ("search", WORD, "-n", "40"),
     "search with a hostile query": ("search", f"{WORD} \x1b]2;{MARKER}\x07 \u202e"),
@@ -213,9 +212,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 class Recorded(Screen):
     """A screen that keeps what it was fed."""
 
-    def __init__(self) -> None:
-        super().__init__(*SIZE)
-        self.data = b""
+    data = b""
 
     def feed(self, data: bytes) -> None:
         self.data += data
@@ -226,12 +223,11 @@ class Terminal(Program):
     """The program in a terminal of 80x24 whose bytes are kept."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        super().__init__(command, env)
-        self.screen: Recorded = Recorded()
+        self.screen: Recorded = Recorded(*SIZE)
+        super().__init__(command, env, self.screen)
 
     def __enter__(self) -> Terminal:
         super().__enter__()
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
         return self
 
     def settle(self) -> None:

