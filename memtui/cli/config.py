@@ -14,20 +14,7 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, EXIT_NOTHING, Line, at_terminal
 from memtui.errors import SettingsError
 from memtui.report.json_text import plain
-from memtui.settings.files import (
-    PROJECT_FILE,
-    PROJECT_TABLE_FILE,
-    VIEW,
-    Problem,
-    SettingsProblems,
-    StateFolder,
-    cause_of,
-    data_dir,
-    remove_view,
-    replace_text,
-    state_dir,
-    user_config_file,
-)
+from memtui.settings import files, schema
 from memtui.settings.load import (
     EVERY_KEY,
     SettingsFiles,
@@ -40,17 +27,6 @@ from memtui.settings.load import (
 from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import release_of, to_settings
-from memtui.settings.schema import (
-    RANKING,
-    known_keys,
-    leaves,
-    nearest,
-    nearest_profile,
-    protected_keys,
-    sample_config,
-    tables,
-    values_of,
-)
 from memtui.settings.shown import shown_value
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import escaped, safe_line
@@ -68,24 +44,24 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
     loaded = invocation.settings_here()
-    chosen, names = set[str](), {*known_keys(), *tables()}
+    chosen, names = set[str](), {*schema.known_keys(), *schema.tables()}
     for name in keys:
         inside = [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")]
         if not inside and name not in names:
-            near = nearest(name, names)
+            near = schema.nearest(name, names)
             hint = f"did you mean {near}?" if near else EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
         chosen.update(inside)
     origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
-    base = values_of(loaded.settings.base_ranking())
-    applied = values_of(loaded.settings.configured_ranking())
+    base = schema.values_of(loaded.settings.base_ranking())
+    applied = schema.values_of(loaded.settings.configured_ranking())
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
     width = max(map(len, origins), default=0)
     for key, givens in origins.items():
         first, *others = (one._replace(value=shown_value(key, one.value)) for one in givens)
-        name, in_force = key.removeprefix(f"{RANKING}."), first.value
+        name, in_force = key.removeprefix(f"{schema.RANKING}."), first.value
         value, *overrode = (
             "(unset)" if one.value is None else toml_value(one.value) for one in (first, *others)
         )
@@ -121,10 +97,11 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
 def show_paths(invocation: Invocation) -> int:
     """Show where configuration, state and indexes are."""
     root = invocation.root_if_any()
-    places = {"user": user_config_file(invocation.env)}
+    places = {"user": files.user_config_file(invocation.env)}
     if root is not None:
-        places |= {"project": root / PROJECT_FILE, "pyproject": root / PROJECT_TABLE_FILE}
-    places |= {"state": state_dir(), "data": data_dir()}
+        places["project"] = root / files.PROJECT_FILE
+        places["pyproject"] = root / files.PROJECT_TABLE_FILE
+    places |= {"state": files.state_dir(), "data": files.data_dir()}
     entries = [
         {"name": name, "path": path, "exists": os.path.lexists(path)}
         for name, path in places.items()
@@ -137,11 +114,11 @@ def show_paths(invocation: Invocation) -> int:
 @command("config forget-view", of=config)
 def forget_view(invocation: Invocation) -> int:
     """Forget what was chosen on the screen: theme, preview, panel, sort, what is not shown."""
-    file = state_dir() / VIEW
+    file = files.state_dir() / files.VIEW
     try:
-        is_forgotten = remove_view(file.parent)
+        is_forgotten = files.remove_view(file.parent)
     except OSError as error:
-        raise SettingsError(f"cannot remove {file}: {cause_of(error)}") from error
+        raise SettingsError(f"cannot remove {file}: {files.cause_of(error)}") from error
     lines = [f"removed {file}" if is_forgotten else "nothing is remembered of the view"]
     return invocation.respond({"path": file, "removed": is_forgotten}, lines)
 
@@ -173,7 +150,7 @@ def init_config(
     state_dir: str | None,
 ) -> int:
     """Write a configuration file with every key and its default, as comments."""
-    path, text = user_config_file(invocation.env), sample_config()
+    path, text = files.user_config_file(invocation.env), schema.sample_config()
     answer: dict[str, Any] = {}
     line, notes = f"wrote {path}", list[str]()
     if from_openclaw:
@@ -185,7 +162,7 @@ def init_config(
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
         )
-    replace_text(path, text, None if force else "")
+    files.replace_text(path, text, None if force else "")
     return invocation.respond({"path": path, "written": True, **answer}, [line], notes=notes)
 
 
@@ -211,7 +188,7 @@ def _from_openclaw(
     agents = {one.name: one for one in source.agents}
     agent = source.default_agent if name is None else agents.get(agent_id(name))
     if agent is None:
-        hint = nearest_profile(name or "", agents)
+        hint = schema.nearest_profile(name or "", agents)
         raise SettingsError(f"no agent {name} in {source.path}", hint=hint)
     release, why = release_of(source)
     conversion = to_settings(agent, release)
@@ -220,7 +197,7 @@ def _from_openclaw(
         f"# As OpenClaw {release} searches: {safe_line(why)}.",
         "# `memtui config init --force` replaces this with every key and its default.",
     ]
-    for table, keys in groupby(leaves(), lambda key: key.rpartition(".")[0]):
+    for table, keys in groupby(schema.leaves(), lambda key: key.rpartition(".")[0]):
         settings = [key for key in keys if key in conversion.settings]
         lines += ["", f"[{table}]"] if settings else []
         for key in settings:
@@ -260,17 +237,17 @@ def trust(
     Holds for exactly this content of the file: a change has to be trusted again.
     """
     root = invocation.with_options(root=folder).workspace().root
-    problems: list[Problem] = []
+    problems: list[files.Problem] = []
     file = project_file(root, problems)
     if fatal := [problem for problem in problems if problem.fatal]:
-        raise SettingsProblems(fatal)
+        raise files.SettingsProblems(fatal)
     if file is None:
         raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
     layer, _ = file_layer(Source.PROJECT, file)
     # It is somebody else's text and the very thing to judge: nothing is cut or masked.
     keys = [
         {"key": key, "value": plain(layer[key].value), "place": layer[key].place}
-        for key in protected_keys(values_in(layer), root)
+        for key in schema.protected_keys(values_in(layer), root)
     ]
 
     def lines(*, trusted: bool) -> list[str]:
@@ -279,7 +256,7 @@ def trust(
         first = f"{file.path} is {'trusted' if trusted else 'not trusted'}"
         return [first, *(sets or ["  it sets nothing that needs trust"])]
 
-    state = StateFolder()
+    state = files.StateFolder()
     is_asked = keys and not (dry_run or revoke or yes or is_trusted(file, state))
     if is_asked:
         if invocation.json or not at_terminal():

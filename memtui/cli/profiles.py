@@ -14,17 +14,9 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES as BUILT_IN
+from memtui.settings import schema
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
-from memtui.settings.schema import (
-    PROFILES,
-    Settings,
-    nearest_profile,
-    nested,
-    profile_key,
-    shown_name,
-    values_of,
-)
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
@@ -51,9 +43,9 @@ def profiles(invocation: Invocation) -> int | None:
         own, start, keys, idle = settings.profiles.get(name), name, dict[str, Any](), list[str]()
         source, place, places, made_of, note = "built in", "", list[str](), "built in", ""
         if own is not None:
-            (source, place, _), *others = loaded.origins[profile_key(name)]
+            (source, place, _), *others = loaded.origins[schema.profile_key(name)]
             places = [given.place for given in others]
-            keys = values_of(own)
+            keys = schema.values_of(own)
             made_of = start = keys.pop("profile")
             idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
             note = f"  # {source} {', over '.join([place, *places])}"
@@ -84,14 +76,15 @@ def show_profile(invocation: Invocation, name: str) -> int:
     rankings = settings.named_rankings()
     if name not in rankings:
         raise SettingsError(
-            f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)
+            f"no such profile: {schema.shown_name(name)}",
+            hint=schema.nearest_profile(name, rankings),
         )
     ranking, own = rankings[name], settings.profiles.get(name)
     if own is not None:
-        keys, lines = values_of(own), [f"[{toml_key((PROFILES, name))}]"]
+        keys, lines = schema.values_of(own), [f"[{toml_key((schema.PROFILES, name))}]"]
     else:
         # One that is built in is chosen, not defined.
-        keys = values_of(ranking)
+        keys = schema.values_of(ranking)
         stages = ", ".join(stage.value for stage in ranking.stages)
         lines = [f"# {name} is built in: {stages}.", "[ranking]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
@@ -134,19 +127,19 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
         shared = read_config(path)
         if shared is None:
             raise SettingsError(f"no such file: {path}")
-    tables = None if shared is None else shared.table.get(PROFILES)
+    tables = None if shared is None else shared.table.get(schema.PROFILES)
     if shared is None or not tables or not isinstance(tables, dict):
         where = "stdin" if file == STDIN else file
         raise SettingsError(f"{where} has no profile", hint="a profile is a table [profiles.NAME]")
-    alone = replace(shared, table={PROFILES: tables})
+    alone = replace(shared, table={schema.PROFILES: tables})
     layer, problems = file_layer(Source.USER, alone)
     if problems:
         raise SettingsProblems(problems)
-    own = Settings.parse(nested(values_in(layer))).profiles
-    checked = {name: values_of(profile) for name, profile in own.items()}
+    own = schema.Settings.parse(schema.nested(values_in(layer))).profiles
+    checked = {name: schema.values_of(profile) for name, profile in own.items()}
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_profiles(files, checked, force=force)
-    others = sorted(set(shared.table) - {PROFILES})
+    others = sorted(set(shared.table) - {schema.PROFILES})
     lost = [f"not taken over: {', '.join(others)}"] if others else []
     return _write(invocation, "added", list(checked), plan, files, lost)
 

@@ -28,17 +28,8 @@ from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
-from memtui.index.database import (
-    Connection,
-    DatabaseError,
-    damage,
-    made_by,
-    mapped_errors,
-    number,
-    open_database,
-    read_meta,
-    vector_extension,
-)
+from memtui.index import database
+from memtui.index.database import Connection, DatabaseError
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
 from memtui.index.index_rows import known_files
@@ -215,7 +206,7 @@ def program_checks() -> Iterator[Check]:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="memtui-doctor-") as folder,
-            closing(open_database(Path(folder) / "look.db")) as connection,
+            closing(database.open_database(Path(folder) / "look.db")) as connection,
         ):
             ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
             yield Check("sqlite", f"{sqlite}, apsw {version('apsw')}")
@@ -233,13 +224,13 @@ def word_checks(connection: Connection) -> Iterator[Check]:
     columns = f'text, tokenize="{FTS5_TOKENIZE}"'
     connection.execute(f"CREATE VIRTUAL TABLE look USING fts5({columns})")
     connection.execute("INSERT INTO look VALUES ('router vlan')")
-    rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
+    rows = database.number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
     yield Check("fts5", f"a word is found ({rows} of 1)")
 
 
 def extension_check(connection: Connection) -> Check:
     """Load sqlite-vec into a connection."""
-    if loaded := vector_extension(connection):
+    if loaded := database.vector_extension(connection):
         return Check("sqlite-vec", loaded)
     detail = "cannot be loaded; an index of OpenClaw is searched without it, only slower"
     return Check("sqlite-vec", detail, "pip install --force-reinstall sqlite-vec", "note")
@@ -372,8 +363,9 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
     if (generation := folder.current()) is None:
         return
     path = folder.path(generation)
-    with mapped_errors(path), closing(open_database(path, readonly=True)) as connection:
-        chunks = counted(number(connection, "SELECT count(*) FROM chunks"), "chunk")
+    opened = closing(database.open_database(path, readonly=True))
+    with database.mapped_errors(path), opened as connection:
+        chunks = counted(database.number(connection, "SELECT count(*) FROM chunks"), "chunk")
         found = _differences(connection, lambda done: tell(f"reading back {done:,} of {chunks}"))
         where = list(map(safe_line, found))
     if not where:
@@ -393,7 +385,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
     """
     known_files(connection)
     transcript_rows(connection)
-    maker = made_by(read_meta(connection))
+    maker = database.made_by(database.read_meta(connection))
     width = 4 * ((maker.dimensions if maker is not None else None) or 0)
     places, unread = dict[int, str](), set[int]()
     with snapshot(connection):
@@ -434,20 +426,20 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
         return
     path = folder.path(generation)
-    with closing(open_database(path, readonly=True)) as connection:
+    with closing(database.open_database(path, readonly=True)) as connection:
         yield from attempted("database", stored_checks(connection, path), EXIT_INDEX)
         yield extension_check(connection)
 
 
 def stored_checks(connection: Connection, path: Path) -> Iterator[Check]:
     """Yield how the pages of a database are, and whether its full-text index answers."""
-    with mapped_errors(path):
-        wrong = damage(connection)
+    with database.mapped_errors(path):
+        wrong = database.damage(connection)
         well = Check("database", "quick_check found nothing wrong")
         yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
-        rows = number(connection, "SELECT count(*) FROM chunks_fts")
+        rows = database.number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
-        number(connection, matching, '"memory"')
+        database.number(connection, matching, '"memory"')
     yield Check("full-text", f"{counted(rows, 'row')} answer")
 
 

@@ -8,15 +8,8 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from memtui.embedding import registry
 from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
-from memtui.embedding.registry import (
-    NONE,
-    choice_for,
-    provider_names,
-    registration_of,
-    requested_name,
-    resolve,
-)
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
 from memtui.errors import Cancelled, IsCancelled, MemtuiError, SettingsError
@@ -82,13 +75,14 @@ def provider_listings(
     embedding: EmbeddingSettings, providers: ProviderFailover | None = None
 ) -> tuple[ProviderListing, ...]:
     """Return every provider that can be chosen, and who of an open index answers; asks none."""
-    requested, fallback, acting = requested_name(embedding), embedding.fallback, None
+    requested, fallback, acting = registry.requested_name(embedding), embedding.fallback, None
     if providers is not None:
         requested, acting = providers.primary.identity.name, providers.acting
-        fallback = providers.fallback.identity.name if providers.fallback is not None else NONE
+        second = providers.fallback
+        fallback = second.identity.name if second is not None else registry.NONE
     listings = []
-    for name in provider_names():
-        registration, choice = registration_of(name), choice_for(embedding, name)
+    for name in registry.provider_names():
+        registration, choice = registry.registration_of(name), registry.choice_for(embedding, name)
         detail = hint = ""
         failure = model = dimensions = None
         try:
@@ -130,7 +124,7 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> Pr
     provider = None
     result = ProbeResult(choice.provider, False, "stopped")
     try:
-        registration = resolve(choice)
+        registration = registry.resolve(choice)
         if registration is None:
             return replace(result, works=True, detail=KEYWORD_ONLY)
         provider = registration.create(choice)
@@ -202,4 +196,4 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
         model=provider.model or "",
         address=provider.address,
     )
-    return _priced(cost, choice_for(settings.embedding, name))
+    return _priced(cost, registry.choice_for(settings.embedding, name))
