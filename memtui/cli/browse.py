@@ -19,14 +19,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk
 from memtui.model.browsing import CareFinding, CareReport, CareRule, ChunkRecord, Neighbour
 from memtui.model.inquiry import Place
-from memtui.report import words
-from memtui.report.chunk_record import (
-    KINDS,
-    neighbour_sections,
-    queries_section,
-    record_section,
-    terms_section,
-)
+from memtui.report import chunk_record, words
 from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section
 from memtui.report.status import LOOKS_FOR
@@ -153,7 +146,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             if not history:
                 output.note("memtui: the history holds no query of this memory")
     record, notes = masked_record(record), []
-    alike: dict[str, list[Neighbour]] = {kind: [] for kind in sorted(KINDS)}
+    alike: dict[str, list[Neighbour]] = {kind: [] for kind in sorted(chunk_record.KINDS)}
     for kind, masked_ones in alike.items():
         for one in getattr(neighbours, kind):
             other, lost = _masked_chunk(one.chunk)
@@ -167,10 +160,10 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
     text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 12))
     sections = [
-        record_section(record),
+        chunk_record.record_section(record),
         Section("text", "text", (Column(),), text),
-        terms_section(f"terms{rarest}", shown),
-        *neighbour_sections(replace(neighbours, **alike), [term.term for term in shown]),
+        chunk_record.terms_section(f"terms{rarest}", shown),
+        *chunk_record.neighbour_sections(replace(neighbours, **alike), [one.term for one in shown]),
     ]
     names = ("id", "path", "source", "start_line", "end_line")
     entries = {
@@ -187,7 +180,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     }
     if answered is not None:
         document["queries"] = answered
-        sections.append(queries_section("past queries that find it", answered))
+        sections.append(chunk_record.queries_section("past queries that find it", answered))
     return invocation.respond(document, sections, notes=notes)
 
 

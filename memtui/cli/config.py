@@ -14,17 +14,7 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, EXIT_NOTHING, Line, at_terminal
 from memtui.errors import SettingsError
 from memtui.report.json_text import plain
-from memtui.settings import files, schema
-from memtui.settings.load import (
-    EVERY_KEY,
-    SettingsFiles,
-    Source,
-    file_layer,
-    is_trusted,
-    project_file,
-    values_in,
-)
-from memtui.settings.load import trust as record_trust
+from memtui.settings import files, load, schema
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import release_of, to_settings
 from memtui.settings.shown import shown_value
@@ -49,7 +39,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
         inside = [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")]
         if not inside and name not in names:
             near = schema.nearest(name, names)
-            hint = f"did you mean {near}?" if near else EVERY_KEY
+            hint = f"did you mean {near}?" if near else load.EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
         chosen.update(inside)
     origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
@@ -83,7 +73,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
         history = [f"{first.source} {first.place}".rstrip()]
         for one, text in zip(others, overrode, strict=True):
             history.append(" ".join(filter(None, ("over", one.source, one.place, text))))
-        origin = "" if first.source is Source.DEFAULT else f"  # {', '.join(history)}"
+        origin = "" if first.source is load.Source.DEFAULT else f"  # {', '.join(history)}"
         lines.append([f"{key:<{width}} = {value}", (origin, DIM)])
     project = None if loaded.project is None else loaded.project.path
     return invocation.respond(
@@ -126,7 +116,7 @@ def forget_view(invocation: Invocation) -> int:
 @command("config validate", of=config)
 def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
-    problems = SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
+    problems = load.SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code == "unknown_key"]
     entries = [
@@ -238,16 +228,16 @@ def trust(
     """
     root = invocation.with_options(root=folder).workspace().root
     problems: list[files.Problem] = []
-    file = project_file(root, problems)
+    file = load.project_file(root, problems)
     if fatal := [problem for problem in problems if problem.fatal]:
         raise files.SettingsProblems(fatal)
     if file is None:
         raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
-    layer, _ = file_layer(Source.PROJECT, file)
+    layer, _ = load.file_layer(load.Source.PROJECT, file)
     # It is somebody else's text and the very thing to judge: nothing is cut or masked.
     keys = [
         {"key": key, "value": plain(layer[key].value), "place": layer[key].place}
-        for key in schema.protected_keys(values_in(layer), root)
+        for key in schema.protected_keys(load.values_in(layer), root)
     ]
 
     def lines(*, trusted: bool) -> list[str]:
@@ -257,7 +247,7 @@ def trust(
         return [first, *(sets or ["  it sets nothing that needs trust"])]
 
     state = files.StateFolder()
-    is_asked = keys and not (dry_run or revoke or yes or is_trusted(file, state))
+    is_asked = keys and not (dry_run or revoke or yes or load.is_trusted(file, state))
     if is_asked:
         if invocation.json or not at_terminal():
             raise SettingsError(
@@ -269,10 +259,10 @@ def trust(
             return EXIT_NOTHING
     try:
         if not dry_run and (keys or revoke):
-            record_trust(file, state, revoke=revoke)
+            load.trust(file, state, revoke=revoke)
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
-    trusted = is_trusted(file, state)
+    trusted = load.is_trusted(file, state)
     told = lines(trusted=trusted)
     answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
     return invocation.respond({**answer, "keys": keys}, told[:1] if is_asked else told)

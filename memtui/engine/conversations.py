@@ -20,20 +20,9 @@ from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import Index, SearchRequest, TranscriptStore
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled, MemtuiError, stop_if
-from memtui.index.transcripts.discovery import (
-    TranscriptPlace,
-    TranscriptScope,
-    agent_of,
-    locate,
-    places_of,
-)
-from memtui.index.transcripts.reading import (
-    TranscriptRow,
-    format_for,
-    name_of,
-    open_lines,
-    transcript_rows,
-)
+from memtui.index.transcripts import discovery, reading
+from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope
+from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.turns import ConversationGone, OpenConversation
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
@@ -81,10 +70,10 @@ class OwnTranscripts(TranscriptStore):
         self._index = index
 
     def locate(self) -> Sequence[TranscriptPlace]:
-        return locate(self.scope, everything=True)
+        return discovery.locate(self.scope, everything=True)
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
-        return self._index.read_rows(transcript_rows) or {}
+        return self._index.read_rows(reading.transcript_rows) or {}
 
     def destinations(self) -> str:
         providers = self._index.providers
@@ -99,7 +88,7 @@ class OwnTranscripts(TranscriptStore):
         """
         from memtui.settings.write import names_for
 
-        places = [place.name for place in places_of(self.scope)]
+        places = [place.name for place in discovery.places_of(self.scope)]
         sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
         paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
         self.scope = replace(self.scope, sources=sources, paths=paths)
@@ -305,17 +294,17 @@ class ConversationService:
             return scan
         limit, reason, broken = self._store.scope.max_line_bytes, Reason.OK, ""
         try:
-            form = format_for(file, limit=limit)
+            form = reading.format_for(file, limit=limit)
             if form is None:
                 unknown = "the records are those of no program that is known"
                 scan = Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
                 self._scans[file.path] = file, scan
                 return scan
-            reader = TranscriptReader(form, name_of(file))
+            reader = TranscriptReader(form, reading.name_of(file))
             collector = CallCollector(file.path, form.kind)
             if into is not None:
                 into.form = form
-            with open_lines(file, limit=limit) as lines:
+            with reading.open_lines(file, limit=limit) as lines:
                 try:
                     for raw in lines:
                         stop_if(cancelled)
@@ -334,7 +323,7 @@ class ConversationService:
         except OSError as error:
             # It may be readable the next time.
             return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
-        facts = replace(reader.result(agent_of(file)), calls=len(collector.calls))
+        facts = replace(reader.result(discovery.agent_of(file)), calls=len(collector.calls))
         if broken:
             detail = f"cannot be read to its end: {broken}"
             facts = replace(facts, reason=reason, detail=detail)
@@ -358,7 +347,8 @@ class ConversationService:
         elif row is None:
             why = ""
             if not self._store.scope.takes(place, file):
-                project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
+                is_of_project = place.kind is TranscriptKind.CLAUDE_CODE
+                project = discovery.agent_of(file) if is_of_project else ""
                 name = f"{place.name}:{project}" if project else place.name
                 state, why = Reason.DISABLED, f"source {name} is off"
             elif state in _WHOLE:
@@ -372,7 +362,7 @@ class ConversationService:
             path=file.path,
             place=str(file.absolute),
             kind=facts.kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
-            agent=place.agent or facts.agent or agent_of(file),
+            agent=place.agent or facts.agent or discovery.agent_of(file),
             size=file.size,
             # A file's time may lie outside the calendar.
             changed=turn_time(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or EPOCH,

@@ -61,14 +61,8 @@ from memtui.model import (
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
+from memtui.retrieval import leg_detail
 from memtui.retrieval.connection import whole_vector
-from memtui.retrieval.leg_detail import (
-    NATIVE_TABLE,
-    explain_keyword,
-    keyword_rank,
-    matching_rows,
-    view_rank,
-)
 from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, filtered_rows, narrowed, parse_query
 from memtui.text.redact import credential_line, redact_name
@@ -90,7 +84,7 @@ class OwnReading(Reading):
     def __init__(self, connection: Connection, index: OwnIndex) -> None:
         self._connection = connection
         self._index = index
-        self.words = Words(connection, NATIVE_TABLE, FTS5_TOKENIZE, index_text)
+        self.words = Words(connection, leg_detail.NATIVE_TABLE, FTS5_TOKENIZE, index_text)
 
     @property
     def size(self) -> int:
@@ -171,7 +165,7 @@ class OwnReading(Reading):
         pool, connection = ranked.pool, self._connection
         match = str(pool.states[Leg.KEYWORD].facts.get("match") or "")
         query, allowed = narrowed(connection, parse_query(pool.query, typing=pool.typing))
-        terms = explain_keyword(connection, query, rowid, match=match)
+        terms = leg_detail.explain_keyword(connection, query, rowid, match=match)
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING
         terms = replace(terms, asked=pool.query, found_by=found_by)
         filters: tuple[str, ...] = ()
@@ -196,11 +190,11 @@ class OwnReading(Reading):
             return LegPlace(None, refusal or Reason.NO_TERMS)
         if not terms.found:
             return LegPlace(None, Reason.NOT_MATCHED, terms.asked)
-        if matching_rows(self._connection, NATIVE_TABLE, match) > MOST_ROWS:
+        if leg_detail.matching_rows(self._connection, leg_detail.NATIVE_TABLE, match) > MOST_ROWS:
             return LegPlace(None, Reason.TOO_MANY, terms.asked)
-        rank = keyword_rank(
+        rank = leg_detail.keyword_rank(
             self._connection,
-            NATIVE_TABLE,
+            leg_detail.NATIVE_TABLE,
             match,
             terms.rowid,
             allowed=allowed,
@@ -218,7 +212,7 @@ class OwnReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = view_rank(view, vector, rowid, allowed, self.in_order)
+        rank = leg_detail.view_rank(view, vector, rowid, allowed, self.in_order)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _why_no_vector(self, rowid: int) -> Reason:

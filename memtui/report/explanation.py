@@ -30,15 +30,7 @@ from memtui.model.inquiry import (
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, explain, stage_score
-from memtui.report import words
-from memtui.report.arithmetic import (
-    TONES,
-    arithmetic_section,
-    compared_score,
-    place,
-    place_of,
-    score_steps,
-)
+from memtui.report import arithmetic, words
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
@@ -121,7 +113,7 @@ class Explained(Struct, frozen=True, dict=True):
         if self.inquiry is not None:
             return self.inquiry.citation
         if self.chunk is not None:
-            return place(self.chunk)
+            return arithmetic.place(self.chunk)
         return str(self.subject) if isinstance(self.subject, Place) else "a chunk"
 
 
@@ -140,7 +132,7 @@ def report_of(explained: Explained) -> Report:
     if inquiry is not None or not shown:
         sections.append(part(Part.INQUIRY, _trace_section(explained)))
     if explanation is not None:
-        sections.append(arithmetic_section(ranked, explanation))
+        sections.append(arithmetic.arithmetic_section(ranked, explanation))
     sections.append(ranks_section(ranked, explanation, places))
     if inquiry is not None and chunk is not None:
         sections += _term_sections(ranked, chunk.id, inquiry.terms)
@@ -204,12 +196,13 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             operand = decay.operand if decay is not None else None
             after = f" after decay × {words.score(operand)}" if operand not in (None, 1) else ""
             minimum = words.short_number(numbers["min_score"])
-            return f"{compared_score(drop.score, drop.effective)} < minimum {minimum}{after}"
+            compared = arithmetic.compared_score(drop.score, drop.effective)
+            return f"{compared} < minimum {minimum}{after}"
         case Reason.CUT_AT_K:
             results = "result" if numbers["k"] == 1 else "results"
             return f"rank {drop.stages[-1].rank} > {numbers['k']} {results}"
         case Reason.DUPLICATE_TEXT:
-            return f"same text as {place_of(ranked, numbers['duplicate_of'])}"
+            return f"same text as {arithmetic.place_of(ranked, numbers['duplicate_of'])}"
     return words.reason_words(drop.reason)
 
 
@@ -236,7 +229,7 @@ def _trace_section(explained: Explained) -> Section:
         # Each station has its line already, so that little moves when they are known.
         rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station]
     elif inquiry is not None:
-        scores = score_steps(explained.ranked, scored) if scored is not None else ()
+        scores = arithmetic.score_steps(explained.ranked, scored) if scored is not None else ()
         by_stage = {one.kind.value: one for one in scores if isinstance(one.kind, Stage)}
         for step in inquiry.steps:
             mark, tone, outcome = _OUTCOMES[step.outcome]
@@ -297,7 +290,7 @@ def legs_section(ranked: Ranked) -> Section:
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
             answer += f", {words.count(len(ranked.pool.hits[leg]), 'hit')}"
-        rows.append(Row((words.leg_name(leg), answer), tone=TONES[leg]))
+        rows.append(Row((words.leg_name(leg), answer), tone=arithmetic.TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
                 label = words.FACT_WORDS.get(name, name.replace("_", " "))
@@ -333,7 +326,7 @@ def ranks_section(
             by = f" by the keyword {standing.asked}" if is_keyword else ""
             raw = f", {words.score(leg_rank.raw)}" if leg_rank.raw is not None else ""
             at = f"#{leg_rank.position + 1} of {words.count(leg_rank.total)}{by}{raw}"
-        rows.append(Row((f"{words.LEG_WORDS[leg]}, of all", at), tone=TONES[leg]))
+        rows.append(Row((f"{words.LEG_WORDS[leg]}, of all", at), tone=arithmetic.TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 

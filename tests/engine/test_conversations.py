@@ -88,7 +88,7 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("memtui.engine.conversations.open_lines", refuse)
+        patch.setattr("memtui.index.transcripts.reading.open_lines", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
     with file.open("ab") as stream:

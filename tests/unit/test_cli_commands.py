@@ -226,7 +226,7 @@ def test_a_crash_and_an_interruption_end_cleanly(
         def fail(env: object) -> Path:
             raise error
 
-        monkeypatch.setattr("memtui.cli.config.user_config_file", fail)
+        monkeypatch.setattr("memtui.cli.config.files.user_config_file", fail)
 
     ends(ZeroDivisionError(f"boom\x1b[6n \udcff Authorization: Bearer {KEY}"))
     answer = memtui("config", "path")

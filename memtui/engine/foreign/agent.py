@@ -35,14 +35,7 @@ from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.keyword import NEWEST_FIRST
 from memtui.retrieval.marks import match_spans
-from memtui.retrieval.openclaw.candidates import (
-    VectorBatches,
-    is_zero,
-    make_pool,
-    nearest_chunks,
-    read_chunks,
-    with_file_times,
-)
+from memtui.retrieval.openclaw import candidates
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
@@ -54,16 +47,8 @@ from memtui.retrieval.openclaw.tables import (
     text_of,
 )
 from memtui.retrieval.query import NO_FILTERS, Filters, local_day, parse_query
+from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.read import read_remote
-from memtui.settings.openclaw.releases import (
-    KEYWORD_ONLY_MODEL,
-    NO_PROVIDER,
-    PREFIX,
-    effective,
-    release_named,
-    release_of_version,
-    with_fields,
-)
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
@@ -93,9 +78,9 @@ def choose_profile(
         (app_version, "the database was written by"),
         (config.version if config else None, "the configuration was written by"),
     ):
-        release = release_of_version(version) if version else None
+        release = releases.release_of_version(version) if version else None
         if release is not None and release.name in _FITTING[layout.generation]:
-            return PREFIX + release.name, f"{where} {version}"
+            return releases.PREFIX + release.name, f"{where} {version}"
     if layout.generation is IndexGeneration.AGENT_BLOB:
         return "openclaw-2026.9", "vectors are stored as blobs"
     if layout.generation is IndexGeneration.AGENT:
@@ -125,7 +110,7 @@ class AgentFacts(Struct, frozen=True):
     def ranking(self) -> Ranking:
         """The ranking of the release with what the agent's configuration sets."""
         values = asdict(self.search) if self.search is not None else {}
-        return with_fields(PROFILES[self.profile], values)
+        return releases.with_fields(PROFILES[self.profile], values)
 
 
 def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> AgentFacts:
@@ -138,10 +123,10 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     name, because = choose_profile(layout, identity, app_version, target.config)
     if named is not None:
         name, because = named, "chosen by --profile"
-    release_named(name)
-    search = effective(target.search.search, name) if target.search is not None else None
+    releases.release_named(name)
+    search = releases.effective(target.search.search, name) if target.search is not None else None
     provider = search.provider if search is not None else identity.provider
-    if identity.model == KEYWORD_ONLY_MODEL or provider == NO_PROVIDER:
+    if identity.model == releases.KEYWORD_ONLY_MODEL or provider == releases.NO_PROVIDER:
         mode = SearchMode.KEYWORD_ONLY
     elif layout.fts is None or (search is not None and not search.hybrid_enabled):
         mode = SearchMode.VECTOR_ONLY
@@ -165,7 +150,7 @@ class AgentLegs(Legs):
         """`given` are vectors of queries from a file; `env` has the keys of providers."""
         self.database = database
         self.facts = facts
-        self.release = release_named(facts.profile)
+        self.release = releases.release_named(facts.profile)
         target = facts.target
         config, agent = target.config or OpenClawConfig(), target.agent or DEFAULT_AGENT
         self.query_vectors = QueryVectors(
@@ -277,7 +262,7 @@ class AgentLegs(Legs):
         ):
             mode = SearchMode.KEYWORD_ONLY
         ids = dict.fromkeys([*(hit.id for hit in keyword), *(chunk_id for chunk_id, _ in cosines)])
-        chunks = read_chunks(opened.connection, layout, ids)
+        chunks = candidates.read_chunks(opened.connection, layout, ids)
 
         def file_time(source: str, path: str) -> int:
             if source == "sessions" and self.release.has_paths:
@@ -285,9 +270,9 @@ class AgentLegs(Legs):
                 return rows.time_of(opened, path, source)
             return self.file_time(source, path)
 
-        made = make_pool(
+        made = candidates.make_pool(
             text,
-            with_file_times(chunks, ranking.decay.dates, file_time),
+            candidates.with_file_times(chunks, ranking.decay.dates, file_time),
             keyword=keyword,
             vector=cosines,
             states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
@@ -355,13 +340,13 @@ class AgentLegs(Legs):
             why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
             detail = f"the query vector does not fit: {why}"
             return (), LegState(LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail)
-        if is_zero(vector.values):
+        if candidates.is_zero(vector.values):
             detail = f"the query vector from {vector.detail}"
             detail += " is zero or not finite in single precision"
             return (), LegState(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail)
         started = perf_counter()
         try:
-            answer = nearest_chunks(
+            answer = candidates.nearest_chunks(
                 opened.connection,
                 opened.layout,
                 self.release,
@@ -427,7 +412,7 @@ class StoredVectors:
             self._loaded = stamp, batches
         return self._loaded[1]
 
-    def visible(self, opened: Opened, scope: SearchScope) -> VectorBatches:
+    def visible(self, opened: Opened, scope: SearchScope) -> candidates.VectorBatches:
         """Return the vectors that a scope may see; which those are is read when they are used."""
         batches = self.batches(opened)
 

@@ -40,13 +40,8 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
-from memtui.index.transcripts.discovery import (
-    TranscriptHomes,
-    TranscriptPlace,
-    TranscriptScope,
-    event_files,
-    locate,
-)
+from memtui.index.transcripts import discovery
+from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.discover import absent
 from memtui.memory.documents import day_of_path, read_document, split_lines
@@ -336,7 +331,7 @@ class AgentTranscripts(TranscriptStore):
             is_opted_in = scope.source_of(kind, target.agent) is not None
             return [
                 replace(one, is_indexed=is_opted_in)
-                for one in locate(replace(scope, sources=(source,), paths=()))
+                for one in discovery.locate(replace(scope, sources=(source,), paths=()))
                 if one.agent == target.agent
             ]
         if not scope.rules.stores_agent:
@@ -349,7 +344,7 @@ class AgentTranscripts(TranscriptStore):
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
         prefix = f"{disk.SESSIONS}/{agent}/" if agent else f"{disk.SESSIONS}/"
         try:
-            return [replace(place, files=event_files(database, prefix))]
+            return [replace(place, files=discovery.event_files(database, prefix))]
         except (OSError, MemtuiError) as error:
             skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
             return [replace(place, skipped=(skipped,))]

@@ -30,12 +30,7 @@ from memtui.memory.documents import utc_time
 from memtui.model import EPOCH, CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place
 from memtui.ranking.stages import chunk_day
-from memtui.retrieval.leg_detail import (
-    explain_openclaw,
-    keyword_rank,
-    matching_rows,
-    openclaw_row,
-)
+from memtui.retrieval import leg_detail
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
@@ -213,7 +208,7 @@ class OpenClawReading(Reading):
         `None` when the full-text table has no row of it.
         """
         connection, layout = self.opened.connection, self._layout
-        rowid, release = openclaw_row(connection, layout, chunk_id), self._release
+        rowid, release = leg_detail.openclaw_row(connection, layout, chunk_id), self._release
         if rowid is None or layout.fts is None:
             return None
         listed = str(pool.states[Leg.KEYWORD].facts.get("keywords") or "")
@@ -224,7 +219,7 @@ class OpenClawReading(Reading):
             words = ()
         texts = (query, *words)
         entire, *single = (
-            explain_openclaw(connection, layout, release, text, rowid) for text in texts
+            leg_detail.explain_openclaw(connection, layout, release, text, rowid) for text in texts
         )
         found_by, hits = entire.found_by, pool.hits[Leg.KEYWORD]
         if any(hit.chunk_id == chunk_id and not hit.has_body for hit in hits):
@@ -253,14 +248,14 @@ class OpenClawReading(Reading):
             plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
             count = one.rows
             if plan.match is not None:
-                count = matching_rows(connection, fts, plan.match)
+                count = leg_detail.matching_rows(connection, fts, plan.match)
             if count > (MOST_SCANNED if plan.substrings else MOST_ROWS):
                 places.append(LegPlace(None, Reason.TOO_MANY, one.asked))
                 continue
             # Under the conditions of the release.
             leg = OpenClawKeywordLeg(connection, self._layout, self._release, scope)
             conditions, values = leg.conditions(plan)
-            rank = keyword_rank(
+            rank = leg_detail.keyword_rank(
                 connection, fts, plan.match, one.rowid, conditions=conditions, values=values
             )
             reason = Reason.OK if rank is not None else Reason.FILTERED
