@@ -26,7 +26,6 @@ from memtui.report.arithmetic import bar_scale
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import (
     LEG_WORDS,
-    MODE_WORDS,
     NOTHING_GOOD,
     TOLD_REASONS,
     duration,
@@ -599,8 +598,7 @@ class RankingController:
             if aside:
                 return f"{text} {aside}"
             text = f"{because}: {text} again" if because else text
-            alone = "" if state.mode is SearchMode.HYBRID else f", {MODE_WORDS[state.mode]}"
-            effect = "" if moves is None else f": {words.effect(moves) or f'nothing moved{alone}'}"
+            effect = "" if moves is None else f": {words.effect(moves) or 'nothing moved'}"
             return f"{text}{effect}"
 
         if shown is None or view.engine is None:
