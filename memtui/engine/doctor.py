@@ -24,6 +24,7 @@ from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
 from memtui import __version__
+from memtui.data import read_table
 from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
@@ -54,21 +55,7 @@ LEAST_FREE: Final = 100 * 10**6
 """Bytes below which the room is a problem: a generation of a large index does not fit."""
 MOST_NAMED: Final = 5
 """So many places that differ are named."""
-_STORED: Final = """
-SELECT c.id, c.embedded, f.path, c.start_line, c.text, v.*
-FROM chunks c LEFT JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id ORDER BY c.id
-"""
-_AGAIN: Final = f"""
-CREATE VIRTUAL TABLE temp.again USING fts5(text, content='', tokenize="{FTS5_TOKENIZE}");
-CREATE VIRTUAL TABLE temp.again_words USING fts5vocab(temp, again, instance);
-CREATE VIRTUAL TABLE temp.chunks_fts_words USING fts5vocab(main, chunks_fts, instance);
-"""
-"""Makes a full-text index for what the texts give."""
-_HELD: Final = """
-SELECT doc, offset, term FROM temp.{0}_words UNION ALL SELECT id, sz, NULL FROM {0}_docsize
-UNION ALL SELECT 0, block, NULL FROM {0}_data WHERE id = 1
-"""
-"""Selects each word and the length of every row; in row 0 stands the sum of all lengths."""
+_SQL: Final[Mapping[str, str]] = read_table("queries.toml")["check"]
 _TOLD_EVERY: Final = 1000
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` rebuilds it"
@@ -389,8 +376,8 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
     width = 4 * ((maker.dimensions if maker is not None else None) or 0)
     places, unread = dict[int, str](), set[int]()
     with snapshot(connection):
-        connection.execute(_AGAIN)
-        for rowid, embedded, path, line, text, _, *vector in connection.execute(_STORED):
+        connection.execute(_SQL["again"].format(tokenize=FTS5_TOKENIZE))
+        for rowid, embedded, path, line, text, _, *vector in connection.execute(_SQL["stored"]):
             if len(places) % _TOLD_EVERY == 0:
                 tell(len(places))
             places[rowid] = place = f"{path}:{line}" if path is not None else f"row {rowid}"
@@ -413,7 +400,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
         sums = Counter[int]()
         # What the index holds and what the texts give comes in different orders.
         for sign, table in ((1, "chunks_fts"), (-1, "again")):
-            for rowid, *held in connection.execute(_HELD.format(table)):
+            for rowid, *held in connection.execute(_SQL["held"].format(table=table)):
                 sums[rowid] += sign * zlib.crc32(repr(held).encode())
         for rowid in sorted({rowid for rowid, left in sums.items() if left} - unread):
             part = "words" if rowid else "mean length"

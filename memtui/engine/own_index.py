@@ -22,6 +22,7 @@ from memtui.bus import (
     SyncFinished,
     SyncStarted,
 )
+from memtui.data import read_table
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, RebuildCost, SearchRequest
@@ -96,6 +97,7 @@ UNKNOWN_SECONDS: Final = 1.0
 REFRESH_SECONDS: Final = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
+_SIZES: Final[str] = read_table("queries.toml")["own"]["sizes"]
 _PENDING: Final = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 
 
@@ -274,13 +276,8 @@ class OwnIndex(Index):
         limit = identity.input_bytes if identity is not None else None
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
-            # No character takes more than four bytes.
-            rows: list[Any] = connection.execute(
-                "SELECT hash, length(text), CASE WHEN length(text) * 4 > ? THEN text END "
-                "FROM chunks",
-                (limit,),
-            ).fetchall()
             chunks: list[tuple[str, int]] = []
+            rows: list[Any] = connection.execute(_SIZES, (limit,)).fetchall()
             for text_hash, length, text in rows:
                 whole = [ChunkSpan(1, 1, text, text_hash)] if text is not None else []
                 parts = [(part.hash, len(part.text)) for part in within_limit(whole, limit)]

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.engine.places import read_source
 from memtui.engine.ports import (
     ChunkFacts,
@@ -72,6 +73,7 @@ from memtui.text.tokens import FTS5_TOKENIZE, index_text
 if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex
 
+SQL: Final[Mapping[str, str]] = read_table("queries.toml")["own"]
 MOST_ROWS: Final = 100_000
 """So many matching rows are scored again at most, and so many vectors of 384 numbers compared:
 0.1 to 0.3 s."""
@@ -100,11 +102,7 @@ class OwnReading(Reading):
         return by_place(self._connection, rowids)
 
     def rows_of(self, path: str) -> Sequence[int]:
-        return self._rows(
-            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ? "
-            "ORDER BY c.start_line, c.end_line, c.id",
-            path,
-        )
+        return self._rows(SQL["rows_of"], path)
 
     def _rows(self, sql: str, *values: str | int) -> list[int]:
         return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
@@ -113,11 +111,7 @@ class OwnReading(Reading):
         identity = made_by(read_meta(self._connection))
         if identity is None:
             return StoredVector(None, Reason.NO_VECTORS, "", None)
-        rows = self._connection.execute(
-            "SELECT v.* FROM chunks c LEFT JOIN vectors v ON v.id = c.id "
-            "WHERE c.id = ? AND c.embedded = 1",
-            (rowid,),
-        ).fetchall()
+        rows = self._connection.execute(SQL["vector"], (rowid,)).fetchall()
         if not rows:
             is_indexing = self._index.status().progress is not None
             waits = Reason.PENDING if is_indexing else self._why_no_vector(rowid)
@@ -138,14 +132,7 @@ class OwnReading(Reading):
         return [str(path) for (path,) in rows]
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
-        # A file that is no text has no lines. Of what was written in the same minute, as a copied
-        # memory is, the newest day comes first.
-        rows = self._connection.execute(
-            "SELECT path, mtime_ns, lines, ifnull((SELECT substr(text, 1, 400) FROM chunks "
-            "WHERE file_id = files.id ORDER BY start_line LIMIT 1), '') FROM files WHERE lines > 0 "
-            "ORDER BY mtime_ns / 60000000000 DESC, day DESC, path LIMIT ?",
-            (limit,),
-        )
+        rows = self._connection.execute(SQL["recent"], (limit,))
         return [
             RecentFile(path, utc_time(mtime_ns / 1e9) or EPOCH, lines, beginning)
             for path, mtime_ns, lines, beginning in rows
@@ -257,11 +244,8 @@ class OwnFiles(Files):
         discovery = with_transcripts(notes, self._index.transcripts.scope, cancelled=cancelled)
 
         def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, int]]:
-            counts = connection.execute(
-                "SELECT f.path, c.number FROM (SELECT file_id, count(*) AS number FROM chunks "
-                "GROUP BY file_id) c JOIN files f ON f.id = c.file_id"
-            ).fetchall()
-            return known_files(connection), {str(path): int(str(n)) for path, n in counts}
+            counts: list[Any] = connection.execute(SQL["chunks_by_path"]).fetchall()
+            return known_files(connection), dict(counts)
 
         rows, chunks = self._index.read_rows(held) or ({}, {})
         status = self._index.status()

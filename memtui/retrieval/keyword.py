@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from memtui.data import read_table
 from memtui.model import LegState, LegStatus, Reason
 from memtui.retrieval.connection import (
     FOLDING,
@@ -18,7 +19,7 @@ from memtui.retrieval.connection import (
     tokens,
     word_with_stem,
 )
-from memtui.retrieval.pool import NOTHING_ASKED, PLACE, LegAnswer, RowHit
+from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
 
@@ -41,30 +42,7 @@ _EXPANSIONS = 32
 _MORE = 16
 """Of one word in four some rows equal the last that is asked for; seldom more than these."""
 _HOLDS = "memtui_holds"
-# With a second key SQLite sorts, and asks which phrases a row holds for the best rows alone.
-_RANKED = (
-    f"SELECT rowid, rank, {_HOLDS}(chunks_fts) FROM chunks_fts "
-    "WHERE chunks_fts MATCH ?{} ORDER BY rank, rowid LIMIT ?"
-)
-# The sign keeps SQLite from asking FTS5 row by row: the postings are read once, from end to end.
-_AMONG = " AND +chunks_fts.rowid IN (SELECT value FROM json_each(?))"
-_EQUAL = (
-    f"SELECT chunks_fts.rowid, rank, {_HOLDS}(chunks_fts) FROM chunks_fts "
-    "CROSS JOIN chunks c ON c.id = chunks_fts.rowid CROSS JOIN files f ON f.id = c.file_id "
-    f"WHERE chunks_fts MATCH ?{{}} AND bm25(chunks_fts) = ? ORDER BY {PLACE} LIMIT ?"
-)
-_HOLDING = (
-    "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? "
-    "AND rowid IN (SELECT value FROM json_each(?))"
-)
-
-
-_NEWEST = (
-    "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
-    "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY coalesce(f.day, "
-    f"date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime')) DESC, f.mtime_ns DESC, {PLACE} "
-    "LIMIT ?"
-)
+_SQL = read_table("queries.toml")["keyword"]
 
 
 class Operand(Struct, frozen=True):
@@ -136,7 +114,7 @@ class KeywordLeg:
         that cannot answer says why in its state. Raises what SQLite raises.
         """
         if not query.text and allowed is not None:
-            newest = self._connection.execute(_NEWEST, (json.dumps([*allowed]), limit))
+            newest = self._connection.execute(_SQL["newest"], (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))
             return LegAnswer(listed, LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST))
         if not query.text:
@@ -144,8 +122,9 @@ class KeywordLeg:
         if not query.terms.terms and not query.phrases:
             detail = "no letter or digit in the query"
             return LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail))
-        limit, condition = max(limit, 0), "" if allowed is None else _AMONG
+        limit, condition = max(limit, 0), "" if allowed is None else _SQL["among"]
         among = () if allowed is None else (json.dumps([*allowed]),)
+        ranked, equal = (_SQL[name].format(among=condition) for name in ("ranked", "equal"))
         with snapshot(self._connection):
             plan, rows = None, []
             for times in BUDGETS:
@@ -154,7 +133,7 @@ class KeywordLeg:
                     break
                 plan = wider
                 values = (plan.match, *among, limit and limit + _MORE)
-                rows = list(self._connection.execute(_RANKED.format(condition), values))
+                rows = list(self._connection.execute(ranked, values))
                 if len(rows) >= limit or not plan.pruned:
                     break
             assert plan is not None
@@ -163,14 +142,14 @@ class KeywordLeg:
                 if rows[-1][1] == last and len(rows) == limit + _MORE:
                     rows = [row for row in rows if row[1] < last]
                     values = (plan.match, *among, last, limit - len(rows))
-                    rows += self._connection.execute(_EQUAL.format(condition), values)
+                    rows += self._connection.execute(equal, values)
                 rows = [row for row in rows if row[1] <= last]
             # The terms that each row holds.
             rowids = [rowid for rowid, _, _ in rows]
             holding = {term: set(rowids) for term in plan.phrases}
             for term in plan.pruned if rowids else ():
                 holds = (term.operands[0].match, json.dumps(rowids))
-                holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
+                holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
         by_match = {term.operands[0].match: term for term in plan.kept}
         end = 0
         for operand in plan.operands:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from msgspec import convert
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Reason
@@ -89,20 +90,7 @@ def with_mask(chunk: Chunk) -> Chunk:
     return chunk if text == chunk.text else replace(chunk, text=text, snippet=snippet_text(chunk))
 
 
-PLACE: Final = "f.path, c.start_line, c.end_line, c.chunk_id"
-"""The order of equal scores, as columns of `files f` and `chunks c`; no row number is in it, since
-those tell how the index came about."""
-_CHUNKS = """
-SELECT c.id, c.chunk_id, f.path, f.source, c.start_line, c.end_line, c.text, c.hash, c.model,
-       f.day, f.day_from, f.mtime_ns, f.importance
-FROM chunks c JOIN files f ON f.id = c.file_id
-WHERE c.id IN (SELECT value FROM json_each(?))
-"""
-_BY_PLACE = f"""
-SELECT j.value FROM json_each(?) j LEFT JOIN chunks c ON c.id = j.value
-LEFT JOIN files f ON f.id = c.file_id ORDER BY {PLACE}
-"""
-_UNMASKED = "SELECT count(*) FROM meta WHERE key = ? AND value = ?"
+_SQL = read_table("queries.toml")["pool"]
 
 
 def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chunk]:
@@ -114,7 +102,7 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     """
     # One parameter for any number of rows: the statement is prepared once.
     listed = json.dumps(sorted(set(rowids)))
-    rows = list(connection.execute(_CHUNKS, (listed,)))
+    rows = list(connection.execute(_SQL["chunks"], (listed,)))
     chunks = {}
     for rowid, *columns in rows:
         chunk = convert(dict(zip(Chunk.__struct_fields__, columns, strict=False)), Chunk)
@@ -124,14 +112,15 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
             raise damaged(f"chunk {rowid} is not the one that was written")
         chunks[rowid] = chunk
     has_conversations = any(chunk.source == CONVERSATIONS for chunk in chunks.values())
-    if has_conversations and connection.execute(_UNMASKED, UNMASKED).get:
+    if has_conversations and connection.execute(_SQL["unmasked"], UNMASKED).get:
         return {rowid: with_mask(chunk) for rowid, chunk in chunks.items()}
     return chunks
 
 
 def by_place(connection: Connection, rowids: Iterable[int]) -> list[int]:
     """Sort row numbers by the path and the lines of their chunks; those that are gone are first."""
-    return [row for (row,) in connection.execute(_BY_PLACE, (json.dumps(list(rowids)),))]
+    listed = json.dumps(list(rowids))
+    return [row for (row,) in connection.execute(_SQL["by_place"], (listed,))]
 
 
 def best_first(

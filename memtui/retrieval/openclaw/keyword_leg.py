@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.stages import bm25_score
@@ -41,6 +42,7 @@ from memtui.settings.openclaw.releases import Expansion, Release
 from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length, well_formed
 
 Rows = TypeVar("Rows")
+_SQL = read_table("queries.toml")["paths"]
 
 
 def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:
@@ -452,21 +454,8 @@ class OpenClawKeywordLeg:
         visible, sources = files.visible(f"{fts}.source", self._layout)
         seen, excluded = chosen.visible("d.source", self._layout)
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
-        # Chunks are read for the best paths alone.
-        sql = f"""
-            SELECT {texts}, c.start_line, best.score FROM (
-                SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts}
-                WHERE {condition}{visible} AND EXISTS (
-                    SELECT 1 FROM {chunks} d
-                    WHERE d.path = {fts}.path AND d.source = {fts}.source
-                )
-                ORDER BY score ASC, path ASC, source ASC LIMIT ?
-            ) best JOIN {chunks} c ON c.id = (
-                SELECT d.id FROM {chunks} d
-                WHERE d.path = best.path AND d.source = best.source{seen}
-                ORDER BY d.start_line, d.end_line, d.id LIMIT 1
-            )
-            ORDER BY best.score ASC, best.path ASC, best.source ASC"""
+        parts = {"fts": fts, "chunks": chunks, "texts": texts, "score": score, "seen": seen}
+        sql = _SQL["best"].format(**parts, condition=condition, visible=visible)
         return list(self._connection.execute(sql, (*values, *sources, limit, *excluded)))
 
 
