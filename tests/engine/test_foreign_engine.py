@@ -25,7 +25,7 @@ from memtui.model import Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.status import FileState, Identity
 from memtui.settings.openclaw.schema import OpenClawConfig
-from tests.support.embedding_services import Answer, loopback
+from tests.support.embedding_services import Answer, embedding_server, fixed
 from tests.support.indexing import EventQueue
 from tests.support.openclaw import (
     AGENT,
@@ -214,7 +214,7 @@ def test_no_text_goes_where_the_agent_sends_none(
     tmp_path: Path, content: str | None, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key in the environment is no consent: without it, the provider would be asked."""
-    with loopback(Answer(status=502)) as proxy:
+    with embedding_server(fixed(Answer(status=502)), stays=True) as proxy:
         for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
         state = make_state(tmp_path / ".openclaw", AGENT)

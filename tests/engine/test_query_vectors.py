@@ -32,11 +32,11 @@ from memtui.settings.openclaw.read import RemoteAccess, read_config, read_remote
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from tests.support.embedding_services import (
     Answer,
-    LoopbackServer,
-    gemini_answer,
-    loopback,
-    ollama_answer,
-    openai_answer,
+    EmbeddingServer,
+    embedding_server,
+    fixed,
+    giving,
+    hanging,
 )
 from tests.support.known import cases
 
@@ -53,7 +53,6 @@ VECTOR = [3.0, 0.0, 4.0]
 MADE_WITH = Identity(
     model="text-embedding-3-small", provider="openai", vector_dims=3, sources=("memory",)
 )
-ANSWERS = {"gemini": gemini_answer, "ollama": ollama_answer}
 
 
 def never() -> bool:
@@ -78,15 +77,15 @@ def quiet_secrets(
 
 
 @pytest.fixture
-def server() -> Iterator[LoopbackServer]:
-    with loopback(openai_answer(VECTOR)) as running:
+def server() -> Iterator[EmbeddingServer]:
+    with embedding_server(giving(VECTOR), stays=True) as running:
         yield running
 
 
 KEYED = {"openai", "mistral", "voyage"}
 
 
-def configured(server: LoopbackServer, base: str = "/v1", **more: Any) -> MemorySearchConfig:
+def configured(server: EmbeddingServer, base: str = "/v1", **more: Any) -> MemorySearchConfig:
     return MemorySearchConfig(remote_base_url=server.url + base, **more)
 
 
@@ -120,10 +119,9 @@ def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) 
     ("provider", "model", "base", "path", "text"), cases("query_vectors", "protocols")
 )
 def test_each_protocol(
-    server: LoopbackServer, provider: str, model: str, base: str, path: str, text: Any
+    server: EmbeddingServer, provider: str, model: str, base: str, path: str, text: Any
 ) -> None:
     """What a body holds beside the text is told by the matrix of all providers."""
-    server.answers = [ANSWERS.get(provider, openai_answer)(VECTOR)]
     identity = replace(MADE_WITH, provider=provider, model=model)
     config = configured(server, base, provider=provider, model=model)
     found = find(finder(config, identity), " router ")
@@ -144,7 +142,7 @@ def test_each_protocol(
         assert key == (f"Bearer {KEY}" if provider in KEYED else None)
 
 
-def test_options_of_the_configuration_are_sent(server: LoopbackServer) -> None:
+def test_options_of_the_configuration_are_sent(server: EmbeddingServer) -> None:
     types = {"input_type": "any", "query_input_type": "search"}
     find(finder(configured(server, output_dimensionality=3, **types)))
     assert server.seen[0].body["dimensions"] == 3
@@ -152,30 +150,29 @@ def test_options_of_the_configuration_are_sent(server: LoopbackServer) -> None:
     # Dimensions that the index does not have are not asked for.
     assert isinstance(find(finder(configured(server, output_dimensionality=512))), QueryVector)
     assert "dimensions" not in server.seen[1].body
-    server.answers = [gemini_answer(VECTOR)]
     made = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
     find(finder(configured(server, output_dimensionality=3), made))
     assert server.seen[2].body["outputDimensionality"] == 3
 
 
-def test_ollama_is_cut_here(server: LoopbackServer) -> None:
-    server.answers = [ollama_answer([3.0, 4.0, 12.0, 84.0])]
+def test_ollama_is_cut_here(server: EmbeddingServer) -> None:
+    server.faults = [giving([3.0, 4.0, 12.0, 84.0])]
     made = replace(MADE_WITH, provider="ollama", model="all-minilm", vector_dims=2)
     config = configured(server, "", provider="ollama", model="all-minilm", output_dimensionality=2)
     found = find(finder(config, made))
     assert found.values.tolist() == [0.6, 0.8]
 
 
-def test_the_oldest_release_stores_vectors_as_returned(server: LoopbackServer) -> None:
+def test_the_oldest_release_stores_vectors_as_returned(server: EmbeddingServer) -> None:
     oldest = replace(MADE_WITH, sources=None)
     assert find(finder(configured(server), oldest)).values.tolist() == VECTOR
-    server.answers = [Answer(b'{"data": [{"embedding": [NaN, 1, 2]}]}')]
+    server.faults = [fixed(Answer(b'{"data": [{"embedding": [NaN, 1, 2]}]}'))]
     found = find(finder(configured(server), oldest))
     assert found.reason is Reason.NOT_REPRODUCIBLE
     assert "not finite" in found.detail
 
 
-def test_answers_are_remembered(server: LoopbackServer) -> None:
+def test_answers_are_remembered(server: EmbeddingServer) -> None:
     vectors = finder(configured(server))
     first, second = find(vectors), find(vectors, typing=True)
     assert first.values is second.values
@@ -194,7 +191,7 @@ def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) 
 
 
 def test_a_key_of_the_environment_goes_to_no_other_host(
-    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy"):
         monkeypatch.setenv(name, server.url)
@@ -227,16 +224,15 @@ def test_no_provider_to_ask(
 
 @pytest.mark.parametrize(("provider", "stored", "written"), cases("query_vectors", "same_models"))
 def test_a_model_is_the_same_under_its_other_names(
-    server: LoopbackServer, provider: str, stored: str, written: str
+    server: EmbeddingServer, provider: str, stored: str, written: str
 ) -> None:
     """Without a model the provider's default counts, where it is known."""
-    server.answers = [ANSWERS.get(provider, openai_answer)(VECTOR)]
     made = replace(MADE_WITH, provider=provider, model=stored)
     config = configured(server, provider=provider, model=written)
     assert isinstance(find(finder(config, made)), QueryVector)
 
 
-def test_an_index_without_vectors_or_without_identity(server: LoopbackServer) -> None:
+def test_an_index_without_vectors_or_without_identity(server: EmbeddingServer) -> None:
     keyword_only = Identity(model="fts-only", provider="none")
     assert find(finder(configured(server), keyword_only)).reason is Reason.NO_VECTORS
     found = find(finder(configured(server), Identity()))
@@ -244,7 +240,7 @@ def test_an_index_without_vectors_or_without_identity(server: LoopbackServer) ->
     assert not server.seen
 
 
-def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path: Path) -> None:
+def test_a_fallback_is_asked_at_its_own_address(server: EmbeddingServer, tmp_path: Path) -> None:
     """What is configured as `remote` is the first provider's, and no other gets its key."""
     remote = agent_remote(
         tmp_path,
@@ -263,27 +259,27 @@ def test_a_fallback_is_asked_at_its_own_address(server: LoopbackServer, tmp_path
     ("status", "pause", "times"), [(429, "0", 2), (503, "0", 2), (503, "3", 1)]
 )
 def test_a_service_that_is_busy_is_asked_once_more(
-    server: LoopbackServer, status: int, pause: str, times: int
+    server: EmbeddingServer, status: int, pause: str, times: int
 ) -> None:
-    server.answers = [Answer(status=status, headers={"retry-after": pause})]
+    server.faults = [fixed(Answer(status=status, headers={"retry-after": pause}))]
     assert f"HTTP {status}" in find(finder(configured(server))).detail
     assert len(server.seen) == times
-    server.answers = [Answer(b"<html>")]
+    server.faults = [fixed(Answer(b"<html>"))]
     assert "a web page" in find(finder(configured(server))).detail
     assert len(server.seen) == times + 1
 
 
-def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None:
-    with loopback(openai_answer(VECTOR)) as other:
+def test_a_redirect_to_another_host_gets_nothing(server: EmbeddingServer) -> None:
+    with embedding_server(giving(VECTOR), stays=True) as other:
         location = {"location": f"{other.url}/v1/embeddings"}
         for status in (301, 302, 303, 307, 308):
-            server.answers = [Answer(status=status, headers=location)]
+            server.faults = [fixed(Answer(status=status, headers=location))]
             assert "a redirect" in find(finder(configured(server))).detail
         assert not other.seen
 
 
-def test_closing_ends_a_call_and_all_later_ones(server: LoopbackServer) -> None:
-    server.answers = [Answer(hang=True)]
+def test_closing_ends_a_call_and_all_later_ones(server: EmbeddingServer) -> None:
+    server.faults = [hanging]
     vectors = finder(configured(server))
 
     def close() -> None:
@@ -324,7 +320,7 @@ def agent_remote(
 
 @pytest.mark.parametrize("new", [False, True])
 def test_keys_and_headers_of_the_configuration(
-    server: LoopbackServer, tmp_path: Path, new: bool
+    server: EmbeddingServer, tmp_path: Path, new: bool
 ) -> None:
     remote = agent_remote(
         tmp_path,
@@ -342,7 +338,7 @@ def test_keys_and_headers_of_the_configuration(
 
 @pytest.mark.parametrize(("search", "unsent"), cases("query_vectors", "sent_encrypted"))
 def test_a_key_crosses_no_network_unencrypted_unless_that_is_allowed(
-    server: LoopbackServer,
+    server: EmbeddingServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     search: dict[str, Any],
@@ -363,7 +359,7 @@ def test_a_key_crosses_no_network_unencrypted_unless_that_is_allowed(
 
 
 def test_a_configured_authorization_takes_the_place_of_a_key(
-    server: LoopbackServer, tmp_path: Path
+    server: EmbeddingServer, tmp_path: Path
 ) -> None:
     remote = agent_remote(tmp_path, {"remote": {"headers": {"Authorization": "Basic SECRET"}}})
     find(finder(configured(server), read_access=remote))
@@ -371,7 +367,7 @@ def test_a_configured_authorization_takes_the_place_of_a_key(
 
 
 def test_secrets_are_read_for_each_call_and_kept_nowhere(
-    server: LoopbackServer, tmp_path: Path
+    server: EmbeddingServer, tmp_path: Path
 ) -> None:
     remote = agent_remote(tmp_path, {"remote": {"apiKey": "first-SECRET"}})
     vectors = finder(configured(server), read_access=remote)
@@ -387,14 +383,14 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
 
 @pytest.mark.parametrize(("remote", "why"), cases("query_vectors", "unsent"))
 def test_keys_and_headers_that_cannot_be_read_or_sent(
-    server: LoopbackServer, tmp_path: Path, remote: Any, why: str
+    server: EmbeddingServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
     found = find(finder(configured(server), read_access=agent_remote(tmp_path, {"remote": remote})))
     assert found.detail.endswith(f"; {why}")
     assert not server.seen
 
 
-def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path: Path) -> None:
+def test_the_address_of_models_providers_counts(server: EmbeddingServer, tmp_path: Path) -> None:
     """Without it the text would go to a host that the agent does not use."""
     own = {"baseUrl": f"{server.url}/v1", "apiKey": OTHER_KEY, "headers": {"X-Own": "1"}}
     remote = agent_remote(tmp_path, {}, models={"openai": own})
@@ -402,13 +398,13 @@ def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path
     headers = server.seen[0].headers
     assert headers["authorization"] == f"Bearer {OTHER_KEY}"
     assert headers["x-own"] == "1"
-    with loopback(openai_answer(VECTOR)) as other:
+    with embedding_server(giving(VECTOR), stays=True) as other:
         find(finder(configured(other), read_access=remote))
         assert other.seen[0].headers["authorization"] == f"Bearer {KEY}"
         assert "x-own" not in other.seen[0].headers
 
 
-def test_the_cache_comes_last(server: LoopbackServer) -> None:
+def test_the_cache_comes_last(server: EmbeddingServer) -> None:
     wanted: list[str] = []
 
     def read(digest: str) -> Vector | None:
@@ -417,7 +413,7 @@ def test_the_cache_comes_last(server: LoopbackServer) -> None:
 
     assert find(finder(configured(server), read_cache=read)).origin == "provider"
     assert not wanted
-    server.answers = [Answer(status=404)]
+    server.faults = [fixed(Answer(status=404))]
     found = find(finder(configured(server), read_cache=read))
     assert found.origin == "cache"
     assert wanted == [hashlib.sha256(b"router").hexdigest()]
@@ -456,7 +452,7 @@ def write(folder: Path, content: object, name: str = "vectors.json") -> Path:
         b"\xef\xbb\xbf" + json.dumps({"router": VECTOR}).encode(),
     ],
 )
-def test_forms_of_the_file(tmp_path: Path, server: LoopbackServer, content: object) -> None:
+def test_forms_of_the_file(tmp_path: Path, server: EmbeddingServer, content: object) -> None:
     path = write(tmp_path, content)
     found = find(finder(configured(server), given=load_given(path)), typing=True)
     assert found.values.tolist() == VECTOR
@@ -464,7 +460,7 @@ def test_forms_of_the_file(tmp_path: Path, server: LoopbackServer, content: obje
     assert not server.seen
 
 
-def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: LoopbackServer) -> None:
+def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: EmbeddingServer) -> None:
     given = load_given(write(tmp_path, {" other ": VECTOR}))
     assert find(finder(configured(server), given=given)).origin == "provider"
     assert find(finder(None, given=given), " other ").origin == "file"

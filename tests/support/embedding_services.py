@@ -56,15 +56,13 @@ class Seen:
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers with `answers`, one after the other; the last one stays."""
+    """A server that can hang; what it answers is told by its kinds."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: list[Answer] = [Answer()]
-        self.seen: list[Seen] = []
         self.arrived = threading.Event()
         self.stopping = threading.Event()
         self.hanging = threading.Event()
@@ -83,14 +81,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Answer a request."""
-        return self.take(Seen(path, headers, json.loads(body or b"null")))
-
-    def take(self, seen: Seen) -> Answer:
-        """Note a request and choose its answer."""
-        with self._lock:
-            self.seen.append(seen)
-            self.arrived.set()
-            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        raise NotImplementedError
 
 
 Server = TypeVar("Server", bound=LoopbackServer)
@@ -130,16 +121,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def loopback(*answers: Answer) -> Iterator[LoopbackServer]:
-    """Run a server for as long as the block runs."""
-    server = LoopbackServer()
-    if answers:
-        server.answers = list(answers)
-    with serving(server):
-        yield server
-
-
-@contextmanager
 def serving(server: Server) -> Iterator[Server]:
     """Run a server of any kind for as long as the block runs."""
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -156,22 +137,6 @@ def serving(server: Server) -> Iterator[Server]:
 def as_json(value: Any, **more: Any) -> Answer:
     """Make an answer of JSON; `more` are fields of the answer."""
     return Answer(json.dumps(value).encode(), **more)
-
-
-def openai_answer(vector: Sequence[Any], **more: Any) -> Answer:
-    """Answer as OpenAI, Mistral, Voyage and LM Studio do."""
-    entry = {"object": "embedding", "index": 0, "embedding": list(vector)}
-    return as_json({"object": "list", "data": [entry], "model": "m"}, **more)
-
-
-def gemini_answer(vector: Sequence[Any], **more: Any) -> Answer:
-    """Answer as Gemini's `embedContent` does."""
-    return as_json({"embedding": {"values": list(vector)}}, **more)
-
-
-def ollama_answer(vector: Sequence[Any], **more: Any) -> Answer:
-    """Answer as Ollama's `/api/embed` does."""
-    return as_json({"model": "m", "embeddings": [list(vector)]}, **more)
 
 
 DIMENSIONS = 16
@@ -250,9 +215,11 @@ class EmbeddingServer(LoopbackServer):
         super().__init__()
         self.faults: list[Fault] = []
         self.stays = False
+        self.seen: list[Seen] = []
 
-    def take(self, seen: Seen) -> Answer:
+    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Note a request and answer it."""
+        seen = Seen(path, headers, json.loads(body or b"null"))
         with self._lock:
             self.seen.append(seen)
             self.arrived.set()
@@ -282,6 +249,11 @@ cut = altered(cut=True)
 shuffled = altered(backwards=True)
 fewer = altered(lambda rows: rows[:-1])
 uneven = altered(lambda rows: [*rows[:-1], rows[-1][:-1]])
+
+
+def giving(vector: Sequence[float]) -> Fault:
+    """The right answer with the same vector for every text."""
+    return altered(lambda rows: [list(vector)] * len(rows))
 
 
 def holding(number: float) -> Fault:

@@ -28,7 +28,7 @@ from memtui.tui.screens.choosers import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import search_controller
-from tests.support.embedding_services import loopback, openai_answer
+from tests.support.embedding_services import embedding_server, giving
 from tests.support.hostile import ATTACKS
 from tests.support.known import cases
 from tests.support.openclaw import (
@@ -149,7 +149,7 @@ def test_when_a_pool_serves_another_ranking() -> None:
 async def test_enter_asks_a_remote_model_and_typing_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with loopback(openai_answer([0.5] * DIMS)) as server:
+    with embedding_server(giving([0.5] * DIMS), stays=True) as server:
         for name in ("HTTP_PROXY", "http_proxy"):
             monkeypatch.setenv(name, server.url)
         _, target = make_target(tmp_path, SIDECAR, REMOTE)
