@@ -14,14 +14,7 @@ from msgspec.structs import replace
 from memtui.engine.ports import Index, Progressed, Reading, RecentFile, Words
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled
-from memtui.memory.care.duplicates import (
-    FEWEST_WORDS,
-    NEAR,
-    jaccard,
-    overlaps,
-    shingles_of,
-    words_of,
-)
+from memtui.memory.care import duplicates
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
@@ -159,19 +152,19 @@ class Browse:
             rowid, chunk = chunk_row
             by_vector, state = _by_vector(reading, rowid, limit)
             by_words, compared = _by_words(reading, rowid, chunk, limit)
-            own_words = words_of(chunk.text)
-            shingles = shingles_of(own_words)
-            duplicates: list[Neighbour] = []
+            own_words = duplicates.words_of(chunk.text)
+            shingles = duplicates.shingles_of(own_words)
+            alike: list[Neighbour] = []
             for other in compared:
                 # The same text, or nearly the same runs of words.
-                words = words_of(other.text)
-                is_short = min(len(words), len(own_words)) < FEWEST_WORDS
+                words = duplicates.words_of(other.text)
+                is_short = min(len(words), len(own_words)) < duplicates.FEWEST_WORDS
                 score = 1.0 if other.hash == chunk.hash else 0.0
-                if not (score or is_short or overlaps(chunk, other)):
-                    score = jaccard(shingles, shingles_of(words))
-                duplicates += [Neighbour(other, score)] if score >= NEAR else []
-            duplicates.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
-            return Neighbours(by_vector, state, by_words, tuple(duplicates[:limit]))
+                if not (score or is_short or duplicates.overlaps(chunk, other)):
+                    score = duplicates.jaccard(shingles, duplicates.shingles_of(words))
+                alike += [Neighbour(other, score)] if score >= duplicates.NEAR else []
+            alike.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
+            return Neighbours(by_vector, state, by_words, tuple(alike[:limit]))
 
         return self._index.read(nearest) or Neighbours((), Reason.NO_INDEX, (), ())
 
@@ -285,7 +278,7 @@ def _by_words(
         score = weight(both) / union if union else 0.0
         nearest.append(Neighbour(other, score, tuple(rarest_first(both)[:_SHOWN_WORDS])))
     nearest.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
-    own_words = dict.fromkeys(words_of(chunk.text))
+    own_words = dict.fromkeys(duplicates.words_of(chunk.text))
     # Terms that are pieces of words say nothing: the words that both have do.
     is_pieces, spelled = words.tokenizer.startswith(TRIGRAM), dict[str, str]()
     for word in () if is_pieces else own_words:
@@ -296,7 +289,7 @@ def _by_words(
     def shared_words(one: Neighbour) -> tuple[str, ...]:
         if not is_pieces:
             return tuple(spelled.get(term, term) for term in one.shared)
-        there = frozenset(words_of(one.chunk.text))
+        there = frozenset(duplicates.words_of(one.chunk.text))
         return tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
 
     return tuple(replace(one, shared=shared_words(one)) for one in nearest[:limit]), compared

@@ -29,27 +29,11 @@ from memtui.engine.ports import Files, Index, Legs, Partial, Reading, RebuildCos
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, stop_if
-from memtui.index.database import (
-    Connection,
-    DatabaseError,
-    IndexDamaged,
-    Interrupted,
-    Recipe,
-    made_by,
-    mapped_errors,
-    number,
-    read_meta,
-)
+from memtui.index import database, index_rows
+from memtui.index.database import Connection, DatabaseError, IndexDamaged, Interrupted, Recipe
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.index_rows import (
-    KnownFile,
-    counts,
-    known_files,
-    plan_changes,
-    skipped_when_read,
-    within_limit,
-)
+from memtui.index.index_rows import KnownFile
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
@@ -217,8 +201,8 @@ class OwnIndex(Index):
                 # By a connection of its own: the engine thread may be busy, and ends after this.
                 with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing):
                     connection = live.connection()
-                    with mapped_errors(live.path):
-                        return known_files(connection, "WHERE source = ?", TRANSCRIPTS)
+                    with database.mapped_errors(live.path):
+                        return index_rows.known_files(connection, "WHERE source = ?", TRANSCRIPTS)
                 return {}
 
             settings = self.settings.index
@@ -280,16 +264,17 @@ class OwnIndex(Index):
             rows: list[Any] = connection.execute(_SIZES, (limit,)).fetchall()
             for text_hash, length, text in rows:
                 whole = [ChunkSpan(1, 1, text, text_hash)] if text is not None else []
-                parts = [(part.hash, len(part.text)) for part in within_limit(whole, limit)]
-                chunks += parts or [(text_hash, length)]
-            return number(connection, "SELECT count(*) FROM files"), chunks
+                parts = index_rows.within_limit(whole, limit)
+                sizes = [(part.hash, len(part.text)) for part in parts]
+                chunks += sizes or [(text_hash, length)]
+            return database.number(connection, "SELECT count(*) FROM files"), chunks
 
         # What cannot be read has no known cost, and a rebuild is its cure.
         files, chunks, cached = 0, list[tuple[str, int]](), dict[str, Any]()
         with suppress(IndexUnusable):
             files, chunks = self.read_rows(counted) or (0, [])
         if identity is not None:
-            with mapped_errors(self.folder.cache_path):
+            with database.mapped_errors(self.folder.cache_path):
                 cached = self.cache.get_many(identity, [name for name, _ in chunks])
         withheld, found = (self._withheld(cached), self._credentials) if withholds else ((), {})
         missing = {
@@ -308,7 +293,7 @@ class OwnIndex(Index):
         with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing, IndexUnusable):
             connection = live.connection()
             check = partial(stop_if, self.providers.closing.is_set)
-            with mapped_errors(live.path):
+            with database.mapped_errors(live.path):
                 return tuple(credential_chunks(connection, self._credentials, without, check))
         return ()
 
@@ -435,12 +420,13 @@ class OwnIndex(Index):
             discovery = with_transcripts(discovery, self.transcripts.scope)
 
         def compared(connection: Connection) -> dict[str, Any]:
-            plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
+            known = index_rows.known_files(connection)
+            plan = index_rows.plan_changes(discovery.files, known, discovery.unread)
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
-                "skipped": (*discovery.skipped, *skipped_when_read(connection)),
-                **counts(connection),
+                "skipped": (*discovery.skipped, *index_rows.skipped_when_read(connection)),
+                **index_rows.counts(connection),
             }
 
         look: dict[str, Any] | None = self.read_rows(compared)
@@ -555,7 +541,7 @@ class OwnLegs(Legs):
                 self._keyword = KeywordLeg(connection)
                 self._view = self._view_stamp = None
                 self.damage = ""
-                self.identity = made_by(read_meta(connection))
+                self.identity = database.made_by(database.read_meta(connection))
                 if self._providers.identity is not None:
                     # Its vectors have to be loaded first, and how long that takes nobody knows.
                     self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
@@ -580,7 +566,7 @@ class OwnLegs(Legs):
     def _noting_damage(self) -> Iterator[None]:
         """Raise `IndexUnusable` for a file that cannot be read; damage is noted for the status."""
         try:
-            with mapped_errors(self.live.path):
+            with database.mapped_errors(self.live.path):
                 yield
         except IndexDamaged as error:
             self.damage = str(error)

@@ -23,12 +23,6 @@ from memtui.text.sanitize import size_words
 _INDENT: Final = "    "
 _NUMBER: Final = 6
 _LABELS: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
-_MARKS: Final = {
-    RecallChange.SAME: "=",
-    RecallChange.MOVED: "~",
-    RecallChange.ENTERED: "+",
-    RecallChange.LEFT: "-",
-}
 _FOLDED: Final = frozenset(
     {TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.THINKING, TurnKind.OTHER}
 )
@@ -164,7 +158,7 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
             " " * 5 if score is None else f"{score:.3f}"
             for score in (row.score_then, row.score_now)
         )
-        head = f"{_INDENT}{_MARKS[row.change]} {then:>3} {now:>3}  {scores}  "
+        head = f"{_INDENT}{words.RECALL_SIGNS[row.change]} {then:>3} {now:>3}  {scores}  "
         why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
         lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
         room = max(20, width - len(head) - words.cells_of(why))

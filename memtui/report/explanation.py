@@ -38,13 +38,6 @@ from memtui.text.sanitize import safe_line, size_words
 EXCERPT_LINES = 12
 
 _FACTS = (Column("name"), Column("what"))
-_OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
-    Outcome.PASSED: (Mark.PASSED, Tone.OK, ""),
-    Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed out of the list"),
-    Outcome.MISSED: (Mark.FAILED, Tone.WARN, "missed"),
-    Outcome.LOST: (Mark.FAILED, Tone.ERROR, "lost"),
-    Outcome.SKIPPED: (Mark.NOT_ASKED, Tone.MUTED, "skipped"),
-}
 _HELD = {True: Mark.PASSED, False: Mark.FAILED}
 _NO_ROW = "no row in the full-text table"
 
@@ -232,7 +225,7 @@ def _trace_section(explained: Explained) -> Section:
         scores = arithmetic.score_steps(explained.ranked, scored) if scored is not None else ()
         by_stage = {one.kind.value: one for one in scores if isinstance(one.kind, Stage)}
         for step in inquiry.steps:
-            mark, tone, outcome = _OUTCOMES[step.outcome]
+            outcome, mark, tone = words.OUTCOME_WORDS[step.outcome]
             score, other = by_stage.get(step.at.value), safe_line(step.other)
             if score is None or score.value is None:
                 why = _step_words(step)
@@ -242,7 +235,7 @@ def _trace_section(explained: Explained) -> Section:
                     why.append(f"behind {other}")
             what = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
             cells = (words.step_name(step.at), _rank_words(step), what)
-            rows.append(Row(cells, mark, tone, step is inquiry.first_failure))
+            rows.append(Row(cells, Mark(mark), Tone(tone), step is inquiry.first_failure))
     columns = (Column("station"), Column("rank"), Column("what"))
     return Section(SectionId.TRACE, "trace", columns, tuple(rows))
 

@@ -218,14 +218,7 @@ def price_words(price: float | None, currency: str = "", as_of: str = "") -> str
 
 def tone_of(state: str) -> Tone:
     """Return the tone of the state of an index, its files or vectors, or of a severity."""
-    match str(state):
-        case "ready" | "current" | "ok" | "complete":
-            return Tone.OK
-        case "error" | "orphan" | "absent" | "empty":
-            return Tone.ERROR
-        case "info" | "skipped":
-            return Tone.MUTED
-    return Tone.WARN
+    return Tone(words.TONES.get(str(state), Tone.WARN))
 
 
 def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterator[Section]:
