@@ -19,7 +19,7 @@ from memtui.errors import IsCancelled, stop_if
 from memtui.memory.care import rules
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.discover import SOURCE, SUFFIXES
-from memtui.model import Chunk, Reason
+from memtui.model import Chunk, Document, Reason, SkippedFile
 from memtui.model.browsing import (
     CareFinding,
     CarePlace,
@@ -90,7 +90,8 @@ def follow_link(index: Index, path: str, link: rules.WrittenLink) -> LinkTarget:
     if target and not place and link.is_wiki:
         # The titles are read only where no note is called so.
         for document in index.files.documents(lambda: False):
-            names.add(document)
+            if isinstance(document, Document):
+                names.add(document)
         place = names.place_of(path, target, is_wiki=True)
     if place and not place.endswith("/"):
         return LinkTarget(place, heading)
@@ -162,12 +163,15 @@ class CareRun:
         for file in files:
             stop_if(self._cancelled)
             names.add_path(file.path)
-            if file.reason is Reason.NOT_TEXT:
-                self._looked_at[CareRule.NO_TEXT] += 1
-                yield CareFinding(CareRule.NO_TEXT, CarePlace(file.path, 1, 1, ""), file.detail)
-        # What cannot be read is listed with its reason among the files.
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))
+            if isinstance(document, SkippedFile):
+                # What cannot be read otherwise is listed with its reason among the files.
+                if document.reason is Reason.NOT_TEXT:
+                    self._looked_at[CareRule.NO_TEXT] += 1
+                    place = CarePlace(document.path, 1, 1, "")
+                    yield CareFinding(CareRule.NO_TEXT, place, document.detail)
+                continue
             names.add(document)
             links += rules.links_in(document)
             self._first_words[document.file.path] = rules.first_words(document)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -307,12 +306,14 @@ class OwnFiles(Files):
             )
         return files
 
-    def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
+    def documents(self, cancelled: IsCancelled) -> Iterator[Document | SkippedFile]:
         scope = self._index.scope
         for file in discover(scope, cancelled=cancelled).files:
             stop_if(cancelled)
-            with suppress(OSError):
+            try:
                 yield read_document(file, max_bytes=scope.settings.max_file_bytes)
+            except OSError as error:
+                yield SkippedFile(file.path, reason_of(error), error.strerror or str(error))
 
     def path_of(self, path: str) -> Path | None:
         row = self._index.read_rows(lambda connection: known_file(connection, path))

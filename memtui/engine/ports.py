@@ -326,8 +326,8 @@ class Files(ABC):
         """Return every file on disk or in the index, by path; raises `Cancelled`."""
 
     @abstractmethod
-    def documents(self, cancelled: IsCancelled) -> Iterator[Document]:
-        """Read the notes as they are on disk now, by path, except those that cannot be read."""
+    def documents(self, cancelled: IsCancelled) -> Iterator[Document | SkippedFile]:
+        """Read the notes as they are on disk now, by path; of one that cannot be read, say why."""
 
     def path_of(self, path: str) -> Path | None:
         """Return where a file is on disk; `None` for what is no file of its own."""
