@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 LASTING_SCREENS = {
     "browse": "browse.browse_screen:BrowseScreen",
+    "reader": "browse.browse_screen:ReaderScreen",
     "sessions": "sessions.sessions_screen:SessionsScreen",
     "care": "care:CareScreen",
 }
@@ -247,7 +248,7 @@ class MemtuiApp(App[int]):
         """Show the index status, and follow the index where chunks were added or removed."""
         self._is_status_due = False
         is_content, self._is_content_due = self._is_content_due, False
-        browse, sessions = self._screens.get("browse"), self._screens.get("sessions")
+        sessions = self._screens.get("sessions")
         if self.search_screen.is_built:
             if is_content:
                 self.search_screen.notes.reload()
@@ -257,8 +258,8 @@ class MemtuiApp(App[int]):
             if is_content and hasattr(screen, "content_changed"):
                 # Not before it is mounted.
                 screen.call_later(screen.content_changed)
-        if browse is not None:
-            browse.file_list.changed_outside()
+            if hasattr(screen, "file_list"):
+                screen.file_list.changed_outside()
         if sessions is not None and is_content:
             sessions.conversations.catch_up(is_behind=True)
 
@@ -314,10 +315,10 @@ class MemtuiApp(App[int]):
         """Go to a screen of the bar; on the search screen to its list."""
         from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 
-        if name in LASTING_SCREENS:
-            screen = self._show_lasting(name)
-            if screen is not None and name == "browse":
-                screen.show_tree()
+        if name == "browse" and hasattr(self.screen, "show_tree"):
+            self.screen.show_tree()
+        elif name in LASTING_SCREENS:
+            self._show_lasting(name)
         elif name == "index":
             if (engine := self.opened_engine()) is not None:
                 kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
@@ -403,8 +404,9 @@ class MemtuiApp(App[int]):
 
         `alone` without the tree, over the screen that leads there.
         """
-        if (screen := self._show_lasting("browse", is_over=alone)) is not None:
-            screen.open_place(path, line, chunk_id, terms, alone=alone)
+        name = "reader" if alone else "browse"
+        if (screen := self._show_lasting(name, is_over=alone)) is not None:
+            screen.open_place(path, line, chunk_id, terms)
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
         """Show a conversation at a line of its transcript, on the sessions screen.

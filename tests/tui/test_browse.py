@@ -420,7 +420,11 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             assert run.app.screen is search
             assert (search.results.has_focus, search.results.chosen_id) == (True, row)
         await run.press("enter", "2")
-        assert screen.file_rows.display, "its own key shows the tree beside the file"
+        browse = cast("BrowseScreen", run.app.screen)
+        assert browse.file_rows.display, "its own key shows the tree beside the file"
+        assert (browse.reader.path, browse.view.chunk) == (screen.reader.path, screen.view.chunk)
+        await run.press("escape", "escape")
+        assert run.app.screen is search
 
 
 LINKS = {

@@ -89,23 +89,27 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await until(run.pilot, lambda: "cannot be read: `memtui index --demo`" in run.text)
 
 
-@pytest.mark.parametrize("before", ["1", "2"])
-async def test_enter_reads_the_place_of_a_finding_and_esc_leads_back(
-    memory: SmallMemory, before: str
+@pytest.mark.parametrize("leave", ["escape", "q"])
+async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_it_was(
+    memory: SmallMemory, leave: str
 ) -> None:
     async with running(memory.open, size=(100, 30)) as run:
-        await run.press("escape", before, "4")
+        await run.press("escape", "2", "slash", *"mai", "enter", "tab")
+        before = run.text
+        await run.press("4")
         await until(run.pilot, lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
         finding = screen.finding
         assert finding is not None
         await run.press("enter")
-        browse = cast("BrowseScreen", run.app.screen)
-        assert (browse.is_alone, browse.reader.path) == (True, finding.place.path)
-        await run.press("escape")
+        reader = cast("BrowseScreen", run.app.screen)
+        assert (reader.is_alone, reader.reader.path) == (True, finding.place.path)
+        await run.press(leave)
         assert run.app.screen is screen
         assert screen.finding == finding
+        await run.press(leave)
+        assert run.text == before
 
 
 def test_thousands_of_findings_are_filtered_by_their_words() -> None:

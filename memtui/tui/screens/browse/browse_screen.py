@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -43,6 +44,8 @@ class BrowseScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS = bindings("browse", "tree")
     action_part = act_on_part
+    is_alone: ClassVar[bool] = False
+    """True if only a file is shown, over the whole width."""
 
     file_rows = query_one("#file-tree", RowList)
     view = query_one("#file-view", Preview)
@@ -51,12 +54,10 @@ class BrowseScreen(Screen[None]):
     filter_input = query_one("#browse-filter", Input)
 
     def __init__(self, options: UiOptions, engine: Engine) -> None:
-        super().__init__(id="browse")
+        super().__init__(id="reader" if self.is_alone else "browse")
         self.glyphs, self.engine = options.glyphs, engine
         self.file_list = FileList(self)
         self.reader = Reader(self)
-        self.is_alone = False
-        """True if a file that another screen led to is read over the whole width."""
         self.timeline_wanted: bool | None = None
         """True if the timeline is shown; `None` lets the size decide."""
         self._is_behind = False
@@ -89,33 +90,18 @@ class BrowseScreen(Screen[None]):
         self.apply_layout()
 
     def open_place(
-        self,
-        path: str,
-        line: int,
-        chunk_id: str | None = None,
-        terms: Sequence[str] = (),
-        *,
-        alone: bool = False,
+        self, path: str, line: int, chunk_id: str | None = None, terms: Sequence[str] = ()
     ) -> None:
         """Show a file at a line or a chunk, also before there are widgets or files.
 
-        The words of a query are marked; `alone` is over the whole width.
+        The words of a query are marked.
         """
         self.reader.come_to(Target(path, line, chunk_id), terms)
         self.file_list.path_to_reveal = path
-        self.is_alone = alone
         if self.is_mounted:
-            self.apply_layout()
             self.file_list.reveal(path)
             self.reader.read_again()
             self.view.focus()
-
-    def show_tree(self) -> None:
-        """Show the tree beside the file that was read alone."""
-        if self.is_alone:
-            self.is_alone = False
-            self.apply_layout()
-            self.reader.read_again()
 
     def content_changed(self) -> None:
         """Follow a changed index: the file that is shown, and the files when they are in front."""
@@ -141,7 +127,7 @@ class BrowseScreen(Screen[None]):
         pane = self._pane()
         is_small = self.size.width < 60 or self.size.height < 16
         panes = {f"-pane-{name}": pane == name for name in ("tree", "file", "days")}
-        self.update_classes({"-single": is_small, "-alone": self.is_alone, **panes})
+        self.update_classes({"-single": is_small, **panes})
         is_tall = self.size.height >= TALL
         has_days = is_tall if self.timeline_wanted is None else self.timeline_wanted
         self.timeline.display = not self.is_alone and (pane == "days" if is_small else has_days)
@@ -239,16 +225,10 @@ class BrowseScreen(Screen[None]):
         return self.file_rows.has_focus or action != "part" or parameters[1] not in _TREE_ACTIONS
 
     def action_focus_filter(self) -> None:
-        """Filter the files; from a result that is read go back to the query."""
-        if self.is_alone:
-            self.action_close()
-            app_of(self).search_screen.action_focus_query()
-        else:
-            self.filter_input.focus()
-            self.filter_input.action_select_all()
+        self.filter_input.focus()
+        self.filter_input.action_select_all()
 
     def action_toggle_timeline(self) -> None:
-        self.show_tree()
         is_inside = self.timeline.display and self.timeline.has_focus_within
         self.timeline_wanted = not is_inside
         if is_inside:
@@ -281,20 +261,18 @@ class BrowseScreen(Screen[None]):
     def action_close(self) -> None:
         """Go to the tree; from there take the filter away, then go back.
 
-        What is being counted is stopped first, and the timeline that `T` opened closed. From a file
-        that is read alone it is one step.
+        What is being counted is stopped first, and the timeline that `T` opened closed.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
         if shows_recalls and self.stop_running():
             return
         if self.close_part():
             return
-        if not (self.is_alone or self.file_rows.has_focus):
+        if not self.file_rows.has_focus:
             self.file_rows.focus()
-        elif not self.is_alone and self.filter_input.value:
+        elif self.filter_input.value:
             self.filter_input.value = ""
         else:
-            self.is_alone = False
             self.app.pop_screen()
 
     def close_part(self) -> bool:
@@ -310,3 +288,28 @@ class BrowseScreen(Screen[None]):
 
     def action_sync(self) -> None:
         self.engine.index.sync()
+
+
+class ReaderScreen(BrowseScreen):
+    """A file that another screen leads to, without the tree: Browse stays as it is."""
+
+    is_alone = True
+
+    def show_tree(self) -> None:
+        """Show the file on the browse screen instead."""
+        chunk, (line, _) = self.view.chunk, self.view.top
+        self.app.pop_screen()
+        if (path := self.reader.path) is not None:
+            chunk_id = chunk.id if chunk is not None else None
+            app_of(self).open_place(path, line, chunk_id, self.reader.terms)
+
+    def action_toggle_timeline(self) -> None:
+        app_of(self).run_elsewhere("browse", "toggle_timeline")
+
+    def action_focus_filter(self) -> None:
+        """Go back to the query."""
+        self.action_close()
+        app_of(self).search_screen.action_focus_query()
+
+    def action_close(self) -> None:
+        self.app.pop_screen()

@@ -76,8 +76,8 @@ class Reader:
         """True if the headings are shown; `None` lets the size decide."""
         self.terms: Sequence[str] = ()
         """The words of the query that led here."""
-        self._rendered = {False: False, True: True}
-        """True for rendered Markdown: beside the tree, and where the file is read alone."""
+        self.is_rendered = screen.is_alone
+        """True if files are shown as rendered Markdown."""
         self._width = 0
         """The cells that the file was rendered in."""
         self._before: list[Target] = []
@@ -95,11 +95,6 @@ class Reader:
     def file(self) -> MemoryFile | None:
         """The file that is shown, as the list knows it."""
         return self._screen.file_list.files.get(self.path or "")
-
-    @property
-    def is_rendered(self) -> bool:
-        """True if files are shown as rendered Markdown."""
-        return self._rendered[self._screen.is_alone]
 
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
@@ -154,7 +149,7 @@ class Reader:
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
-        self._rendered[self._screen.is_alone] ^= True
+        self.is_rendered = not self.is_rendered
         self.read_again()
 
     def follow(self, link: WrittenLink) -> None:
