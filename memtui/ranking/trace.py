@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
+from memtui.ranking.counterfactual.change import Value
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
 
@@ -68,30 +69,15 @@ def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     return next((score for score in scored.stages if score.stage is stage), None)
 
 
-Setting: TypeAlias = float | int | bool | str | None
-
-
-class SettingDifference(Struct, frozen=True):
-    """One parameter that two rankings set differently; `name` is its key in the settings."""
-
-    name: str
-    first: Setting
-    second: Setting
-
-
-def compare_settings(first: Ranking, second: Ranking) -> tuple[SettingDifference, ...]:
-    """Return the parameters that differ, in the order in which a ranking names them."""
+def compare_settings(first: Ranking, second: Ranking) -> dict[str, tuple[Value, Value]]:
+    """Return both values of the parameters that differ, by their keys in the settings."""
     before, after = _flat(to_builtins(first)), _flat(to_builtins(second))
-    return tuple(
-        SettingDifference(name, value, after[name])
-        for name, value in before.items()
-        if value != after[name]
-    )
+    return {name: (was, after[name]) for name, was in before.items() if was != after[name]}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
     """Return the fields of a ranking and of its parts: `mmr.lambda`; lists as one text."""
-    flat: dict[str, Setting] = {}
+    flat: dict[str, Value] = {}
     for field, value in values.items():
         name = prefix + field.rstrip("_")
         if isinstance(value, dict):

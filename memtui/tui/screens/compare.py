@@ -208,13 +208,13 @@ class CompareScreen(Screen[str | None]):
             notes += [f"{name} could not search: {safe_line(side.error)}"] if side.error else []
         lines = [fmt.fit(Content.styled(note, "$state-warn"), width) for note in notes]
         words = []
-        for one in compare_settings(*(side.ranking for side in self.sides)):
-            name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
-            first, second = value_words(one.first), value_words(one.second)
-            if one.name == "stages":
+        different = compare_settings(*(side.ranking for side in self.sides))
+        for key, (first, second) in different.items():
+            name = PARAMETER_WORDS.get(key, key.replace(".", " ").replace("_", " "))
+            if key == "stages":
                 words.append(Content.styled("other stages", "bold"))
-            elif one.name != "profile":
-                change = f"{first}{self.glyphs.arrow}", (second, "bold")
+            elif key != "profile":
+                change = f"{value_words(first)}{self.glyphs.arrow}", (value_words(second), "bold")
                 words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
         rows: list[list[Content]] = [[]]
         for word in words or [Content.styled("the same parameters", fmt.MUTED)]:

@@ -31,7 +31,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.place_actions import app_of, cite
+from memtui.tui.place_actions import act_on_place
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
@@ -406,13 +406,9 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             self.search.notes.toggle_pin(self.explained.chunk)
             self._show_frame()
 
-    def action_cite(self) -> None:
+    def action_place(self, verb: str) -> None:
         if (chunk := self.explained.chunk) is not None:
-            cite(self, chunk.path, chunk.start_line, chunk.end_line)
-
-    def action_show_chunk(self) -> None:
-        if self.chunk_id is not None:
-            app_of(self).open_chunk(self.chunk_id)
+            act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
 
     def action_compare(self) -> None:
         from memtui.tui.screens.compare import CompareScreen

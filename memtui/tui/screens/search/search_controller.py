@@ -269,20 +269,20 @@ class SearchController:
             pause = WHOLE_WORD_AFTER
         self._timers.start("pause", pause, finish)
 
-    def ask_query(self, text: str) -> None:
+    def ask_query(self, query: str) -> None:
         """Ask another query at once, as if it were typed and entered."""
-        view, state = self.view, self.view.state
-        if view.engine is not None:
-            view.query_input.value = text
-            view.query_input.action_end()
-            state.text = state.finished_text = text.strip()
-            self.ask()
+        state = self.view.state
+        state.text = state.finished_text = query.strip()
+        self.view.query_input.value = query
+        self.view.query_input.action_end()
+        self.ask()
 
     def set_query(self, query: str, *, typing: bool = False) -> None:
-        """Put a query into the box, which asks it; `typing`: as one that is not finished."""
+        """Put a query into the box and ask it; `typing`: as one that is not finished."""
         self.view.query_input.focus()
         if not typing:
-            self.view.state.finished_text = query.strip()
+            self.ask_query(query)
+            return
         self.view.query_input.value = query
         self.view.query_input.action_end()
 
@@ -416,8 +416,6 @@ class SearchController:
         if not state.is_pending:
             state.followed = None
         pool = ranked.pool
-        if view.rankings.effect is not None:
-            view.rankings.note(view.rankings.effect())
         states = pool.states.items()
         pending = [leg_name(leg) for leg, one in states if one.status is LegStatus.PENDING]
         waiting = f"~ {', '.join(pending)} still searching  " if pending else ""
@@ -514,13 +512,10 @@ class SearchController:
         self.show_below()
         view.apply_layout()
         if engine is None:
-            if view.engine_error:
-                self.show_message(
-                    message("closed", app_of(view).keymap, error=safe(view.engine_error))
-                )
-            else:
-                root = str(view.options.root) if view.options.root != Path() else ""
-                self.show_message(message("opening", root=fmt.home_relative(root)))
+            error, keymap = safe(view.engine_error), app_of(view).keymap
+            root = str(view.options.root) if view.options.root != Path() else ""
+            closed, opening = message("closed", keymap, error=error), message("opening", root=root)
+            self.show_message(closed if error else opening)
             return
 
         def show_recent(notes: Sequence[RecentFile]) -> None:
@@ -557,8 +552,6 @@ class RankingController:
         """The clock of key presses, to tell a held key from two."""
         self._last_step = ("", 0.0)
         """The parameter that a key stepped last, and when."""
-        self.effect: Callable[[], str] | None = None
-        """Says what the last change did, once its list is on screen."""
         self._note = ""
         self._timers = Timers(view)
 
@@ -593,23 +586,20 @@ class RankingController:
                 state.undoable.pop()
         state.ranking = ranking
 
-        def say(moves: Difference | None) -> str:
-            text = words.describe_change(before, ranking)
-            if aside:
-                return f"{text} {aside}"
+        moves: Difference | None = None
+        if shown is not None and view.engine is not None:
+            after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
+            moves = difference(shown, after)
+            view.search.show(after, keep=state.selected_id, change=moves)
+            if needs_search(after.pool, before, ranking):
+                view.search.ask(quiet=True)
+        text = words.describe_change(before, ranking)
+        if aside:
+            text = f"{text} {aside}"
+        else:
             text = f"{because}: {text} again" if because else text
-            effect = "" if moves is None else f": {words.effect(moves) or 'nothing moved'}"
-            return f"{text}{effect}"
-
-        if shown is None or view.engine is None:
-            self.note(say(None))
-            return
-        after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
-        moves = difference(shown, after)
-        self.effect = partial(say, moves)
-        view.search.show(after, keep=state.selected_id, change=moves)
-        if needs_search(after.pool, before, ranking):
-            view.search.ask(quiet=True)
+            text += "" if moves is None else f": {words.effect(moves) or 'nothing moved'}"
+        self.note(text)
 
     def step(self, parameter: str, direction: int) -> None:
         """Step a number up or down, or go to the next value of a switch, without a direction.
@@ -645,7 +635,7 @@ class RankingController:
 
     def note(self, text: str) -> None:
         """Show the parameters, with a note about the last change for a while."""
-        self._note, self.effect = text, None
+        self._note = text
         self.show_parameters()
         self._timers.stop("note")
         if text:
