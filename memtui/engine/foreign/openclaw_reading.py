@@ -33,7 +33,7 @@ from memtui.ranking.stages import chunk_day
 from memtui.retrieval import leg_detail
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
-from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
+from memtui.retrieval.openclaw.keyword_leg import SQL, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
@@ -132,22 +132,14 @@ class OpenClawReading(Reading):
 
     def paths(self) -> Sequence[str]:
         layout, column = self._layout, readable("path")
-        paths = self._select(
-            f"SELECT {column} FROM {layout.files} UNION SELECT {column} FROM {layout.chunks}"
-        )
-        return sorted({text_of(path) or "" for (path,) in paths} - {""})
+        sql = f"SELECT {column} FROM {layout.files} UNION SELECT {column} FROM {layout.chunks}"
+        return sorted({text_of(path) or "" for (path,) in self._select(sql)} - {""})
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
-        layout = self._layout
-        files = self._select(
-            f"SELECT f.path, f.mtime, (SELECT max(c.end_line) FROM {layout.chunks} c "
-            f"WHERE c.path = f.path) FROM {layout.files} f "
-            "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
-            limit,
-        )
+        sql = SQL["recent"].format(chunks=self._layout.chunks, files=self._layout.files)
         return [
             RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or EPOCH, whole(lines))
-            for path, mtime, lines in files
+            for path, mtime, lines in self._select(sql, limit)
         ]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:

@@ -38,7 +38,7 @@ from memtui.ranking.mmr import snippet_text
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
-from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
+from memtui.retrieval.openclaw.keyword_leg import SQL, merge_keyword_hits
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
 from memtui.settings.openclaw.releases import with_fields
@@ -300,8 +300,8 @@ def verify(
 def _retokenized(tokenizer: str, opened: Opened) -> Layout:
     """Build a keyword table of the index's chunks with `tokenizer`, in this connection's memory.
 
-    The rows go in by rowid, as the program's own rebuild has them. Nothing of the file changes;
-    the table goes with the connection. Returns the layout that searches it.
+    Nothing of the file changes; the table goes with the connection. Returns the layout that
+    searches it.
     """
     layout = opened.layout
     if tokenizer == layout.tokenizer:
@@ -315,12 +315,9 @@ def _retokenized(tokenizer: str, opened: Opened) -> Layout:
     for name, (table, (searched, *others)) in made.items():
         unindexed = ", ".join(f"{column} UNINDEXED" for column in others)
         values = ", ".join(layout.source if each == "source" else each for each in others)
-        opened.connection.execute(
-            f"CREATE VIRTUAL TABLE temp.{name}"
-            f" USING fts5({searched}, {unindexed}, tokenize = '{option}');"
-            f"INSERT INTO temp.{name}(rowid, {searched}, {', '.join(others)})"
-            f" SELECT rowid, {searched}, {values} FROM {table} ORDER BY rowid"
-        )
+        parts = {"name": name, "table": table, "searched": searched, "others": ", ".join(others)}
+        sql = SQL["retokenized"].format(**parts, unindexed=unindexed, values=values, option=option)
+        opened.connection.execute(sql)
     return replace(
         layout,
         fts="memtui_fts",

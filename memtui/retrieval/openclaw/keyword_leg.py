@@ -42,7 +42,7 @@ from memtui.settings.openclaw.releases import Expansion, Release
 from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length, well_formed
 
 Rows = TypeVar("Rows")
-_SQL = read_table("queries.toml")["paths"]
+SQL = read_table("queries.toml")["openclaw"]
 
 
 def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:
@@ -455,7 +455,7 @@ class OpenClawKeywordLeg:
         seen, excluded = chosen.visible("d.source", self._layout)
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
         parts = {"fts": fts, "chunks": chunks, "texts": texts, "score": score, "seen": seen}
-        sql = _SQL["best"].format(**parts, condition=condition, visible=visible)
+        sql = SQL["best_paths"].format(**parts, condition=condition, visible=visible)
         return list(self._connection.execute(sql, (*values, *sources, limit, *excluded)))
 
 
