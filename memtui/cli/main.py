@@ -275,7 +275,9 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         ctx = getattr(failure, "ctx", None)
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
         option = getattr(failure, "option_name", "--")
-        if ctx is not None and not option.startswith("--") and _takes_query(ctx.command):
+        parameters = ctx.command.params if ctx is not None else ()
+        is_of_query = any(one.name == "query" for one in parameters)
+        if is_of_query and not option.startswith("--"):
             before = [*takewhile(lambda word: not word.startswith(option), arguments)]
             typed = shlex.join(["memtui", *before, "--", *arguments[len(before) : len(before) + 1]])
             hint = f"a word of a query that begins with - stands behind --: `{typed}`"
@@ -287,10 +289,6 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         error = OutOfMemory() if is_out_of_memory(failure) else _crash(failure)
     _report(env, error, as_json=wants_json(arguments))
     return error.exit_code
-
-
-def _takes_query(called: click.Command) -> bool:
-    return any(parameter.name == "query" for parameter in called.params)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
