@@ -21,7 +21,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.options import EngineOpened
-from memtui.tui.screens.common import close
+from memtui.tui.screens.common import close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
@@ -205,7 +205,6 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
         self._choices: dict[str, ForeignAgent | None] = {}
         """The indexes that can be opened, by the words that they are found by."""
         self._is_opening = False
-        self._is_left = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="agents-box"):
@@ -271,7 +270,7 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
 
         def open_index() -> EngineOpened:
             opened = self._open_memory(agent)
-            if self._is_left:
+            if not is_open(self):
                 opened.engine.close()
                 raise Cancelled
             return opened
@@ -280,15 +279,7 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
             self._is_opening = False
             self._note(error, "$state-error")
 
-        in_background(self, open_index, self.close_with, failed)
-
-    def close_with(self, opened: EngineOpened) -> None:
-        close(self, opened)
-
-    def action_close(self) -> None:
-        """Go back without; what is being opened is closed again."""
-        self._is_left = True
-        close(self)
+        in_background(self, open_index, partial(close, self), failed)
 
 
 def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
