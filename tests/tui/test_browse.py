@@ -323,6 +323,22 @@ async def test_a_list_that_fails_keeps_what_there_was(
         assert screen.reader.path == "not/there.md"
 
 
+async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        await run.press("escape", "2", "slash", *"mai")
+        screen = cast("BrowseScreen", run.app.screen)
+        assert screen.reader.path == "memory/people/mai.md"
+        await run.press("x")
+        assert "no file fits: esc clears" in run.text
+        await run.press("escape")
+        assert "no file fits" not in run.text
+        await run.press("escape")
+        marked = screen.file_list.chosen
+        assert marked is not None
+        assert marked.file is not None
+        assert screen.reader.path == marked.file.path == "MEMORY.md"
+
+
 async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
     memory: SmallMemory,
 ) -> None:

@@ -435,6 +435,11 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.shows("entry 14/16")
         await talks.press("q")
         assert run.app.screen is run.app.search_screen, "one key leads back"
+        await talks.press("3")
+        assert screen.pane == "list"
+        for key in ("q", "escape"):
+            await talks.press("enter", key)
+            assert (screen.is_current, screen.pane) == (True, "list"), "to where it was opened"
         assert talks.file.read_bytes() == before + grown + more, "transcripts are only read"
         talks.file.unlink()
         run.app.action_show_screen("sessions")

@@ -163,13 +163,12 @@ class BrowseScreen(Screen[None]):
 
     @on(RowList.Chosen, "#file-tree")
     def file_chosen(self, message: RowList.Chosen) -> None:
-        """Show the file under the cursor; a file that is being read stays, even when it is gone."""
+        """Show the file under the cursor, whatever led there; a file that has the keys stays."""
         line = self.file_list.chosen
         self.describe()
         if message.by_user:
             self.file_list.path_to_reveal = None
-        is_replaced = message.by_user or (self.reader.file is None and self._pane() != "file")
-        if line is not None and line.file is not None and is_replaced:
+        if line is not None and line.file is not None and self._pane() != "file":
             self.reader.show_file(line.file.path)
 
     @on(RowList.Opened)
@@ -259,7 +258,7 @@ class BrowseScreen(Screen[None]):
         self.call_after_refresh(pane.focus)
 
     def action_close(self) -> None:
-        """Go to the tree; from there take the filter away, then go back.
+        """Go to the tree; from there, or where no file fits, take the filter away, then go back.
 
         What is being counted is stopped first, and the timeline that `T` opened closed.
         """
@@ -268,7 +267,7 @@ class BrowseScreen(Screen[None]):
             return
         if self.close_part():
             return
-        if not self.file_rows.has_focus:
+        if self.file_list.lines and not self.file_rows.has_focus:
             self.file_rows.focus()
         elif self.filter_input.value:
             self.filter_input.value = ""

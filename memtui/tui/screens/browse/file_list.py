@@ -320,8 +320,6 @@ class FileList:
             # From the place that stands first to a file, so that there is something to read.
             line = next((one for one in self.lines if one.file is not None), line)
             rows.choose(line.id)
-        if is_filtered and line is not None and line.file is not None:
-            screen.reader.show_file(line.file.path)
         screen.describe()
 
     def _show_lines(self, keep: str | None = None) -> None:

@@ -60,6 +60,8 @@ class SessionsScreen(Screen[None]):
         self.asked = AskedPane(self.glyphs)
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
+        self.is_visited = False
+        """True if another screen led to what is read, which one step back then leads to."""
 
     @property
     def is_small(self) -> bool:
@@ -102,6 +104,7 @@ class SessionsScreen(Screen[None]):
             self.conversations.rows.choose(path)
             self.reader.stop_looking()
             self.reader.read_place(path, line, end_line)
+            self.is_visited = True
             self.show_pane("reader")
 
         # Before it is mounted, a screen has no place for it.
@@ -179,6 +182,7 @@ class SessionsScreen(Screen[None]):
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
         message.stop()
+        self.is_visited = False
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
@@ -221,22 +225,22 @@ class SessionsScreen(Screen[None]):
             reader.view.focus()
         elif isinstance(self.focused, Input):
             self.show_pane("list")
-        elif self.close_part():
-            return
         elif self.pane == "reader" and reader.stop_looking():
             reader.view.focus()
-        elif self.pane == "reader":
-            self.show_pane("list")
         elif self.pane == "list" and self.filter_input.value:
             self.filter_input.value = ""
-        else:
+        elif not self.close_part():
             self.app.pop_screen()
 
     def close_part(self) -> bool:
-        """Go from what the agent asked to the pane before it; false on another pane."""
-        if is_asked := self.pane == "asked":
-            self.show_pane("list" if self.reader.conversation is None else "reader")
-        return is_asked
+        """Go to the pane before; false on the list, and in what another screen led to."""
+        if self.pane == "asked" and self.reader.conversation is not None:
+            self.show_pane("reader")
+            return True
+        is_part = self.pane == "asked" or (self.pane == "reader" and not self.is_visited)
+        self.is_visited = False
+        self.show_pane("list")
+        return is_part
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""
