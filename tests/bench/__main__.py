@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.bench import foreign, hops, indexing, search, waiting
 from tests.bench.frame import (
     MARGIN,
+    RECORDED,
     SHARE_MARGIN,
     Measurement,
     Plan,
@@ -52,12 +53,12 @@ def main(arguments: Sequence[str]) -> int:
     for name, error in failed.items():
         print(f"{name} could not be measured: {error}", file=sys.stderr)
     if options.record:
-        record(measured)
+        record(RECORDED, [one.as_json() for one in measured])
     return _guarded(measured, failed) if options.guard else int(bool(failed))
 
 
 def _guarded(measured: Sequence[Measurement], failed: Mapping[str, str]) -> int:
-    recorded = load()
+    recorded = load(RECORDED)
     known = sum(one.name.strip() in recorded for one in measured)
     worse = regressions(measured, recorded)
     print(f"guard: {known} of {len(measured)} measurements are recorded, {len(worse)} became worse")

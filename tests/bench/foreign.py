@@ -235,7 +235,7 @@ def _opening(store: ForeignStore, plan: Plan) -> Measurement:
         range(5 * plan.rounds),
     )
     name = f"foreign: open, {store.chunks:,}"
-    return Measurement(name, took, "ms", "apsw + count", bare, size=store.chunks)
+    return Measurement(name, took, "ms", "apsw + count", bare)
 
 
 def _queries(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
@@ -244,7 +244,7 @@ def _queries(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iter
     size = store.chunks
     for leg, (took, reference) in by_leg(engine, bare, cases, WARM_QUESTIONS).items():
         name = f"foreign: query, {size:,}" if leg is None else f"  foreign: {leg} leg, {size:,}"
-        yield Measurement(name, took, "ms", "bare apsw", reference, size=size)
+        yield Measurement(name, took, "ms", "bare apsw", reference)
     bare.connection.close()
 
 
@@ -263,7 +263,7 @@ def _audit(store: ForeignStore, plan: Plan) -> Measurement:
     took, bare = in_turns((ours, theirs), range(plan.rounds), SECONDS)
     opened.close()
     name = f"foreign: audit, {store.chunks:,}"
-    return Measurement(name, took, "s", "SELECT of all rows", bare, size=store.chunks)
+    return Measurement(name, took, "s", "SELECT of all rows", bare)
 
 
 def _command(store: ForeignStore, plan: Plan, case: Case) -> Measurement:
@@ -277,4 +277,4 @@ def _command(store: ForeignStore, plan: Plan, case: Case) -> Measurement:
     ]
     took, alone = runs_in_turns(plan, [search, [sys.executable, "-c", "pass"]], env)
     name = f"foreign: memtui search --index, {store.chunks:,}"
-    return Measurement(name, took, "ms", "python -c pass", alone, size=store.chunks)
+    return Measurement(name, took, "ms", "python -c pass", alone)

@@ -26,21 +26,20 @@ SECONDS = 1.0
 
 
 class Judged(StrEnum):
-    """Which number of a measurement an aim speaks of."""
+    """Which number of a measurement an aim speaks of; the texts are how an aim is written."""
 
-    RATIO = "ratio"
+    RATIO = "{} {:g}x"
     """Median of ours / theirs: of CPU time where both have it, else of wall time."""
-    WALL_RATIO = "wall ratio"
-    P50 = "p50"
+    P50 = "p50 {} {:g}"
     """Median of ours in the measurement's unit, wall time."""
-    P95 = "p95"
-    OVER = "over"
+    P95 = "p95 {} {:g}"
+    OVER = "{} +{:g}"
     """Median of ours minus median of theirs, in the measurement's unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A bound on one number of a measurement."""
+    """An aim: a bound on one number of a measurement."""
 
     value: float
     of: Judged = Judged.RATIO
@@ -50,6 +49,9 @@ class Limit:
     def kept_by(self, number: float) -> bool:
         """Whether a number is within the bound."""
         return number >= self.value if self.at_least else number <= self.value
+
+    def __str__(self) -> str:
+        return self.of.format(">=" if self.at_least else "<=", self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,8 @@ class Measurement:
     unit: str = "ms"
     peer: str = ""
     theirs: Series = field(default_factory=Series)
-    aim: str = ""
-    note: str = ""
     limit: Limit | None = None
-    """The aim as a number that can be checked."""
-    size: int | None = None
-    """How many chunks, files or notes it was measured at, where growth is of interest."""
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -110,8 +108,6 @@ class Measurement:
         ours, theirs = self.ours.wall, self.theirs.wall
         if by is Judged.RATIO:
             return self.ratio if self.cpu_ratio is None else self.cpu_ratio
-        if by is Judged.WALL_RATIO:
-            return self.ratio
         if not ours or (by is Judged.OVER and not theirs):
             return None
         if by is Judged.OVER:
@@ -127,7 +123,7 @@ class Measurement:
     def as_json(self) -> dict[str, Any]:
         """Everything that was measured, for a file."""
         return {
-            "name": self.name,
+            "name": self.name.strip(),
             "unit": self.unit,
             "ours": _summary(self.ours),
             "reference": self.peer,
@@ -135,20 +131,15 @@ class Measurement:
             "ratio": {"wall": self.ratio, "cpu": self.cpu_ratio},
             "judged": self.judged(self.limit.of if self.limit else Judged.RATIO),
             "at_least": self.limit is not None and self.limit.at_least,
-            "aim": self.aim,
+            "aim": str(self.limit or ""),
             "met": self.met,
-            "size": self.size,
             "note": self.note,
         }
 
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The value below which `share` (0 to 1) of the values lie, between neighbours if need be."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return float(np.quantile(values, share))
 
 
 def timed(action: Callable[[], object], scale: float = MILLISECONDS) -> tuple[float, float]:
@@ -214,7 +205,7 @@ def _cells(one: Measurement) -> tuple[str, str, str, str, str]:
     ratio = "" if one.ratio is None else f"{one.ratio:.2f}x"
     if one.cpu_ratio is not None:
         ratio += f" ({one.cpu_ratio:.2f}x)"
-    return one.name, figure, peer, ratio, f"{one.aim}{_VERDICTS[one.met]}"
+    return one.name, figure, peer, ratio, f"{one.limit or ''}{_VERDICTS[one.met]}"
 
 
 def _cpu(series: Series) -> str:
@@ -258,22 +249,17 @@ SHARE_MARGIN = 0.005
 Entry = Mapping[str, Any]
 
 
-def load(path: Path = RECORDED) -> dict[str, Entry]:
-    """Read the recorded figures by name; none when nothing was recorded."""
-    if not path.exists():
-        return {}
-    found: dict[str, Entry] = json.loads(path.read_text(encoding="utf-8"))["measurements"]
-    return found
+def load(path: Path) -> dict[str, Entry]:
+    """Read what was recorded, by name; none when nothing was."""
+    entries: dict[str, Entry] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return entries
 
 
-def record(measured: Iterable[Measurement], path: Path = RECORDED) -> None:
-    """Put the figures of this run in the place of those of the same names; the others stay."""
-    entries = load(path)
-    about = _about()
-    for one in measured:
-        entries[one.name.strip()] = {**one.as_json(), "name": one.name.strip(), "run": about}
-    document = {"measurements": entries}
-    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def record(path: Path, entries: Iterable[Entry]) -> None:
+    """Put the entries of this run in the place of those of the same names; the others stay."""
+    kept, run = load(path), _about()
+    kept |= {one["name"]: {**one, "run": run} for one in entries}
+    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def regressions(
@@ -282,15 +268,15 @@ def regressions(
     """Return a line for what became worse; a measurement without a reference or record is not compared."""
     found = []
     for one in measured:
-        entry = recorded.get(one.name.strip())
         figures = one.as_json()
+        entry = recorded.get(figures["name"])
         now = compared(figures)
         before = None if entry is None else compared(entry)
         if now is None or before is None:
             continue
         worst = before - SHARE_MARGIN if figures["at_least"] else before * (1 + margin)
         if now < worst if figures["at_least"] else now > worst:
-            found.append(f"{one.name.strip()}: {now:.3g}, recorded {before:.3g}")
+            found.append(f"{figures['name']}: {now:.3g}, recorded {before:.3g}")
     return found
 
 

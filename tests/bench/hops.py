@@ -75,7 +75,6 @@ def measure_hops(plan: Plan) -> Iterator[Measurement]:
         modules = {name.partition(":")[0] for name in names}
         yield Measurement(
             name, Series([float(len(names))]), "functions",
-            aim=f"<= {most} / {most_modules}",
             limit=Limit(most, Judged.P50),
             note=f"in {len(modules)} modules, at most {most_modules}",
         )  # fmt: skip

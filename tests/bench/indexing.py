@@ -77,7 +77,7 @@ def _first_index(plan: Plan, count: int) -> Measurement:
         )
     name = f"first index by the same rows, {count:,} notes"
     note = f"{written / 1e6:.1f} MB, {len(chunks):,} chunks"
-    return Measurement(name, took, "s", SAME, same, "<= 1.5x", note, Limit(1.5), count)
+    return Measurement(name, took, "s", SAME, same, Limit(1.5), note)
 
 
 def measure_start(plan: Plan) -> Iterator[Measurement]:
@@ -98,10 +98,9 @@ def measure_start(plan: Plan) -> Iterator[Measurement]:
             range(3 * plan.rounds),
             SECONDS,
         )
-        at_full = files == FILES
         yield Measurement(
             f"start when nothing changed, {files:,} files", took, "s", "scandir + stat", bare,
-            aim="<= 1.3x" if at_full else "", limit=Limit(1.3) if at_full else None, size=files,
+            Limit(1.3) if files == FILES else None,
         )  # fmt: skip
 
 
@@ -174,12 +173,11 @@ def measure_memory(plan: Plan) -> Iterator[Measurement]:
         grown = Series([(held - small) / 1e6])
         coded = size * DIMENSIONS > _CODED_FROM
         arrays = size * DIMENSIONS * 4 + (size * DIMENSIONS // 8 if coded else 0)
-        is_judged = size >= MEASURED_FROM
         yield Measurement(
             f"memory that the chunks take, {size:,}", grown, "MB",
             "matrix and codes" if coded else "matrix", Series([arrays / 1e6]),
-            f"<= {_MOST}x" if is_judged else "", "not of files, beyond what 1,000 chunks take",
-            limit=Limit(_MOST) if is_judged else None, size=size,
+            Limit(_MOST) if size >= MEASURED_FROM else None,
+            "not of files, beyond what 1,000 chunks take",
         )  # fmt: skip
         yield from _on_disk(made)
 
@@ -193,7 +191,7 @@ def _on_disk(made: Store) -> Iterator[Measurement]:
     for name, size in (("index", whole), ("  index without vectors", whole - vectors)):
         yield Measurement(
             f"{name} on disk, {count:,}", Series([size / 1e6]), "MB", "text",
-            Series([text / 1e6]), size=count,
+            Series([text / 1e6]),
         )  # fmt: skip
 
 

@@ -131,11 +131,11 @@ def _hybrid(
     asked = questions[WARM_QUESTIONS:]
     limit = Limit(1.3) if size >= 100_000 else None
     for leg, (found, bound) in by_leg(engine, floor, questions, WARM_QUESTIONS).items():
-        name, peer, aim = f"hybrid query, {size:,} chunks", "floor", "<= 1.3x" if limit else ""
+        name, peer = f"hybrid query, {size:,} chunks", "floor"
         if leg is not None:
             peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
-            name, aim, limit = f"  {leg} leg, {size:,}", "", None
-        yield Measurement(name, found, "ms", peer, bound, aim, limit=limit, size=size)
+            name, limit = f"  {leg} leg, {size:,}", None
+        yield Measurement(name, found, "ms", peer, bound, limit)
     yield from _same_top_ten(size, connection, asked)
 
 
@@ -152,7 +152,7 @@ def _same_top_ten(
         same += [hit.rowid for hit in first] == [hit.rowid for hit in second]
     share = Series([same / len(some)])
     yield Measurement(
-        f"  identical top {TOP} by keywords, {size:,}", share, "", size=size,
+        f"  identical top {TOP} by keywords, {size:,}", share, "",
         note=f"{len(some)} questions, against a query for every word",
     )  # fmt: skip
 
@@ -178,11 +178,11 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
             shares.wall.append(float(good) / NEAREST)
         mean = Series([sum(shares.wall) / len(shares.wall)])
         yield Measurement(
-            f"recall@{NEAREST} of codes, {size:,}", mean, "", aim=">= 0.99",
+            f"recall@{NEAREST} of codes, {size:,}", mean, "",
             note=f"worst of {len(questions)} questions {min(shares.wall):.3f}",
-            limit=Limit(0.99, Judged.P50, at_least=True), size=size,
+            limit=Limit(0.99, Judged.P50, at_least=True),
         )  # fmt: skip
-        yield Measurement(f"  search of codes, {size:,}", took, size=size)
+        yield Measurement(f"  search of codes, {size:,}", took)
 
 
 def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
@@ -227,7 +227,6 @@ def measure_rerank(plan: Plan) -> Iterator[Measurement]:
         yield Measurement(
             f"re-rank of 200, {name}",
             took,
-            aim="p95 < 1 ms",
             note=note,
             limit=Limit(1.0, Judged.P95),
         )
@@ -264,7 +263,7 @@ def _keyword(
 ) -> Measurement:
     name = f"keyword leg beside tantivy, {size:,}"
     if importlib.util.find_spec("tantivy") is None:
-        return Measurement(name, Series(), note=f"tantivy is not installed: {HINT}", size=size)
+        return Measurement(name, Series(), note=f"tantivy is not installed: {HINT}")
     leg = KeywordLeg(connection)
 
     def ours(question: Question) -> object:
@@ -274,7 +273,7 @@ def _keyword(
     took, peer = _measured(ours, theirs, questions)
     limit = Limit(3.0) if size >= 1_000_000 else None
     return Measurement(
-        name, took, "ms", "tantivy", peer, "<= 3x at 1M", limit=limit, size=size,
+        name, took, "ms", "tantivy", peer, limit,
         note=f"the {DEPTH} best; tantivy alone does not say which words a hit holds",
     )  # fmt: skip
 
@@ -282,7 +281,7 @@ def _keyword(
 def _vector(size: int, connection: Connection, questions: Sequence[Question]) -> Measurement:
     name = f"vector leg beside faiss flat, {size:,}"
     if importlib.util.find_spec("faiss") is None:
-        return Measurement(name, Series(), note=f"faiss is not installed: {HINT}", size=size)
+        return Measurement(name, Series(), note=f"faiss is not installed: {HINT}")
     view = VectorView(StoredProvider.dimensions)
     view.follow(connection)
     theirs = _faiss(view)
@@ -291,7 +290,7 @@ def _vector(size: int, connection: Connection, questions: Sequence[Question]) ->
         return nearest(view, question.vector, DEPTH)
 
     took, peer = _measured(ours, theirs, questions)
-    return Measurement(name, took, "ms", "faiss flat", peer, size=size)
+    return Measurement(name, took, "ms", "faiss flat", peer)
 
 
 def _measured(ours: Search, theirs: Search, questions: Sequence[Question]) -> list[Series]:

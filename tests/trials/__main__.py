@@ -1,15 +1,15 @@
-"""The one command for the long trials: run those named, print what was found, keep it as JSON."""
+"""The one command for the long trials: run those named, print what was found, and keep it."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.trials.frame import TRIALS, Options, Result, load, markdown, record, run_trial
+from tests.bench.frame import load, record
+from tests.trials.frame import RECORDED, TRIALS, Options, Result, markdown, run_trial
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,12 +25,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--table", action="store_true", help="print what was recorded as README's table, and end"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found to a file")
     chosen = parser.parse_args(arguments)
     if unknown := [name for name in chosen.trial if name not in TRIALS]:
         parser.error(f"no trial {unknown[0]!r}; there are {', '.join(TRIALS)}")
     if chosen.table:
-        print(markdown(load()))
+        print(markdown(load(RECORDED)))
         return 0
     outcomes: list[Result] = []
     for name in chosen.trial or list(TRIALS):
@@ -48,11 +47,8 @@ def main(arguments: Sequence[str]) -> int:
             for result in run_trial(name, Options(Path(place).resolve(), **used), repeat):
                 outcomes.append(result)
                 print(result, flush=True)
-    if chosen.json:
-        document = {"outcomes": [one.as_json() for one in outcomes]}
-        chosen.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if chosen.record:
-        record(outcomes)
+        record(RECORDED, [one.as_json() for one in outcomes])
     return 1 if any(one.failed for one in outcomes) else 0
 
 

@@ -84,7 +84,7 @@ async def _read_only_data(stage: Stage) -> None:
     for path in (*folder.iterdir(), folder):
         path.chmod(0o500 if path.is_dir() else 0o400)
     stage.write("memory/more.md", "# More\n\nA wren.\n")
-    await stage.named("✗ error", "cannot be", "check the folder's permissions")
+    await stage.named("✗ error", "cannot be")
     await stage.finds("heron", "memory/heron.md")
     folder.chmod(0o700)
     for path in folder.iterdir():
@@ -472,7 +472,7 @@ async def _names(stage: Stage) -> None:
     await stage.finds("dotterel", f"memory/{long}")
     await stage.until(lambda: len(_hits_with(stage, "dotterel")) == 4, "four notes")
     await stage.named("two", "lines.md")
-    await stage.named("caf")
+    await stage.named("dcff.md")
     await stage.named("red")
     await stage.named("nnnnnnn")
     await stage.recovers()

@@ -7,14 +7,13 @@ again with the command that its line of the table names.
 from __future__ import annotations
 
 import importlib
-import json
-import platform
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from tests.bench.frame import Entry
 
 RECORDED = Path(__file__).with_name("recorded.json")
 PROGRAM = "python -m tests.trials "
@@ -24,7 +23,6 @@ TRIALS: Mapping[str, Mapping[str, str]] = tomllib.loads(
 )
 
 Fact = float | int | str
-Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,25 +111,6 @@ def results(cases: Iterable[Case], repeat: str) -> Iterator[Result]:
         result.add(case)
     if result is not None:
         yield result
-
-
-def load(path: Path = RECORDED) -> dict[str, Entry]:
-    """Read the recorded results by name; none when nothing was recorded."""
-    if not path.exists():
-        return {}
-    entries: dict[str, Entry] = json.loads(path.read_text(encoding="utf-8"))["outcomes"]
-    return entries
-
-
-def record(outcomes: Iterable[Result], path: Path = RECORDED) -> None:
-    """Put the results of this run in the place of those of the same names; the others stay."""
-    entries = load(path)
-    run = {"on": datetime.now(UTC).date().isoformat(), "python": platform.python_version()}
-    for one in outcomes:
-        entries[one.name] = {**one.as_json(), "run": run}
-    path.write_text(
-        json.dumps({"outcomes": entries}, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-    )
 
 
 def markdown(entries: Mapping[str, Entry]) -> str:

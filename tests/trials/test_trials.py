@@ -16,12 +16,13 @@ from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
 from memtui.memory.care.rules import is_secret, secrets_of
 from memtui.settings.files import VIEW, StateFolder, history_name, sync_folder
+from tests.bench.frame import load
 from tests.e2e.terminal import terminal
 from tests.support.interrupted import run_forked
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES
 from tests.trials.file_changes import Change, Disk, Kind
-from tests.trials.frame import PROGRAM, TRIALS, Options, load, markdown, trial_of
+from tests.trials.frame import PROGRAM, RECORDED, TRIALS, Options, markdown, trial_of
 from tests.trials.fuzz import Target, targets, try_target
 from tests.trials.growth import expressions
 from tests.trials.planted import call_failing, keep_failing, memory, writes
@@ -44,11 +45,11 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_readme_holds_the_table_of_the_recorded_runs() -> None:
-    assert markdown(load()) in README.read_text(encoding="utf-8")
+    assert markdown(load(RECORDED)) in README.read_text(encoding="utf-8")
 
 
 def test_every_recorded_run_can_be_repeated_by_one_command() -> None:
-    for name, entry in load().items():
+    for name, entry in load(RECORDED).items():
         assert str(entry["repeat"]).startswith(PROGRAM), name
         assert trial_of(entry) in TRIALS, name
 

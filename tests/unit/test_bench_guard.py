@@ -39,7 +39,7 @@ def _share(value: float) -> Measurement:
 )
 def test_a_ratio_beyond_the_margin_is_a_regression(tmp_path: Path, now: float, worse: bool) -> None:
     path = tmp_path / "recorded.json"
-    record([_measured("query", [10.0], [10.0])], path)
+    record(path, [_measured("query", [10.0], [10.0]).as_json()])
 
     found = regressions([_measured("query", [now * 700], [700.0])], load(path))
 
@@ -48,7 +48,7 @@ def test_a_ratio_beyond_the_margin_is_a_regression(tmp_path: Path, now: float, w
 
 def test_the_ratio_of_processor_time_is_taken_where_it_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "recorded.json"
-    record([_measured("query", [10.0], [10.0], ([2.0], [2.0]))], path)
+    record(path, [_measured("query", [10.0], [10.0], ([2.0], [2.0])).as_json()])
 
     waited = _measured("query", [90.0], [10.0], ([2.0], [2.0]))
     worked = _measured("query", [10.0], [10.0], ([9.0], [2.0]))
@@ -59,7 +59,7 @@ def test_the_ratio_of_processor_time_is_taken_where_it_was_measured(tmp_path: Pa
 
 def test_a_share_with_a_lower_bound_may_not_fall(tmp_path: Path) -> None:
     path = tmp_path / "recorded.json"
-    record([_share(0.998)], path)
+    record(path, [_share(0.998).as_json()])
 
     assert regressions([_share(0.995)], load(path)) == []
     assert [one.partition(":")[0] for one in regressions([_share(0.99)], load(path))] == ["recall"]
