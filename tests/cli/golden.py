@@ -36,6 +36,7 @@ from tests.support.conversations import every_condition
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
 from tests.support.known import load
 from tests.support.openclaw import edit, make_state
+from tests.support.small_memory import write_notes
 
 FOLDER = Path(__file__).parent
 CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))
@@ -155,11 +156,7 @@ def _holding(home: Path, text: bytes) -> Iterator[str]:
 
 def _prepare(group: str, folder: Path) -> dict[str, str]:
     workspace = folder / "ws"
-    for name, text in NOTES.items():
-        note = workspace / name
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(text, "utf-8")
-        os.utime(note, (NOTES_MTIME, NOTES_MTIME))
+    write_notes(workspace, NOTES, NOTES_MTIME)
     vectors = folder / "query_vectors.json"
     vectors.write_bytes(gzip.decompress(recorded.QUERY_VECTORS.read_bytes()))
     places = {"ws": str(workspace), "vectors": str(vectors)}

@@ -31,6 +31,7 @@ from tests.support.openclaw import (
     make_state,
     other_program,
 )
+from tests.support.small_memory import write_notes
 
 MEMTUI = f"{sys.executable} -m memtui"
 NOTES = {
@@ -45,9 +46,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.notes = folder / "notes"
-        for name, text in NOTES.items():
-            (self.notes / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.notes / name).write_text(text, encoding="utf-8")
+        write_notes(self.notes, NOTES)
         self.environment = {
             **private_environment(folder),
             "MEMTUI_ROOT": str(self.notes),

@@ -39,6 +39,7 @@ from tests.support.conversations import (
     said,
 )
 from tests.support.openclaw import AGENT_BLOB, SIDECAR, connect, hash_tree, make_state
+from tests.support.small_memory import write_notes
 
 PATH = "sessions/main/a.jsonl"
 
@@ -345,9 +346,7 @@ def answered(*places: tuple[str, int, int, float], call: str = "c1") -> bytes:
 @pytest.fixture
 def noted(tmp_path: Path, homes: Homes) -> Iterator[Engine]:
     root = tmp_path / "notes"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+    write_notes(root, NOTES)
     settings = Settings.parse({"embedding": {"provider": "none"}})
     with Engine.open(root, settings, data_dir=tmp_path / "d", homes=homes.homes) as noted:
         noted.index.sync(wait=True)

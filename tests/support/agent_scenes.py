@@ -16,6 +16,7 @@ from memtui.index.foreign.agents import find_target
 from memtui.memory.documents import split_lines
 from tests.support import recorded
 from tests.support.openclaw import SIDECAR, edit, make_state
+from tests.support.small_memory import write_notes
 
 Scene = Literal["agent", "changed", "drifted"]
 SCENES: tuple[Scene, ...] = get_args(Scene)
@@ -64,7 +65,7 @@ class AgentStage:
                 if chunk[1] == path:
                     lines.update(enumerate(chunk[7].split("\n"), start=chunk[3]))
             text = "\n".join(lines[number] for number in range(1, max(lines) + 1))
-            _write(self._state / "workspace" / path, text, mtime / 1000)
+            write_notes(self._state / "workspace", {path: text}, mtime / 1000)
         if changed:
             _edit(self._state / "workspace" / CHANGED)
 
@@ -74,7 +75,7 @@ class AgentStage:
         for note in state.workspace.rglob("*.md"):
             os.utime(note, (PRESENT.timestamp() - 86_400, PRESENT.timestamp() - 86_400))
         _edit(state.workspace / CHANGED)
-        _write(state.workspace / _NEW, "# 2026-11-16 Monday\n", PRESENT.timestamp())
+        write_notes(state.workspace, {_NEW: "# 2026-11-16 Monday\n"}, PRESENT.timestamp())
         (state.workspace / _REMOVED).unlink()
         edit(
             state.database,
@@ -85,12 +86,6 @@ class AgentStage:
         # Its age is counted by the real clock.
         seconds = (datetime.now(UTC) - timedelta(days=3, hours=1)).timestamp()
         os.utime(left, (seconds, seconds))
-
-
-def _write(path: Path, text: str, seconds: float) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, (seconds, seconds))
 
 
 def _edit(note: Path) -> None:
@@ -104,4 +99,4 @@ def _edit(note: Path) -> None:
         bullets[6], "- Decided on Monday: every follow-up has one owner, named in the note."
     )
     del lines[bullets[5]]
-    _write(note, "\n".join(lines), PRESENT.timestamp() - 3_600)
+    write_notes(note.parent, {note.name: "\n".join(lines)}, PRESENT.timestamp() - 3_600)

@@ -64,14 +64,15 @@ def make_state(folder: Path, release: str, agent: str = "main") -> State:
     else:
         database = folder / "agents" / agent / "agent" / "openclaw-agent.sqlite"
     database.parent.mkdir(parents=True, exist_ok=True)
-    database.write_bytes(_database_of(release))
+    database.write_bytes(database_of(release))
     workspace = folder / ("workspace" if agent == "main" else f"workspace-{agent}")
     shutil.copytree(DATA / "workspace", workspace, dirs_exist_ok=True)
     return State(folder, database, workspace)
 
 
 @functools.cache
-def _database_of(release: str) -> bytes:
+def database_of(release: str) -> bytes:
+    """The database that a release made, as it was left."""
     return lzma.decompress((DATA / f"openclaw-{release}.sqlite.xz").read_bytes())
 
 

@@ -16,7 +16,7 @@ from memtui.index.database import open_database, read_meta
 from memtui.model import IndexState, Leg, LegState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.services import HandClock, Service, registered
-from tests.support.small_memory import indexer_of, own_index
+from tests.support.small_memory import indexer_of, own_index, write_notes
 
 WAIT = 20.0
 NOTES = {
@@ -96,9 +96,7 @@ def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
 def opened_scene(folder: Path) -> Iterator[Scene]:
     """Write the notes into `folder` and make two services known, `first` and `spare`."""
     root = folder / "workspace"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
+    write_notes(root, NOTES)
     first, spare = Service("first"), Service("spare", model="model-two")
     with registered(first, spare):
         yield Scene(root, folder / "data", first, spare, HandClock())

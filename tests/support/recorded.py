@@ -56,8 +56,7 @@ def vectors_by_hash() -> dict[str, Any]:
 @functools.cache
 def rows_of(release: str) -> dict[str, Any]:
     """The rows of one database, in their order; read once, not to be changed."""
-    content = lzma.decompress((FOLDER / f"{release}.json.xz").read_bytes())
-    rows: dict[str, Any] = json.loads(content)
+    rows: dict[str, Any] = json.loads(_unpacked(release))
     return rows
 
 

@@ -90,13 +90,15 @@ def _take_inodes(root: Path, folder: IndexFolder) -> None:
     connection.close()
 
 
-def write_notes(root: Path, notes: Mapping[str, str] = NOTES) -> None:
+def write_notes(
+    root: Path, notes: Mapping[str, str] = NOTES, seconds: float = NOW.timestamp() - 3600
+) -> None:
     """Write notes, all changed last at the same moment."""
     for name, text in notes.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        os.utime(path, (NOW.timestamp() - 3600,) * 2)
+        os.utime(path, (seconds, seconds))
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -40,7 +39,7 @@ from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited
 from memtui.text.sanitize import HOSTILE
 from tests.support.embedding import registered_hashed
-from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
+from tests.support.openclaw import DIMS, RELEASES, State, connect, database_of, make_state
 from tests.support.small_memory import SmallMemory, make_small_memory
 from tests.trials.fuzz import Given, Target, bytes_of, listed, private_folder, seeds, words
 from tests.trials.fuzz_texts import NAMED_SECRET
@@ -56,11 +55,6 @@ _IDENTITY: Final = ProviderIdentity("test", "model", 8, "0a")
 @cache
 def _state(release: str) -> State:
     return make_state(private_folder("files") / release, release)
-
-
-@cache
-def _original(release: str) -> bytes:
-    return lzma.decompress((DATA / f"openclaw-{release}.sqlite.xz").read_bytes())
 
 
 def _damaged(data: bytes, given: Given, in_pages: bool, is_cut: bool) -> bytes:
@@ -130,7 +124,7 @@ def check_damaged(given: Given) -> None:
     is_cut, query = given.number(6) == 0, given.pick(QUERIES)
     state = _state(release)
     _clean(state)
-    state.database.write_bytes(_damaged(_original(release), given, in_pages, is_cut))
+    state.database.write_bytes(_damaged(database_of(release), given, in_pages, is_cut))
     _use(state, query)
 
 
@@ -139,7 +133,7 @@ def check_odd_rows(given: Given) -> None:
     release, query = given.pick(RELEASES), given.pick(QUERIES)
     state = _state(release)
     _clean(state)
-    state.database.write_bytes(_original(release))
+    state.database.write_bytes(database_of(release))
     _edit(state.database, _statements(release, given.body))
     _use(state, query)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from memtui.memory.workspace import demo_root
 from tests.e2e.terminal import Terminal, private_environment, terminal, unplugged
+from tests.support.small_memory import write_notes
 from tests.trials.frame import Case, Options
 
 _OPEN = ("open", "openat", "openat2", "creat")
@@ -222,9 +223,7 @@ def stage_at(place: Path, memory: Path | None = None) -> Stage:
     if memory is not None:
         shutil.copytree(memory, stage.memory)
     else:
-        (stage.memory / "memory").mkdir(parents=True)
-        for name, text in _NOTES.items():
-            (stage.memory / name).write_text(text, encoding="utf-8")
+        write_notes(stage.memory, _NOTES)
     for folder in ("data", "state", "config", "cache"):
         (stage.home / folder).mkdir(parents=True)
     stage.temporary.mkdir()

@@ -32,6 +32,7 @@ from memtui.tui.widgets.index_status import status_segments
 from tests.support.known import cases
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
+from tests.support.small_memory import write_notes
 from tests.tui.harness import dark, press, running, screen_text, settle, until
 from tests.tui.reader_samples import status
 
@@ -97,10 +98,7 @@ async def test_a_service_takes_over_is_asked_and_fails(
     # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
     monkeypatch.setattr(search_controller, "SHORTEST_PAUSE", 1000.0)
     monkeypatch.setattr(search_controller, "LONGEST_PAUSE", 1000.0)
-    for name, text in NOTES.items():
-        path = tmp_path / "notes" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_notes(tmp_path / "notes", NOTES)
     first, spare = Service("first", remote=True), Service("spare")
     with registered(first, spare):
         with open_engine(tmp_path, Bus(), "spare") as engine:

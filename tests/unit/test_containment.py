@@ -26,6 +26,7 @@ from memtui.settings.openclaw.read import Unreadable, read_sections
 from memtui.settings.schema import MemorySettings, Settings, protected_keys
 from memtui.settings.toml import toml_value
 from tests.support.known import load, text_of
+from tests.support.small_memory import write_notes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX names and links")
 
@@ -50,9 +51,7 @@ class World:
         }
         for name in ("home/private", "home/private/deep", "root", f"{self.name}beside"):
             files |= {f"{name}/secret.{end}": f'{{"a": "{SECRET}"}}' for end in ("md", "jsonl")}
-        for file, text in files.items():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_text(text)
+        write_notes(folder, files)
         links = {"out": "../home/private", "notes/out": "../../home/private", "twice": "out"}
         links |= {"file.md": "../home/private/secret.md", "dangling": "../home/gone", "up": ".."}
         links |= {"loop": "loop", "back": "notes", "../alias": self.name}
