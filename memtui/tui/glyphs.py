@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 from msgspec.structs import asdict
+from textual.dom import DOMNode
 
 
 class Glyphs(Struct, frozen=True):
@@ -79,6 +80,11 @@ ASCII = Glyphs(
     **{name: glyph.translate(_IN_ASCII) for name, glyph in asdict(UNICODE).items()}
     | {"density": ".-+*#"}
 )
+
+
+def glyphs_of(node: DOMNode) -> Glyphs:
+    """Return the set that an application draws with."""
+    return getattr(node.app, "glyphs", UNICODE)
 
 
 def in_glyphs(text: str, chosen: Glyphs) -> str:

@@ -246,7 +246,7 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
         assert "(not now)" in next(line for line in text.splitlines() if " sync " in line)
 
 
-async def test_help_and_preview_use_no_glyph_outside_the_chosen_set(memory: SmallMemory) -> None:
+async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> None:
     options = dark("ascii")
     async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "2", "f1")
@@ -255,6 +255,8 @@ async def test_help_and_preview_use_no_glyph_outside_the_chosen_set(memory: Smal
         await run.search("router")
         await until(run.pilot, lambda: bool(re.search(r"\d \|", run.text)))
         assert "▌" not in run.text
+        await run.press("escape", "P")
+        assert UNICODE.marker not in run.text
 
 
 async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:

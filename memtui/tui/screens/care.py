@@ -70,7 +70,7 @@ class CareScreen(Screen[None]):
             yield Static(id="care-state", markup=False)
             yield SafeInput(placeholder="/ filter: path or rule", id="care-filter", compact=True)
         with Container(id="care-body"):
-            yield RowList(id="care-list", marker=self.glyphs.marker, gap=0, opens="read")
+            yield RowList(id="care-list", gap=0, opens="read")
             yield LineView(id="care-detail")
         with Horizontal(id="care-keys"):
             yield KeyBar()

@@ -115,7 +115,7 @@ class ChunkScreen(Screen[None]):
         yield Static(id="chunk-note", markup=False)
         yield PartLine(SECTIONS, "text")
         like, *lists = (
-            RowList(id=name, marker=self.glyphs.marker, secondary=True, classes="part")
+            RowList(id=name, secondary=True, classes="part")
             for name in ("like", "terms", "queries")
         )
         with Horizontal(id="chunk-body"):

@@ -122,7 +122,7 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="confirm"):
             yield Facts(label_width=8, id="confirm-facts")
-            yield RowList(id="confirm-answers", marker=self.glyphs.marker, opens="answer")
+            yield RowList(id="confirm-answers", opens="answer")
 
     def on_mount(self) -> None:
         self.frame(Content.styled(safe_line(self._title), "bold"))

@@ -89,8 +89,7 @@ class IndexScreen(Screen[None]):
             for side in (self.LEFT, self.RIGHT):
                 with Vertical(classes="index-side part"):
                     for name in side:
-                        marker = self.glyphs.marker
-                        yield RowList(id=name, marker=marker, gap=0, secondary=True, classes="part")
+                        yield RowList(id=name, gap=0, secondary=True, classes="part")
         yield KeyBar()
 
     def on_mount(self) -> None:

@@ -88,7 +88,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         with Vertical(classes="dialog-box", id="providers"):
             yield TextBlock(id="providers-intro")
             yield TextBlock(id="providers-columns")
-            yield RowList(id="providers-list", marker=self.glyphs.marker)
+            yield RowList(id="providers-list")
             with VerticalScroll(id="providers-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="providers-facts")
 

@@ -57,7 +57,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", marker=self.glyphs.marker, opens="use")
+            yield RowList(id="transcripts-list", opens="use")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 

@@ -27,7 +27,7 @@ from textual.widget import Widget
 from memtui.report.layout import Section
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
+from memtui.tui.glyphs import Glyphs, glyphs_of
 from memtui.tui.present import INDENT, section_rows
 
 Draw = Callable[[int], Sequence[Content]]
@@ -295,7 +295,6 @@ class RowList(LineView, inherit_bindings=False):
         self,
         *,
         id: str,  # noqa: A002 - Textual's name
-        marker: str = "›",
         gap: int = 1,
         opens: str = "",
         secondary: bool = False,
@@ -311,7 +310,6 @@ class RowList(LineView, inherit_bindings=False):
         """The rows as they were given."""
         self.cursor: int | None = None
         """Place of the chosen row, from 0; `None` when there is none."""
-        self._marker = marker
         self._margin = 1 + gap
         self.opens = opens
         self._places: list[int] = []
@@ -482,4 +480,4 @@ class RowList(LineView, inherit_bindings=False):
         is_marked = (place, below) == (self.cursor, 0) and (
             self.has_focus or not self.has_class("-secondary")
         )
-        return style, Content((self._marker if is_marked else " ").ljust(self._margin))
+        return style, Content((glyphs_of(self).marker if is_marked else " ").ljust(self._margin))

@@ -68,15 +68,14 @@ class BrowseScreen(Screen[None]):
         return self.engine.now().astimezone().date()
 
     def compose(self) -> ComposeResult:
-        marker = self.glyphs.marker
         yield ScreenBar()
         yield QueryBar("/", "browse-filter", "filter files")
         yield Timeline(self.glyphs)
         with Container(id="browse-body"):
-            yield RowList(id="file-tree", marker=marker, gap=0)
+            yield RowList(id="file-tree", gap=0)
             with Horizontal(id="browse-right"):
                 yield Preview(self.glyphs, is_file=True)
-                yield RowList(id="outline", marker=marker, secondary=True)
+                yield RowList(id="outline", secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
         yield Static(Content(TOO_SMALL), id="too-small", markup=False)
@@ -167,7 +166,7 @@ class BrowseScreen(Screen[None]):
         line = self.file_list.chosen
         self.describe()
         if message.by_user:
-            self.file_list.path_to_reveal = None
+            self.file_list.path_to_reveal = ""
         if line is not None and line.file is not None and self._pane() != "file":
             self.reader.show_file(line.file.path)
 
@@ -298,9 +297,8 @@ class ReaderScreen(BrowseScreen):
         """Show the file on the browse screen instead."""
         chunk, (line, _) = self.view.chunk, self.view.top
         self.app.pop_screen()
-        if (path := self.reader.path) is not None:
-            chunk_id = chunk.id if chunk is not None else None
-            app_of(self).open_place(path, line, chunk_id, self.reader.terms)
+        chunk_id = chunk.id if chunk is not None else None
+        app_of(self).open_place(self.reader.path, line, chunk_id, self.reader.terms)
 
     def action_toggle_timeline(self) -> None:
         app_of(self).run_elsewhere("browse", "toggle_timeline")

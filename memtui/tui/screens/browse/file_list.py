@@ -232,7 +232,7 @@ class FileList:
         """Problems of the filter, or the reason why there is no list."""
         self.lines: list[TreeLine] = []
         """The lines of the tree that are not hidden in a folder."""
-        self.path_to_reveal: str | None = None
+        self.path_to_reveal = ""
         """The file that the cursor goes to, once it is there."""
         self._screen = screen
         self._folded: set[str] = set()
@@ -411,7 +411,7 @@ class FileList:
             return False
         self._folded.difference_update(line.around)
         self._show_lines()
-        self.path_to_reveal = None
+        self.path_to_reveal = ""
         return self._screen.file_rows.choose(line.id)
 
     def toggle(self, folder_id: str) -> None:

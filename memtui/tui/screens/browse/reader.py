@@ -87,14 +87,14 @@ class Reader:
         self._screen = screen
 
     @property
-    def path(self) -> str | None:
-        """The path of the file that is shown, or is to be."""
-        return self.target.path if self.target is not None else None
+    def path(self) -> str:
+        """The path of the file that is shown, or is to be; empty without one."""
+        return self.target.path if self.target is not None else ""
 
     @property
     def file(self) -> MemoryFile | None:
         """The file that is shown, as the list knows it."""
-        return self._screen.file_list.files.get(self.path or "")
+        return self._screen.file_list.files.get(self.path)
 
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
@@ -155,8 +155,6 @@ class Reader:
     def follow(self, link: WrittenLink) -> None:
         """Go to the note that a link of the file leads to; tell where it leads nowhere."""
         engine, path, screen = self._screen.engine, self.path, self._screen
-        if path is None:
-            return
 
         def go(target: LinkTarget) -> None:
             if target.problem:
@@ -173,14 +171,14 @@ class Reader:
         places, others = (self._before, self._after)[::-step]
         if not places:
             tell(self._screen, f"No place {'before' if step < 0 else 'after'} this one.")
-        elif self.path is not None:
+        else:
             others.append(self._here())
             self._go_to(places.pop())
 
     def _here(self) -> Target:
         view = self._screen.view
         line, rows = view.top
-        return Target(self.path or "", line, view.chunk.id if view.chunk else None, rows=rows)
+        return Target(self.path, line, view.chunk.id if view.chunk else None, rows=rows)
 
     def _go_to(self, target: Target) -> None:
         self._screen.file_list.reveal(target.path)
@@ -372,14 +370,14 @@ class Reader:
         """Copy the citation of the current chunk; without chunks the path."""
         if (chunk := self._screen.view.chunk) is not None:
             cite(self._screen, chunk.path, chunk.start_line, chunk.end_line)
-        elif self.path is not None:
+        elif self.path:
             cite(self._screen, self.path)
         else:
             tell(self._screen, "Nothing to copy: choose a file first.")
 
     def edit(self) -> None:
         """Open the file in the editor, at the current chunk while that is in view."""
-        if self.path is None:
+        if not self.path:
             tell(self._screen, "Nothing to edit: choose a file first.")
             return
         view, chunk = self._screen.view, self._screen.view.chunk
@@ -397,7 +395,7 @@ class Reader:
         elif line is not None and line.file is None:
             source, _, folder = line.id.partition("\0")[2].partition("/")
             words = path_filter(f"{folder}/") if folder else f"source:{source}"
-        elif self.path is not None:
+        elif self.path:
             words = path_filter(self.path)
         else:
             tell(screen, "Nothing to search in: choose a file first.")

@@ -156,15 +156,14 @@ class SearchScreen(Screen[None]):
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
     def compose(self) -> ComposeResult:
-        marker = self.glyphs.marker
         yield ScreenBar()
         yield QueryBar(self.glyphs.prompt, "query", "search memory")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
         with Container(id="body"):
             with Vertical(id="left"):
-                yield RowList(id="results", marker=marker, gap=0)
-                yield RowList(id="near-misses", marker=marker, gap=0, secondary=True)
+                yield RowList(id="results", gap=0)
+                yield RowList(id="near-misses", gap=0, secondary=True)
                 yield Pins(self.glyphs)
             with Container(id="right"):
                 with Vertical(id="middle"):

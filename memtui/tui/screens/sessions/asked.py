@@ -67,12 +67,11 @@ class AskedPane(Pane):
         """A message in place of the searches."""
 
     def compose(self) -> ComposeResult:
-        marker = self.glyphs.marker
         with Container(id="asked-body"):
-            yield RowList(id="memory-calls", marker=marker, opens="search")
+            yield RowList(id="memory-calls", opens="search")
             with Vertical(id="then-and-now"):
                 yield Static(id="asked-query", markup=False)
-                yield RowList(id="comparison", marker=marker, opens="search")
+                yield RowList(id="comparison", opens="search")
 
     @property
     def is_shown(self) -> bool:

@@ -112,7 +112,7 @@ class ListPane(Pane):
         return self.rows.chosen_id or ""
 
     def compose(self) -> ComposeResult:
-        yield RowList(id="conversations", marker=self.glyphs.marker, opens="read")
+        yield RowList(id="conversations", opens="read")
         yield Facts(id="conversation-facts", label_width=7)
 
     def load(self) -> None:
