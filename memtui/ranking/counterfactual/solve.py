@@ -357,9 +357,9 @@ def unit_of(parameter: Parameter, value: float) -> float:
     return 10.0**-fewest
 
 
-def _rounded(problem: Problem, parameter: Parameter, edge: float, direction: int) -> list[float]:
-    """Round an edge upwards (1) or downwards (-1), within the range; the fewest decimals first."""
-    low, high = range_of(problem.base, parameter)
+def _rounded(problem: Problem, parameter: Parameter, edge: float, is_up: bool) -> list[float]:
+    """Round an edge up or down, within the range; the fewest decimals first."""
+    (low, high), direction = range_of(problem.base, parameter), 1 if is_up else -1
     values = []
     for decimals in decimals_of(parameter, edge):
         place = direction * edge * 10**decimals
@@ -387,10 +387,10 @@ def _entries(
             return
         if problem.chunk_id not in stretch.ranks:
             continue
-        upwards = edge > now if edge != now else direction > 0
-        yield from _rounded(problem, parameter, edge, 1 if upwards else -1)
+        middle = axis.value((stretch.start + stretch.end) / 2)
+        yield from _rounded(problem, parameter, edge, middle > now)
         yield axis.value(stretch.start, certain=True)
-        yield axis.value((stretch.start + stretch.end) / 2)
+        yield middle
 
 
 def minimum_edges(state: State) -> Floats:
@@ -420,9 +420,7 @@ def _minimums(problem: Problem) -> Iterator[float | None]:
         if problem.chunk_id not in problem.columns.ranks(listing(changed)[0]):
             continue
         if value is not None:
-            yield from _rounded(
-                problem, Parameter.MIN_SCORE, value, 1 if value > (now or 0) else -1
-            )
+            yield from _rounded(problem, Parameter.MIN_SCORE, value, value > (now or 0))
         yield value
 
 
