@@ -171,11 +171,8 @@ class ChunkScreen(Screen[None]):
             if not self._was_asked and not query_address(engine):
                 self._ask()
 
-        def failed(error: str) -> None:
-            self._take_problem("chunk", f"cannot be read: {error}")
-
         look = partial(in_background, self, group="chunk")
-        look(read, take, failed)
+        look(read, take, lambda error: self._take_problem("chunk", f"cannot be read: {error}"))
 
     def _take_problem(self, part: str, problem: str) -> None:
         self._problems[part] = safe_line(problem)
