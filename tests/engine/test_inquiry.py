@@ -330,6 +330,14 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
     far = engine.explain.inquire_at(outside, Place("long.md"))
     assert far.chunk is not None
     assert "Omada" in far.chunk.text
+    # A row is named by the first line of its chunk, which the chunk before may hold as well.
+    (root / "memory/long.md").write_text("".join(f"Line {n} of the file.\n" for n in range(95)))
+    engine.index.sync(wait=True)
+    first, second, *_ = engine.browse.chunks_of("memory/long.md")
+    assert first.end_line >= second.start_line
+    for chunk in (first, second):
+        found = engine.explain.inquire_at(ranked, Place(chunk.path, chunk.start_line))
+        assert found.chunk == chunk
 
 
 def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, root: Path) -> None:

@@ -46,7 +46,10 @@ async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) 
         assert search.state.ranked is not None
         lost = search.state.ranked.drops[0].chunk
         await run.press("escape", "t")
-        run.app.screen.query_one(Input).value = f"{lost.path}:{lost.start_line}"
+        box = run.app.screen.query_one(Input)
+        box.value = f"{lost.path[1:]}:{lost.start_line}"
+        await run.press("tab", "tab")
+        assert box.value == f"{lost.path}:{lost.start_line}"
         await run.press("enter")
         await until(run.pilot, lambda: getattr(run.app.screen, "chunk_id", "") == lost.id)
         await run.press("ctrl+p", "escape", "escape")

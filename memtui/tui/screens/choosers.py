@@ -162,10 +162,11 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:
-        """Write the chosen path into the line, to go on with its line number."""
-        if path := self.rows.chosen_id:
-            self.query_one(Input).value = path
-            self.query_one(Input).action_end()
+        """Write the chosen path before the line number, or to go on with one."""
+        box, path = self.query_one(Input), self.rows.chosen_id
+        if path and path != (typed := box.value.strip()):
+            box.value = str(Place(path, parse_place(typed).line))
+            box.action_end()
 
     @on(RowList.Opened)
     def open_chosen(self) -> None:
