@@ -291,6 +291,7 @@ class BrowseScreen(Screen[None]):
 class ReaderScreen(BrowseScreen):
     """A file that another screen leads to, without the tree: Browse stays as it is."""
 
+    BINDINGS = bindings("reader")
     is_alone = True
 
     def show_tree(self) -> None:
@@ -303,7 +304,7 @@ class ReaderScreen(BrowseScreen):
     def action_toggle_timeline(self) -> None:
         app_of(self).run_elsewhere("browse", "toggle_timeline")
 
-    def action_focus_filter(self) -> None:
+    def action_focus_query(self) -> None:
         """Go back to the query."""
         self.action_close()
         app_of(self).search_screen.action_focus_query()
