@@ -95,7 +95,12 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
         jaccard = words.short_number(similar.similarity)
         notes = (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
     return Section(
-        SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=axis(ranked)
+        SectionId.ARITHMETIC,
+        "arithmetic",
+        columns,
+        tuple(rows),
+        notes,
+        axis=axis(ranked, explanation.scored),
     )
 
 
@@ -130,9 +135,9 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
     return tuple(steps)
 
 
-def axis(ranked: Ranked) -> float:
-    """The right end of the axis: the largest value any step of the shown results reaches."""
-    scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops[:1]]
+def axis(ranked: Ranked, *explained: Hit | Drop) -> float:
+    """The right end of the axis: the largest value any step of these, or of the list, reaches."""
+    scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops[:1], *explained]
     return max([0.0, *(stage.after for one in scored for stage in one.stages)]) or 1.0
 
 

@@ -457,7 +457,9 @@ def two_results(
         # A step that only keeps or loses a result has no score of its own to compare.
         if isinstance(kind, Stage) and not any(step.sign for step in present):
             pair = [step and replace(step, value=None) for step in pair]
-        one, other = (step.value if step is not None else None for step in pair)
+        # The columns subtract as they stand there.
+        shown = [step.value if step is not None else None for step in pair]
+        one, other = (value if value is None else round(value, 3) for value in shown)
         change, style = fmt.NOTHING, ""
         if one is not None and other is not None:
             change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
