@@ -73,7 +73,9 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
     async with running(
         memory.open, options=options({"MEMTUI_RANKING__K": "3"}), size=(120, 40)
     ) as run:
+        await run.search()
         screen = await _open(run, "plus", "F")
+        assert "vs config: " in str(run.app.search_screen.results.border_subtitle)
         assert "! ranking.k: $MEMTUI_RANKING__K gives 3 and wins over this file" in run.text
         await _press(run, "tab")
         assert screen.where is Where.PROJECT
@@ -83,6 +85,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\n'
         assert user_file.read_text() == OWN
         assert run.app.options.ranking.k == 4
+        assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)
 
 
 async def test_a_long_difference_scrolls_and_a_click_chooses(

@@ -48,7 +48,7 @@ from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
-from memtui.tui.widgets.parameter_panes import ParamPanel, values
+from memtui.tui.widgets.parameter_panes import ParamPanel, describe_change, values
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, all_lines, dark, press, running, screen_text, settle, until
@@ -247,9 +247,13 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         await run.press("down", "down")
         chosen = screen.results.chosen_id
         assert chosen == order(run)[2]
-        await run.search("router config")
-        assert screen.results.chosen_id == chosen
-        await run.press("escape", "d", "F")
+        await run.search("garden tea")
+        first = screen.results.chosen_id
+        assert first == order(run)[0], "nobody chose in the answer to this question"
+        await answer(run, LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
+        assert screen.results.chosen_id == order(run)[0] != first
+        await run.search("router")
+        await run.press("down", "down", "escape", "d", "F")
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         sequence = asked_last(run)
         stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
@@ -276,6 +280,24 @@ async def test_the_pool_grows_and_shrinks_with_the_candidates(run_on: Any) -> No
             assert candidates(run)[0] == 200
             await run.press("escape", back)
             assert candidates(run) == before
+
+
+async def test_a_change_that_searches_tells_its_effect_on_the_whole_list(
+    memory: SmallMemory, run_on: Any
+) -> None:
+    for number in range(80):
+        (memory.root / f"memory/{number}.md").write_text(f"The router number {number}.\n")
+    async with run_on(Ranking(k=2), (120, 40)) as run:
+        run.engine.index.sync(wait=True)
+        await run.search("router")
+        run.app.search_screen.rankings.change(Ranking(k=150))
+        await settle(run.app, run.pilot)
+        entered = len(order(run)) - 2
+        assert entered > 80
+        effect = f"results 2→150: 2 moved, {entered} in"
+        assert effect in run.text
+        await run.press("escape", "u", "U")
+        assert f"redone: {effect.replace(':', ' again:')}" in run.text
 
 
 async def test_one_row_is_marked_as_chosen(run_on: Any) -> None:
@@ -353,6 +375,15 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
         assert focus(run) == "results"
 
 
+def test_a_value_has_as_many_digits_as_it_takes() -> None:
+    before = Ranking(vector_weight=0.3, keyword_weight=0.7)
+    after = replace(before, vector_weight=0.296, keyword_weight=1 - 0.296, min_score=0.35)
+    told = "meaning 0.30→0.296, keyword 0.70→0.704, minimum off→0.35"
+    assert describe_change(before, after) == told
+    after = replace(before, mmr=Mmr(enabled=True, lambda_=0.704))
+    assert describe_change(before, after) == "MMR on, λ 0.70→0.704"
+
+
 async def test_another_order_says_how_to_go_back_and_what_it_cannot_do(run_on: Any) -> None:
     async with run_on(size=(120, 40)) as run:
         await run.search("router")
@@ -393,6 +424,7 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
         assert run.app.search_screen.query_input.value == "router config"
         await run.press("slash", "right", "enter")
         assert focus(run) == "file-view"
+        assert run.text.splitlines()[-1].startswith(" n next match  / query")
         await run.press("5")
         assert run.app.screen is not run.app.search_screen
         await run.press("1")
@@ -601,7 +633,7 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         run.engine.explain.inquire = counted
         await run.press("escape", "j", "j", "p", "minus")
         assert "not shown: rank 3 > 2 results" in _strip(run)[0]
-        await run.press("plus")
+        await run.press("plus", "escape")
         assert "#3 of 3" in _strip(run)[0]
         pinned = list(search.state.pins)
         await run.search("path:topics router")

@@ -75,19 +75,24 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
     return ranking
 
 
+def exact(value: float) -> str:
+    """Return a number with two decimals, and more where it takes more to be the value."""
+    return max(f"{value:.2f}", f"{value:.12g}", key=len)
+
+
 def values(ranking: Ranking) -> dict[str, str]:
     """Return every parameter as text, by the name that notes and keys have for it."""
     mmr, decay, minimum = ranking.mmr, ranking.decay, ranking.min_score
     floor = f", floor {decay.floor:g}" if decay.floor else ""
     return {
         "MMR": "on" if mmr.enabled else "off",
-        "λ": f"{mmr.lambda_:.2f}",
+        "λ": exact(mmr.lambda_),
         "decay": "on" if decay.enabled else "off",
         "half-life": f"{decay.half_life_days:g} d{floor}",
-        "meaning": f"{ranking.vector_weight:.2f}",
-        "keyword": f"{ranking.keyword_weight:.2f}",
+        "meaning": exact(ranking.vector_weight),
+        "keyword": exact(ranking.keyword_weight),
         "results": str(ranking.k),
-        "minimum": "off" if minimum is None else f"{minimum:.2f}",
+        "minimum": "off" if minimum is None else exact(minimum),
         "fusion": FUSION_NAMES[ranking.fusion],
         "profile": safe_line(ranking.profile),
     }

@@ -132,6 +132,7 @@ class SearchState:
     selected_id: str | None = None
     """Chunk id of the chosen result or near miss."""
     selected_by_user: bool = False
+    """True if the user chose it for this query, or changed the ranking of its list."""
     followed: str | None = None
     """The chunk to choose in the list that answers a change made from its explanation."""
     undoable: list[Ranking] = field(default_factory=list)
@@ -236,6 +237,8 @@ class SearchController:
             self.show_start()
         if view.engine is None or not state.text:
             return
+        if state.request is None or state.text != state.request.text:
+            state.selected_by_user = False
         typing = state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
         state.request = Request(number, state.text, typing)
@@ -304,9 +307,8 @@ class SearchController:
         if request is None or event.sequence != request.number or not state.text:
             return
         is_same_query = state.answered_text == request.text
-        # The first row of a part of the answer was nobody's choice.
-        is_kept = state.selected_by_user or (is_same_query and state.is_whole)
-        keep = state.selected_id if is_kept else None
+        # The first row was nobody's choice.
+        keep = state.selected_id if state.selected_by_user else None
         state.answered_text = request.text
         state.terms = query_terms(ranked)
         request.is_answered = state.is_whole = event.complete
@@ -320,12 +322,12 @@ class SearchController:
         if view.engine is not None and ranked.ranking not in rankings:
             ranked = view.engine.search.rerank(cut_pool(pool, state.ranking), state.ranking)
         entered: frozenset[str] = frozenset()
-        if not is_same_query:
-            state.selected_by_user = state.selected_by_user and keep in pool.chunks
-        elif state.ranked is not None and state.ranked.hits:
+        if is_same_query and state.ranked is not None and state.ranked.hits:
             old = {hit.chunk.id for hit in state.ranked.hits}
             entered = frozenset(hit.chunk.id for hit in ranked.hits) - old
         self.show(ranked, keep=keep, entered=entered)
+        if event.complete:
+            view.rankings.tell_effect(ranked)
 
     def failed(self, event: SearchFailed) -> None:
         """Tell a failure; the list that is on screen stays."""
@@ -553,6 +555,8 @@ class RankingController:
         self._last_step = ("", 0.0)
         """The parameter that a key stepped last, and when."""
         self._note = ""
+        self._untold: tuple[str, Ranked] | None = None
+        """A change that another search is to tell the effect of, and the list before it."""
         self._timers = Timers(view)
 
     def change(
@@ -584,22 +588,32 @@ class RankingController:
                 state.undoable = [*state.undoable, before][-MOST_CHANGES:]
             elif state.undoable[-1] == ranking:
                 state.undoable.pop()
-        state.ranking = ranking
+        state.ranking, state.selected_by_user = ranking, True
 
-        moves: Difference | None = None
-        if shown is not None and view.engine is not None:
-            after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
-            moves = difference(shown, after)
-            view.search.show(after, keep=state.selected_id, change=moves)
-            if needs_search(after.pool, before, ranking):
-                view.search.ask(quiet=True)
         text = words.describe_change(before, ranking)
+        text = f"{because}: {text} again" if because else text
+        self._untold = None
+        if shown is None or view.engine is None:
+            self.note(f"{text} {aside}".rstrip())
+            return
+        after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
+        moves = difference(shown, after)
+        view.search.show(after, keep=state.selected_id, change=moves)
         if aside:
-            text = f"{text} {aside}"
+            self.note(f"{text} {aside}")
+        elif needs_search(after.pool, before, ranking):
+            self._untold = text, shown
+            self.note(f"{text}: searching")
+            view.search.ask(quiet=True)
         else:
-            text = f"{because}: {text} again" if because else text
-            text += "" if moves is None else f": {words.effect(moves) or 'nothing moved'}"
-        self.note(text)
+            self.note(f"{text}: {words.effect(moves) or 'nothing moved'}")
+
+    def tell_effect(self, ranked: Ranked) -> None:
+        """Say what the last change did to the list, where only another search could tell."""
+        if self._untold is not None:
+            (text, before), self._untold = self._untold, None
+            if before.pool.query == ranked.pool.query:
+                self.note(f"{text}: {words.effect(difference(before, ranked)) or 'nothing moved'}")
 
     def step(self, parameter: str, direction: int) -> None:
         """Step a number up or down, or go to the next value of a switch, without a direction.
@@ -730,6 +744,7 @@ class RankingController:
             verb = "saved in" if plan.changes else "nothing to write: as it is in"
             self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
             tell(view, f"{verb} {path}")
+            view.search.show_title()
 
         ranking = view.state.ranking
         # The workspace of an agent is the agent's: nothing is written there.

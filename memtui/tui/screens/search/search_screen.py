@@ -478,7 +478,7 @@ class SearchScreen(Screen[None]):
         self.search.show_below(offers=True)
 
     def action_leave(self) -> None:
-        """Go from the query, or any other pane, to the list; there, follow no chunk any more.
+        """Go from the query, or any other pane, to the list.
 
         A part that a key opened is closed. Never quits, and never clears the query.
         """
@@ -486,8 +486,6 @@ class SearchScreen(Screen[None]):
             return
         if isinstance(self.focused, Input):
             self.notes.remember_query()
-        elif self.results.has_focus and self.state.pins:
-            self.notes.set_pins({})
         self.show_pane("results")
 
     def action_next_pane(self, step: int) -> None:
