@@ -319,6 +319,7 @@ class MemtuiApp(App[int]):
 
     def action_show_screen(self, name: str) -> None:
         """Go to a screen of the bar; on the search screen to its list."""
+        self.search_screen.came_from = ""
         from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 
         if name == "browse" and hasattr(self.screen, "show_tree"):
@@ -429,7 +430,10 @@ class MemtuiApp(App[int]):
             self.push_screen(ChunkScreen(self.options, engine, chunk_id))
 
     def run_query(self, query: str) -> None:
+        """Ask on the search screen; from there `esc` leads back to a screen that lasts."""
+        came_from = self.screen.id or ""
         self.action_show_screen("search")
+        self.search_screen.came_from = came_from if came_from in LASTING_SCREENS else ""
         self.search_screen.search.set_query(query)
 
     def _bring(self, screen: Screen[None], *, is_over: bool = False) -> None:

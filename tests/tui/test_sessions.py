@@ -449,6 +449,25 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.shows("no conversation sessions/gone.jsonl")
 
 
+async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory) -> None:
+    async with talking(memory) as talks:
+        run, screen = talks.run, talks.screen
+        await talks.read(TALK)
+        await talks.press("slash", *"tomato", "enter")
+        assert "n next match" in run.text
+        await talks.press("escape")
+        assert "n next match" not in run.text
+        await talks.press("n")
+        assert screen.focused is screen.reader.view, "no letter is taken for a text"
+        assert run.toasts == ["No match to go to: / looks for a text."]
+        await talks.press("A", "o")
+        assert screen.conversations.sort_name == "newest", "the list is not shown"
+        await talks.press("enter")
+        assert run.app.screen is run.app.search_screen
+        await talks.press("escape", "escape")
+        assert (screen.is_current, screen.pane) == (True, "asked")
+
+
 async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) -> None:
     async with talking(memory) as talks:
         shown = talks.screen.conversations

@@ -110,6 +110,8 @@ class SearchScreen(Screen[None]):
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
         self._size_laid_out: Size | None = None
+        self.came_from = ""
+        """The name of the screen that the query came from, to which `esc` leads back."""
         self.is_switched = False
         """True if the user chose another provider here, and knows why the index is built."""
         self._announced_change = ""
@@ -440,7 +442,7 @@ class SearchScreen(Screen[None]):
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
         if binding.id == "leave":
-            return replace(binding, show=self.part_in_front is not None)
+            return replace(binding, show=bool(self.part_in_front or self.came_from))
         if self.is_foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
@@ -480,12 +482,16 @@ class SearchScreen(Screen[None]):
     def action_leave(self) -> None:
         """Go from the query, or any other pane, to the list.
 
-        A part that a key opened is closed. Never quits, and never clears the query.
+        A part that a key opened is closed. Last to the screen that a query came from. Never quits,
+        and never clears the query.
         """
         if self.close_part():
             return
         if isinstance(self.focused, Input):
             self.notes.remember_query()
+        elif self.results.has_focus and self.came_from:
+            app_of(self).action_show_screen(self.came_from)
+            return
         self.show_pane("results")
 
     def action_next_pane(self, step: int) -> None:

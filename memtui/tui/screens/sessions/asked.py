@@ -14,14 +14,14 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.model import Ranking, citation
+from memtui.model import Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import replay_verdict
 from memtui.report.status import place_words
 from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import cancellation, in_background
+from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.screens.common import HUGE
@@ -29,6 +29,7 @@ from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
 from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList
+from memtui.tui.widgets.result_rows import place_text
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _QUERY_SHOWN = 500
@@ -63,7 +64,7 @@ class AskedPane(Pane):
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
         self._is_complete = False
-        self._message: Sequence[Content] = [aside("Choose a conversation.")]
+        self._message: Sequence[Content] = [aside("No conversation is chosen.")]
         """A message in place of the searches."""
 
     def compose(self) -> ComposeResult:
@@ -239,8 +240,7 @@ class AskedPane(Pane):
             return
         query = safe_line(call.query)
         shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
-        others = (f"{name} {value}" for name, value in call.arguments.items())
-        asides = "  ".join(filter(None, map(safe_line, (call.tool, *others))))
+        asides = safe_line("  ".join(filter(None, (call.tool, arguments_words(call)))))
         query_line.update(Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED)))
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
@@ -254,6 +254,8 @@ class AskedPane(Pane):
             then = "Nothing came back then" if call.returned is not None else "Results not recorded"
             widget.show_message([aside(f"{then}, and nothing comes back now.")])
         else:
+            scores = f"scores: the agent's {self.glyphs.arrow} memtui's"
+            widget.border_title = Content.assemble("Then and now  ", (scores, fmt.MUTED))
             widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
             if call.problem and call.returned is None:
                 problem = f"{then_words(call)}: {safe_line(call.problem)}"
@@ -262,8 +264,16 @@ class AskedPane(Pane):
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         message.stop()
-        if self.chosen is not None:
-            app_of(self.screen).run_query(safe_line(self.chosen.query))
+        if (call := self.chosen) is not None:
+            app_of(self.screen).run_query(safe_line(call.query))
+            if call.arguments:
+                others = safe_line(arguments_words(call))
+                tell(self.screen, f"Asked with your parameters, not with {others}.")
+
+
+def arguments_words(call: MemoryCall) -> str:
+    """Return what a search was asked with beside its words: `maxResults 5  minScore 0.3`."""
+    return "  ".join(f"{name} {value}" for name, value in call.arguments.items())
 
 
 def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
@@ -336,17 +346,21 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
         if not is_known:
             change, then = "now", "?"
         ranks = f"{then} {glyphs.arrow} {fmt.rank(one.rank_now)}"
-        cited = citation(one.path, one.start_line, one.end_line) if one.start_line else one.path
         scores = f" {glyphs.arrow} ".join(
             fmt.NOTHING if score is None else fmt.score(score)
             for score in (one.score_then, one.score_now)
         )
-        lines = Content.assemble(
-            (f"{change:<{_CHANGE}}", _STYLES[one.change] if is_known else fmt.MUTED),
-            f"{ranks:<{_RANKS}}{safe_line(cited)}\n",
-            (f"{' ' * _CHANGE}{scores}", fmt.MUTED),
-            (f"  {fmt.reason_words(one.why)}" if one.why is not None else "", "$state-warn"),
-        )
-        return Row(str(at), lambda width: lines, 2)
+        why = f"  {fmt.reason_words(one.why)}" if one.why is not None else ""
+
+        def draw(width: int) -> Content:
+            return Content.assemble(
+                (f"{change:<{_CHANGE}}", _STYLES[one.change] if is_known else fmt.MUTED),
+                f"{ranks:<{_RANKS}}",
+                place_text(one.path, one.start_line or None, width - _CHANGE - _RANKS),
+                (f"\n{' ' * _CHANGE}{scores}", fmt.MUTED),
+                (why, "$state-warn"),
+            )
+
+        return Row(str(at), draw, 2)
 
     return [row(at, one) for at, one in enumerate(replayed.rows)]

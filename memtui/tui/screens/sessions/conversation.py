@@ -266,6 +266,7 @@ class ReaderPane(Pane):
                 group="find",
             )
         self.show_title()
+        self.screen.refresh_bindings()
 
     @on(Input.Changed, "#within")
     def within_changed(self, event: Input.Changed) -> None:
@@ -296,7 +297,7 @@ class ReaderPane(Pane):
                 self._read_whole(then=view.front)
             self.show_title()
         elif not self.needle:
-            self.open_within()
+            tell(self.sessions, "No match to go to: / looks for a text.")
 
     @on(TurnView.WholeWanted)
     def whole_wanted(self) -> None:

@@ -161,6 +161,8 @@ class SessionsScreen(Screen[None]):
         match (action, *parameters[:2]):
             case ("part", "asked", "show_turn" | "show_place"):
                 return True if self.asked.calls else None
+            case ("part", "conversations", "sort"):
+                return True if self.conversations.display else None
             case ("part", "reader", "show_chunk"):
                 return True if self.reader.conversation is not None else None
             case ("part", "reader", "copy_text"):
