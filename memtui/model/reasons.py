@@ -103,6 +103,7 @@ class Reason(StrEnum):
     PUSHED_DOWN = "pushed_down"
     # what a stage did
     RELAXED = "relaxed"
+    FREE_PLACE = "free_place"
     EXACT_PATH = "exact_path"
     SUBSTRING_ONLY = "substring_only"
     REDUNDANT = "redundant"

@@ -9,8 +9,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memtui.model import Decay, Fusion, Numbers, Operation, Ranking, Reason, Stage, StageScore
+from memtui.model import (
+    Decay,
+    Fusion,
+    Mmr,
+    Numbers,
+    Operation,
+    Ranking,
+    Reason,
+    ScoreMapping,
+    Stage,
+    StageScore,
+)
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
+from memtui.report.explanation import verdict_words
 from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
@@ -19,6 +33,7 @@ from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.known import cases, load
+from tests.support.pools import chunk, pool
 from tests.support.small_memory import SmallMemory
 from tests.tui.samples import make_ranked
 
@@ -79,11 +94,31 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
     assert heads == ["▼100", "▼1", "=", "▲1"]
+    far, low = replace(look, moved={hit.chunk.id: 28}), replace(hit, effective=-0.017)
+    assert draw_hit(low, far, 70).plain.split()[1:3] == ["▲28", "−0.017"]
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "new"
     left = replace(look, left={drop.chunk.id: 2})
     assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
     assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
+
+
+def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_is_not() -> None:
+    chunks = [chunk(name, path=f"{name}.md") for name in ("strong", "both", "free")]
+    candidates = pool(chunks, [("strong", 0.9), ("both", 0.3)], [("both", 0.42), ("free", 0.1)])
+    ranking = replace(
+        PROFILES["openclaw-2026.9"], keyword_mapping=ScoreMapping.GIVEN, mmr=Mmr(), decay=Decay()
+    )
+    ranked = rank(candidates, ranking, now=NOW)
+    _, free = ranked.hits
+    (drop,) = ranked.drops
+    assert drop.score > free.score
+    rule = "a free place: keyword match alone, below the minimum"
+    assert rule in draw_hit(free, RowContext(UNICODE, 2, 1.0, ranked), 80).plain
+    verdict = verdict_words(ranked, free)
+    assert verdict == f"SHOWN at rank 2, score {free.score:.3f}; weak match; {rule}"
+    why = f"{drop.score:.3f} < minimum 0.35, found by meaning too: no free place"
+    assert verdict_words(ranked, drop) == f"NOT SHOWN: {why}"
 
 
 def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:

@@ -112,6 +112,11 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         self.watch(self.query_one("#write-scroll"), "virtual_size", self.on_resize)
         self._choose(self.where)
 
+    @property
+    def opens(self) -> str:
+        """The word for Enter in the key bar."""
+        return "write" if self.plan is None or self.plan.changes else "close"
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "where" or len(self._places) > 1
 
@@ -173,6 +178,8 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             lambda width: [self._place(place, width) for place in self._places]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)
+        self.query_one(SafeInput).opens = self.opens
+        self.refresh_bindings()
         self.on_resize()
 
     def _place(self, place: Where, width: int) -> Content:

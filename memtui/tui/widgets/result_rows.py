@@ -26,7 +26,7 @@ from memtui.model import (
     Stage,
 )
 from memtui.report.arithmetic import TONES, part_cells
-from memtui.report.explanation import drop_words
+from memtui.report.explanation import drop_words, kept_words
 from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.report.words import (
     LEG_WORDS,
@@ -180,12 +180,16 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
+    if kept := kept_words(hit):
+        text = Content.assemble((f"{kept}  ", "$state-warn"), text)
     wrapped = text.wrap(room) if lines > 1 else [text]
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.
     last = Content(" ").join(wrapped[lines - 1 : lines + 1])
     shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
     rows = [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
-    if context.lines == 4:
+    if context.lines == 4 and not context.scale:
+        rows.append(Content(""))
+    elif context.lines == 4:
         named = _numbers(hit, glyphs, named=True)
         fits = named.cell_length <= width
         rows.append(named if fits else _numbers(hit, glyphs, named=False))
@@ -226,8 +230,10 @@ def _head(
     pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
-    pieces += [" " * (3 - len(moved[0])), (f"{worth:>6}", "bold")]
-    used = INDENT + 3 + len(rank[0]) + max(0, len(moved[0]) - 3)
+    # A long movement and a long score do not run into one another.
+    gap = " " * max(3 - len(moved[0]), len(worth) - 5)
+    pieces += [gap, (f"{worth:>6}", "bold")]
+    used = INDENT + len(rank[0]) + len(moved[0]) + len(gap)
     if context.lines > 1:
         looks = {
             "vector": (glyphs.vector, "$leg-vector"),

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.style import Style
 
 from memtui.memory.care.rules import WrittenLink, written_links
-from memtui.report.words import line_spans
+from memtui.report.words import count, line_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
@@ -47,7 +47,8 @@ def too_much(lines: Sequence[str]) -> str:
     characters = sum(map(len, lines))
     if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return ""
-    return f"too long to render ({len(lines)} lines, {characters} characters): shown as text"
+    size = f"{count(len(lines), 'line')}, {count(characters, 'character')}"
+    return f"too long to render ({size}): shown as text"
 
 
 def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLine]:

@@ -243,7 +243,9 @@ class ResultController:
             pins = self.view.state.pins
             if pins.pop(chunk.id, None) is None:
                 pins[chunk.id] = Pin(chunk)
-            self.set_pins(dict([*pins.items()][-MOST_PINS:]))
+            for oldest in [*pins][:-MOST_PINS]:
+                tell(self.view, f"no longer pinned: {safe_line(pins.pop(oldest).chunk.citation)}")
+            self.set_pins(pins)
 
     def set_pins(self, pins: dict[str, Pin]) -> None:
         """Follow these chunks alone."""

@@ -18,7 +18,17 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason, SearchMode
+from memtui.model import (
+    Chunk,
+    Fusion,
+    IndexState,
+    Leg,
+    LegStatus,
+    Ranked,
+    Ranking,
+    Reason,
+    SearchMode,
+)
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
@@ -469,7 +479,8 @@ class SearchController:
             is_missing = self.sort in LEG_WORDS.values() and self.sort not in found
             order = f"rank: no {self.sort} match" if is_missing else self.sort
             title = f"Results by {order}, {keys_of(view, 'sort.cycle')[0]} changes"
-        if view.results.size.width >= len(title) + len(_RELATIVE) + 4:
+        is_relative = ranked.ranking.fusion is Fusion.RELATIVE_SCORE
+        if is_relative and view.results.size.width >= len(title) + len(_RELATIVE) + 4:
             title += _RELATIVE
         view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
@@ -741,9 +752,9 @@ class RankingController:
             if same and (is_profile or not view.is_foreign):
                 self.change(plan.ranking)
             path = safe_line(fmt.home_relative(str(plan.file.path)))
-            verb = "saved in" if plan.changes else "nothing to write: as it is in"
-            self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
-            tell(view, f"{verb} {path}")
+            if plan.changes:
+                self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
+                tell(view, f"saved in {path}")
             view.search.show_title()
 
         ranking = view.state.ranking
