@@ -25,18 +25,9 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct
 
 import memtui
+from memtui.embedding import provider
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.packaged import default_threads, require_packages
-from memtui.embedding.provider import (
-    CHARACTERS_A_TOKEN,
-    LOCAL_LIMIT,
-    LocalProvider,
-    ProviderIdentity,
-    Role,
-    Vector,
-    clean_vectors,
-    settings_fingerprint,
-)
 from memtui.embedding.registry import Registration
 from memtui.embedding.services import Templates, templates_of
 from memtui.errors import ProviderError, SettingsError, undone_on_error
@@ -301,7 +292,7 @@ class ModelProcess:
             self.dimensions = len(self.embed("a")[0])
         self._is_ready = True
 
-    def embed(self, text: str) -> tuple[Vector, int]:
+    def embed(self, text: str) -> tuple[provider.Vector, int]:
         """Return the vector, not yet of length 1, and the tokens; raises `ProviderError`."""
         import numpy as np
 
@@ -358,7 +349,7 @@ class ModelProcess:
         )
 
 
-def create(choice: EmbeddingSettings) -> LocalProvider:
+def create(choice: EmbeddingSettings) -> provider.LocalProvider:
     """Load the model file on `choice.threads` threads (0: four, or as many as there are cores).
 
     A model whose process has ended stays so: create another. Raises `ProviderError` without a sound
@@ -376,15 +367,15 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
         message += f", its header says {file.dimensions}"
         raise ProviderError(message, hint=NO_MODEL, failure=Failure.DIMENSIONS_DIFFER)
 
-    def embed(text: str, role: Role) -> tuple[Vector, int]:
-        prefix = prefixes.query if role is Role.QUERY else prefixes.document
+    def embed(text: str, role: provider.Role) -> tuple[provider.Vector, int]:
+        prefix = prefixes.query if role is provider.Role.QUERY else prefixes.document
         vector, tokens = model.embed(prefix + text)
         if not len(vector):  # the model saw nothing in the text
             return np.zeros(dimensions, dtype=np.float32), tokens
-        return clean_vectors(vector[:dimensions]), tokens
+        return provider.clean_vectors(vector[:dimensions]), tokens
 
     # A batch is a few seconds of work for a model of 300 million numbers on two cores.
-    return LocalProvider(identity, embed, batch_size=4, free=model.close)
+    return provider.LocalProvider(identity, embed, batch_size=4, free=model.close)
 
 
 def check(choice: EmbeddingSettings) -> str:
@@ -394,7 +385,7 @@ def check(choice: EmbeddingSettings) -> str:
     return f"{safe_line(str(file.path))}, {file.architecture}"
 
 
-def identity(choice: EmbeddingSettings) -> ProviderIdentity:
+def identity(choice: EmbeddingSettings) -> provider.ProviderIdentity:
     """Return what `create` gives, from the head of the file and samples of it: in milliseconds.
 
     Without a usable file the model is the name that was asked for, and the dimensions are unknown.
@@ -404,11 +395,11 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
         return _plan(choice)[-1]
     except ProviderError as error:
         name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
-        fingerprint = settings_fingerprint({"provider": NAME, "failure": error.failure})
-        return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
+        fingerprint = provider.settings_fingerprint({"provider": NAME, "failure": error.failure})
+        return provider.ProviderIdentity(NAME, name, None, fingerprint, provider.LOCAL_LIMIT)
 
 
-def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, ProviderIdentity]:
+def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, provider.ProviderIdentity]:
     """Return the model file, its prefixes, how many tokens it may read, and what it makes."""
     path, origin = find_model(choice)
     if path is None:
@@ -429,7 +420,7 @@ def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, Provide
         prefixes = templates_of(file.name.replace(" ", "-"))
     prefixes = prefixes.overridden(choice)
     context = min(2048, file.context_length)  # OpenClaw's limit for a local model
-    fingerprint = settings_fingerprint(
+    fingerprint = provider.settings_fingerprint(
         {
             "provider": NAME,
             "file": file.digest,
@@ -439,8 +430,8 @@ def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, Provide
             "document_prefix": prefixes.document,
         }
     )
-    limit = min(LOCAL_LIMIT, CHARACTERS_A_TOKEN * context)
-    identity = ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
+    limit = min(provider.LOCAL_LIMIT, provider.CHARACTERS_A_TOKEN * context)
+    identity = provider.ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
     return file, prefixes, context, identity
 
 

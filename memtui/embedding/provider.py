@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memtui.errors import (
-    Cancelled,
-    IsCancelled,
-    OutOfMemory,
-    ProviderError,
-    is_out_of_memory,
-    stop_if,
-    undone_on_error,
-)
+from memtui import errors
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -100,12 +92,12 @@ class Provider:
         """Return whether it is not sent the texts that hold a credential."""
         return False
 
-    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: errors.IsCancelled | None = None) -> Vector:
         """Embed a query; raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop."""
         raise NotImplementedError
 
     def embed_documents(
-        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
+        self, texts: Sequence[str], *, cancelled: errors.IsCancelled | None = None
     ) -> Vectors:
         """Embed texts in their order; raises `ProviderError`, or `Cancelled` once asked to stop."""
         raise NotImplementedError
@@ -123,7 +115,7 @@ class Provider:
         with _counting:
             self._usage = self._usage.plus(usage)
 
-    def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
+    def batches(self, cancelled: errors.IsCancelled) -> BatchInterface | None:
         """Return the batch interface, if one is wanted and there is one; may look for a key."""
         return None
 
@@ -195,28 +187,28 @@ class LocalProvider(Provider):
         self._free = free
 
     def embed_query(
-        self, text: str, *, cancelled: IsCancelled | None = None, role: Role = Role.QUERY
+        self, text: str, *, cancelled: errors.IsCancelled | None = None, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
         name = self.identity.name
-        stop_if(cancelled)
+        errors.stop_if(cancelled)
         if self.closed:
-            raise ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
+            raise errors.ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:
             answer = self._queue.submit(self._embed, text, role)
-            with undone_on_error(answer.cancel):
+            with errors.undone_on_error(answer.cancel):
                 while not wait([answer], CHECK_SECONDS).done:
-                    stop_if(cancelled)
+                    errors.stop_if(cancelled)
             vector, tokens = answer.result()
-        except (Cancelled, ProviderError):
+        except (errors.Cancelled, errors.ProviderError):
             raise
         except Exception as error:  # libraries raise what they like, and so does a closed queue
-            raise ProviderError(f"the {name} model failed: {one_line(error)}") from error
+            raise errors.ProviderError(f"the {name} model failed: {one_line(error)}") from error
         self.count(Usage(1, 1, tokens, self._estimated))
         return vector
 
     def embed_documents(
-        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
+        self, texts: Sequence[str], *, cancelled: errors.IsCancelled | None = None
     ) -> Vectors:
         import numpy as np
 
@@ -237,8 +229,8 @@ class LocalProvider(Provider):
 
 def one_line(error: Exception) -> str:
     """Return what an error of a library says, on one line that is safe to show."""
-    if is_out_of_memory(error):
-        return OutOfMemory().message
+    if errors.is_out_of_memory(error):
+        return errors.OutOfMemory().message
     return safe_line(" ".join(str(error).split()))[:300] or type(error).__name__
 
 
@@ -252,10 +244,12 @@ REFUSALS: Final = frozenset({Failure.TOO_LARGE, Failure.BAD_REQUEST})
 """Failures that a text may be the cause of, and the others of its call are not."""
 
 
-class TextsRefused(ProviderError):
+class TextsRefused(errors.ProviderError):
     """Some texts of a call were refused, the others embedded; both by their place in the call."""
 
-    def __init__(self, made: Mapping[int, Vector], refused: Mapping[int, ProviderError]) -> None:
+    def __init__(
+        self, made: Mapping[int, Vector], refused: Mapping[int, errors.ProviderError]
+    ) -> None:
         first = refused[min(refused)]
         super().__init__(first.message, hint=first.hint, failure=first.failure)
         self.made = made
@@ -270,7 +264,7 @@ def is_for_good(failure: Failure) -> bool:
 def bisect_rejected(
     embed: Callable[[Sequence[str]], Vectors],
     texts: Sequence[str],
-    error: ProviderError,
+    error: errors.ProviderError,
     harmless: str,
 ) -> TextsRefused:
     """Embed the halves of a call that failed by `error`, and their halves where those fail, too.
@@ -279,10 +273,10 @@ def bisect_rejected(
     """
     try:
         embed([harmless])
-    except ProviderError:
+    except errors.ProviderError:
         raise error from None
     made: dict[int, Vector] = {}
-    refused: dict[int, ProviderError] = {}
+    refused: dict[int, errors.ProviderError] = {}
     failed = [(range(len(texts)), error)]
     for places, why in failed:
         middle = (len(places) + 1) // 2
@@ -292,7 +286,7 @@ def bisect_rejected(
         for half in (places[:middle], places[middle:]):
             try:
                 made.update(zip(half, embed([texts[place] for place in half]), strict=True))
-            except ProviderError as again:
+            except errors.ProviderError as again:
                 if again.failure not in REFUSALS:
                     raise
                 failed.append((half, again))

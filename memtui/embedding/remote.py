@@ -11,32 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from memtui.embedding import http, provider
 from memtui.embedding.api_keys import FoundKey, find_key
-from memtui.embedding.http import (
-    ONCE_MORE,
-    Pacer,
-    RequestContext,
-    ServiceClient,
-    ServiceError,
-    json_in,
-    no_answer,
-)
-from memtui.embedding.provider import (
-    BATCH_BYTES,
-    DEFAULT_LIMIT,
-    Provider,
-    ProviderIdentity,
-    Role,
-    Values,
-    Vector,
-    Vectors,
-    batches,
-    byte_size,
-    clean_vectors,
-    estimated_tokens,
-    settings_fingerprint,
-    split_input,
-)
 from memtui.embedding.registry import Registration
 from memtui.embedding.services import (
     SERVICES,
@@ -70,7 +46,7 @@ class Plan:
 
     service: Service
     address: Address
-    identity: ProviderIdentity
+    identity: provider.ProviderIdentity
     """The identity of its vectors; the model is named as the service knows it."""
     templates: Templates
     asked_dimensions: int | None
@@ -131,14 +107,16 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     if asked_dimensions is not None and facts.one_length:
         words = f"{name}: {model} gives {facts.dimensions} dimensions and no other number"
         raise SettingsError(words, hint="leave embedding.dimensions empty")
-    longest = min(listed.input_bytes or DEFAULT_LIMIT, BATCH_BYTES)
-    longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
+    longest = min(listed.input_bytes or provider.DEFAULT_LIMIT, provider.BATCH_BYTES)
+    longest_prefix = max(
+        provider.byte_size(templates.query), provider.byte_size(templates.document)
+    )
     input_bytes = max(1, longest - longest_prefix)
     is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
     # Scheme, host, port and path: what makes two addresses the same service.
     parts = urlsplit(address.url)
     place = f"{parts.scheme}://{address.shown}{parts.path.rstrip('/')}"
-    fingerprint = settings_fingerprint(
+    fingerprint = provider.settings_fingerprint(
         {
             "provider": name,
             "model": model,
@@ -151,11 +129,11 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         }
     )
     dimensions = choice.dimensions or facts.dimensions
-    identity = ProviderIdentity(name, model, dimensions, fingerprint, input_bytes)
+    identity = provider.ProviderIdentity(name, model, dimensions, fingerprint, input_bytes)
     return Plan(service, address, identity, templates, asked_dimensions, input_bytes, choice)
 
 
-class RemoteProvider(Provider):
+class RemoteProvider(provider.Provider):
     """Embeds by a service, in requests as large and as many at once as it and the user allow.
 
     Usable from any thread; a query waits for no place among the requests for documents. Failed
@@ -167,7 +145,7 @@ class RemoteProvider(Provider):
     def __init__(
         self,
         plan: Plan,
-        pacer: Pacer | None = None,
+        pacer: http.Pacer | None = None,
         find: Callable[..., FoundKey] = find_key,
     ) -> None:
         choice = plan.choice
@@ -175,14 +153,14 @@ class RemoteProvider(Provider):
         self.identity, self.dimensions = plan.identity, plan.identity.dimensions
         self.address = plan.address.shown
         self.remote = not plan.address.is_loopback
-        self.client = ServiceClient(plan.address, choice.ca_file or "")
-        self.pacer = pacer or Pacer(choice.requests_per_minute, choice.tokens_per_minute)
+        self.client = http.ServiceClient(plan.address, choice.ca_file or "")
+        self.pacer = pacer or http.Pacer(choice.requests_per_minute, choice.tokens_per_minute)
         service = plan.service
         self._request_bytes, self._request_texts = service.request_bytes, service.request_texts
         if not plan.address.is_own and service.shape is not Shape.OLLAMA:
             # What text-embeddings-inference takes by default, and what OpenClaw sends.
             self._request_texts = min(self._request_texts, 32)
-            self._request_bytes = min(self._request_bytes, BATCH_BYTES)
+            self._request_bytes = min(self._request_bytes, provider.BATCH_BYTES)
         # A chunk of the usual 400 tokens has 1600 bytes.
         fitting = min(self._request_texts, max(1, self._request_bytes // 1600))
         self.batch_size = fitting * choice.concurrency
@@ -192,30 +170,30 @@ class RemoteProvider(Provider):
         self._looking = asyncio.Lock()
         self._key: FoundKey | None = None
         self._places = asyncio.Semaphore(choice.concurrency)
-        self._spare: dict[str, Values] = {}
+        self._spare: dict[str, provider.Values] = {}
         """Vectors that were paid for in a call that failed before its end."""
 
-    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> provider.Vector:
         # Of one that is longer than an input may be, the beginning is what is looked for.
-        beginning = well_formed(split_input(text, self.plan.input_bytes)[0])
-        made: dict[str, Values] = {}
+        beginning = well_formed(provider.split_input(text, self.plan.input_bytes)[0])
+        made: dict[str, provider.Values] = {}
         prefixed = [self.plan.templates.query + beginning]
-        self.client.run(self._embed(prefixed, Role.QUERY, made), cancelled)
-        return clean_vectors(made[prefixed[0]])
+        self.client.run(self._embed(prefixed, provider.Role.QUERY, made), cancelled)
+        return provider.clean_vectors(made[prefixed[0]])
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
-    ) -> Vectors:
+    ) -> provider.Vectors:
         import numpy as np
 
         limit = self.plan.input_bytes
-        if (longest := max(map(byte_size, texts), default=0)) > limit:
+        if (longest := max(map(provider.byte_size, texts), default=0)) > limit:
             words = f"a text of {longest} bytes is longer than the {limit} of one input"
             raise ProviderError(words, failure=Failure.TOO_LARGE)
         prefix = self.plan.templates.document
         # A blank text, which services refuse, is a vector of zeros.
         prefixed = {at: prefix + well_formed(text) for at, text in enumerate(texts) if text.strip()}
-        made: Mapping[str, Values] = {}
+        made: Mapping[str, provider.Values] = {}
         if prefixed:
             made = self.client.run(self._made(dict.fromkeys(prefixed.values())), cancelled)
         if texts and self.dimensions is None:
@@ -224,7 +202,7 @@ class RemoteProvider(Provider):
         rows = np.zeros((len(texts), self.dimensions or 0))
         for at, text in prefixed.items():
             rows[at] = made[text]
-        return clean_vectors(rows)
+        return provider.clean_vectors(rows)
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
         from memtui.embedding.batch import BatchInterface
@@ -246,7 +224,7 @@ class RemoteProvider(Provider):
         key = await self._current_key()
         try:
             return await self._ask_with(key, request, timeout)
-        except ServiceError as error:
+        except http.ServiceError as error:
             if error.failure is not Failure.KEY_REFUSED:
                 raise
             renewed = key
@@ -261,7 +239,7 @@ class RemoteProvider(Provider):
         keyed, context = self._keyed(request, key)
         reply = await self.client.exchange(keyed, timeout)
         self.pacer.learn(reply.headers)
-        return json_in(reply, context)
+        return http.json_in(reply, context)
 
     def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
@@ -290,16 +268,16 @@ class RemoteProvider(Provider):
                 self._key = plan.require(key)
             return self._key
 
-    def _keyed(self, request: Request, key: FoundKey) -> tuple[Request, RequestContext]:
+    def _keyed(self, request: Request, key: FoundKey) -> tuple[Request, http.RequestContext]:
         """Return a request with a key, and who is asked with which for the words of a failure."""
         service = self.plan.service
         keyed = replace(request, headers={**request.headers, **service.headers(key.value)})
         name = f"the key of {key.origin}" if key.value else ""
         pull = f"get it with: ollama pull {safe_line(self.identity.model)}"
         hint = pull if service.shape is Shape.OLLAMA else ""
-        return keyed, RequestContext(self.plan.address, name, self.plan.key_hint, hint)
+        return keyed, http.RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
-    async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
+    async def _made(self, texts: Iterable[str]) -> dict[str, provider.Values]:
         """Return the vector of each text; those of an earlier call that failed are used."""
         made = {text: self._spare.pop(text) for text in texts if text in self._spare}
         # A request that alone holds more than a minute's tokens is refused for ever.
@@ -308,11 +286,13 @@ class RemoteProvider(Provider):
 
         async def embed(batch: Sequence[str]) -> None:
             async with self._places:
-                await self._embed(batch, Role.DOCUMENT, made)
+                await self._embed(batch, provider.Role.DOCUMENT, made)
 
         try:
             async with asyncio.TaskGroup() as group:
-                for batch in batches((text for text in texts if text not in made), byte_size, most):
+                for batch in provider.batches(
+                    (text for text in texts if text not in made), provider.byte_size, most
+                ):
                     for start in range(0, len(batch), count):
                         group.create_task(embed(batch[start : start + count]))
         except BaseException as error:
@@ -323,9 +303,11 @@ class RemoteProvider(Provider):
             raise error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error from None
         return made
 
-    async def _embed(self, texts: Sequence[str], role: Role, made: dict[str, Values]) -> None:
+    async def _embed(
+        self, texts: Sequence[str], role: provider.Role, made: dict[str, provider.Values]
+    ) -> None:
         """Put the vectors of texts in `made` by one request, or halves where it is too large."""
-        plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
+        plan, tokens = self.plan, provider.estimated_tokens(sum(map(len, texts)))
         request = plan.service.request(
             plan.address, plan.identity.model, texts, role, plan.asked_dimensions
         )
@@ -337,13 +319,13 @@ class RemoteProvider(Provider):
                 return plan.service.vectors_in(answer, len(texts), self.dimensions)
             except WrongAnswer as error:
                 words = f"{plan.address.shown}: {error}"
-                raise ServiceError(words, error.failure) from None
+                raise http.ServiceError(words, error.failure) from None
 
-        is_query, choice = role is Role.QUERY, plan.choice
+        is_query, choice = role is provider.Role.QUERY, plan.choice
         timeout = choice.query_timeout if is_query else choice.batch_timeout
         try:
             answered = await self.pacer.send(attempt, timeout, tokens=tokens, is_awaited=is_query)
-        except ServiceError as error:
+        except http.ServiceError as error:
             if len(texts) < 2 or not error.is_splittable:
                 raise
             middle = (len(texts) + 1) // 2
@@ -360,7 +342,7 @@ class RemoteProvider(Provider):
 
 def ask_once(
     request: Request,
-    context: RequestContext,
+    context: http.RequestContext,
     *,
     stopped: IsCancelled,
     timeout: float,
@@ -372,22 +354,22 @@ def ask_once(
     `ProviderError` of one line that holds neither keys nor text of the answer. Not to be called
     from a thread that runs an event loop.
     """
-    client = ServiceClient(context.address)
-    pacer = Pacer(tries=(ONCE_MORE, ONCE_MORE))
+    client = http.ServiceClient(context.address)
+    pacer = http.Pacer(tries=(http.ONCE_MORE, http.ONCE_MORE))
 
     async def attempt(seconds: float) -> object:
         try:
-            return json_in(await client.exchange(request, seconds), context)
-        except ServiceError as error:
+            return http.json_in(await client.exchange(request, seconds), context)
+        except http.ServiceError as error:
             error.is_passing = error.is_passing and error.status > 0
             raise
 
     try:
         return client.run(pacer.send(attempt, timeout, is_awaited=True), stopped)
-    except ServiceError as error:
+    except http.ServiceError as error:
         # The hints name settings of memtui, and the index that is asked for is an agent's.
         if error.failure is Failure.TIMEOUT:
-            error = no_answer(context.address, timeout)
+            error = http.no_answer(context.address, timeout)
         raise ProviderError(error.message, failure=error.failure) from None
     finally:
         client.close()

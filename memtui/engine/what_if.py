@@ -16,20 +16,7 @@ from memtui.engine.ports import Index, Reading, refused
 from memtui.engine.search import Search
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import KeywordExplanation, LegPlace, WordChange, WordChanges
-from memtui.ranking.counterfactual.change import (
-    DEPTH,
-    RANGES,
-    Change,
-    Counterfactuals,
-    Needed,
-    NoChange,
-    NoChangeReason,
-    Parameter,
-    apply,
-    change_to,
-    needed,
-    outside_pool,
-)
+from memtui.ranking.counterfactual import change
 from memtui.ranking.counterfactual.solve import least_changes, nearest_first
 from memtui.retrieval.leg_detail import rare_words
 from memtui.retrieval.query import word_pieces
@@ -63,8 +50,8 @@ class WhatIf:
         chunk_id: str,
         places: Mapping[Leg, LegPlace],
         *,
-        progress: Callable[[Parameter], None] | None = None,
-    ) -> Counterfactuals:
+        progress: Callable[[change.Parameter], None] | None = None,
+    ) -> change.Counterfactuals:
         """Look for the least change of each parameter alone.
 
         `ranking` is what `ranked` was asked with, `places` those of the chunk. An index of up to
@@ -83,14 +70,14 @@ class WhatIf:
             mode=pool.search_mode,
             progress=progress,
         )
-        needs, deeper = None, Counterfactuals()
+        needs, deeper = None, change.Counterfactuals()
         if chunk_id in pool.chunks:
             solved = solve(pool, ranking)
         else:
-            needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
-            solved = Counterfactuals((), outside_pool(needs))
+            needs = change.needed(ranking, [p.rank for p in places.values() if p.rank is not None])
+            solved = change.Counterfactuals((), change.outside_pool(needs))
         reasons = {one.parameter: one.reason for one in solved.without}
-        deep = [one for one in DEPTH if reasons.get(one) is NoChangeReason.NEW_SEARCH]
+        deep = [one for one in change.DEPTH if reasons.get(one) is change.NoChangeReason.NEW_SEARCH]
         wider = pool
         if deep and not pool.sized:
             # Legs that do not size their candidates by a rule of their own give the same ones,
@@ -104,18 +91,22 @@ class WhatIf:
             tried = {
                 one: _nearest(one, ranking, chunk_id, needs, ask, solve, progress) for one in deep
             }
-            none = (NoChange(one, NoChangeReason.NO_VALUE) for one in deep if tried[one] is None)
-            deeper = Counterfactuals(tuple(filter(None, tried.values())), tuple(none))
+            none = (
+                change.NoChange(one, change.NoChangeReason.NO_VALUE)
+                for one in deep
+                if tried[one] is None
+            )
+            deeper = change.Counterfactuals(tuple(filter(None, tried.values())), tuple(none))
         # What was solved by searching stands in the place of what needed a search.
         again = {one.parameter for one in deeper.changes}
         again |= {one.parameter for one in deeper.without}
         changes = [*solved.changes, *deeper.changes]
         without = [one for one in solved.without if one.parameter not in again]
         without += deeper.without
-        order = list(Parameter)
+        order = list(change.Parameter)
         changes.sort(key=lambda one: (one.cost, order.index(one.parameter)))
         without.sort(key=lambda one: order.index(one.parameter))
-        return Counterfactuals(tuple(changes), tuple(without), needs)
+        return change.Counterfactuals(tuple(changes), tuple(without), needs)
 
     def word_changes(
         self,
@@ -191,29 +182,29 @@ def _asked(pool: CandidatePool) -> tuple[object, ...]:
 
 
 def _nearest(
-    parameter: Parameter,
+    parameter: change.Parameter,
     ranking: Ranking,
     chunk_id: str,
-    needs: Needed | None,
+    needs: change.Needed | None,
     ask: Callable[[Ranking], Ranked],
-    solve: Callable[..., Counterfactuals],
-    progress: Callable[[Parameter], None] | None,
-) -> Change | None:
+    solve: Callable[..., change.Counterfactuals],
+    progress: Callable[[change.Parameter], None] | None,
+) -> change.Change | None:
     """Find the value nearest to the present one whose own search shows the chunk.
 
     Of k the smallest that is larger. Of two multipliers that are equally near the larger, of
     several that take as many candidates the nearest. A chunk that no leg brought into the pool
     needs more candidates, not fewer.
     """
-    is_k = parameter is Parameter.K
-    low, high = (int(value) for value in RANGES[parameter])
+    is_k = parameter is change.Parameter.K
+    low, high = (int(value) for value in change.RANGES[parameter])
     now, least = ranking.candidate_multiplier, needs.candidate_multiplier if needs else None
     if is_k:
         now = ranking.k
         low, least = now + 1, needs.k if needs else None
     tried = set[int]() if is_k else {ranking.candidates}
     for value in nearest_first(range(low if least is None else least, high + 1), now):
-        changed = apply(ranking, parameter, value)
+        changed = change.apply(ranking, parameter, value)
         if not is_k and changed.candidates in tried:
             continue
         tried.add(changed.candidates)
@@ -230,7 +221,7 @@ def _nearest(
                 return None
             new, place = wider.new, wider.rank_after
         if place is not None:
-            return change_to(ranking, parameter, new, place)
+            return change.change_to(ranking, parameter, new, place)
     return None
 
 

@@ -11,15 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from memtui.bus import (
-    IndexChanged,
-    LegChanged,
-    StatusChanged,
-    SyncFailed,
-    SyncFinished,
-    SyncStarted,
-    TextsWithheld,
-)
+from memtui import bus
 from memtui.embedding.provider import ProviderIdentity, one_line
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, read_meta
@@ -178,7 +170,7 @@ class Indexer:
     def _run(self) -> None:
         try:
             self._guard(self._count)
-            self._bus.publish(StatusChanged())
+            self._bus.publish(bus.StatusChanged())
             while True:
                 with self._condition:
                     # Waits for work, or for the time to look around or to try again.
@@ -204,7 +196,7 @@ class Indexer:
                     self._condition.notify_all()
                 if can_work:
                     # Whoever asked at the end of the work was told that it still runs.
-                    self._bus.publish(StatusChanged())
+                    self._bus.publish(bus.StatusChanged())
         finally:
             try:
                 self._guard(self._live.close)
@@ -225,7 +217,7 @@ class Indexer:
             self.record("index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
-            self._bus.publish(SyncFailed(text, self.job.now(), exit_code))
+            self._bus.publish(bus.SyncFailed(text, self.job.now(), exit_code))
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
@@ -235,7 +227,7 @@ class Indexer:
         def stopped() -> bool:
             return self._cancelled.is_set() or self.job.recipe is not recipe
 
-        self._bus.publish(SyncStarted(work is Work.REBUILD))
+        self._bus.publish(bus.SyncStarted(work is Work.REBUILD))
         while True:
             recipe = self.job.recipe
             job = replace(
@@ -261,12 +253,12 @@ class Indexer:
                     raise
                 work = Work.REBUILD
                 self.record("index", error.message)
-                self._bus.publish(StatusChanged())
+                self._bus.publish(bus.StatusChanged())
             except Cancelled:
                 if self._cancelled.is_set() or self.job.recipe is recipe:
                     text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
                     self._update(failure=None, stopped=text)
-                    self._bus.publish(SyncFailed(text, job.now()))
+                    self._bus.publish(bus.SyncFailed(text, job.now()))
                     return
         before = self._status
         if job.problem is not None and job.problem.passes:
@@ -275,7 +267,7 @@ class Indexer:
         if job.problem is not None:
             self.record("embedding", job.problem.detail)
         elif before.problem is not None:
-            self._bus.publish(LegChanged(Leg.VECTOR))
+            self._bus.publish(bus.LegChanged(Leg.VECTOR))
         self._reporter.pending = {}
         self._update(
             last_sync=job.stats,
@@ -290,13 +282,13 @@ class Indexer:
         if job.stats.rebuild:
             # What changed while the rebuild ran.
             self.sync()
-        self._bus.publish(SyncFinished(job.stats))
+        self._bus.publish(bus.SyncFinished(job.stats))
 
     def _withhold(self, chunks: tuple[SkippedFile, ...]) -> None:
         before = self._status.withheld
         self._update(withheld=chunks)
         if chunks and chunks != before:
-            self._bus.publish(TextsWithheld(chunks))
+            self._bus.publish(bus.TextsWithheld(chunks))
 
     def _count(self) -> None:
         """Count, when the index is another than at the last count; raises `IndexUnusable`."""
@@ -326,7 +318,7 @@ class Indexer:
         """Look whether the writing process changed something, or left the lock to this one."""
         if self._lock.try_acquire(seconds=0.0):
             self._update(writer=self._lock.writer(), failure=None)
-            self._bus.publish(StatusChanged())
+            self._bus.publish(bus.StatusChanged())
             # Whatever the former owner left undone.
             self.sync()
             return
@@ -334,13 +326,13 @@ class Indexer:
         self._count()
         now, writer = self._stamp, self._lock.writer()
         if now != before:
-            self._bus.publish(IndexChanged())
+            self._bus.publish(bus.IndexChanged())
         with self._condition:
             # The writing process takes in what was seen here.
             self._seen.clear()
         if now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
-            self._bus.publish(StatusChanged())
+            self._bus.publish(bus.StatusChanged())
 
     def _trim(self) -> None:
         """Keep the cache within its bound: what was stored longest ago goes.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from memtui.bus import FileIndexed, IndexChanged, LegChanged
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
+from memtui.index import index_rows
 from memtui.index.database import (
     Connection,
     Interrupted,
@@ -27,18 +28,6 @@ from memtui.index.database import (
     read_meta,
     transaction,
     write_meta,
-)
-from memtui.index.index_rows import (
-    KnownFile,
-    chunks_of,
-    delete_chunks,
-    known_files,
-    plan_changes,
-    remove_files,
-    skipped_when_read,
-    within_limit,
-    write_chunks,
-    write_file,
 )
 from memtui.index.job import FILES, Job
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
@@ -229,12 +218,12 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     loses its rows, so that the index is what a fresh one would be. Nothing that was committed is
     lost when the job stops.
     """
-    rows, meta = known_files(connection), read_meta(connection)
+    rows, meta = index_rows.known_files(connection), read_meta(connection)
     files, stats = discovery.files, job.stats
     scope = job.transcripts
     stats.files_seen = len(files)
     job.skipped += discovery.skipped
-    plan = plan_changes(files, rows, discovery.unread)
+    plan = index_rows.plan_changes(files, rows, discovery.unread)
     read = {file.path: file for file in plan.read}
     if meta.get(_DECODING[0]) != _DECODING[1]:
         read |= {one.path: one for one in files if one.path in rows and rows[one.path].warnings}
@@ -261,7 +250,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
         paths = plan.removed[start : start + _FILES_AT_ONCE]
         job.check()
         with transaction(connection):
-            remove_files(connection, paths)
+            index_rows.remove_files(connection, paths)
         stats.files_removed += len(paths)
         job.progress.settle(paths)
     if read:
@@ -279,7 +268,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
             size, first = 0, at
     if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
-    job.skipped += skipped_when_read(connection)
+    job.skipped += index_rows.skipped_when_read(connection)
     if files:
         root = file_state(job.scope.root)
         write_meta(
@@ -298,7 +287,7 @@ def _index_notes(
     job: Job,
     connection: Connection,
     files: Sequence[SourceFile],
-    rows: Mapping[str, KnownFile],
+    rows: Mapping[str, index_rows.KnownFile],
     seen_ns: int,
 ) -> None:
     recipe, stats = job.recipe, job.stats
@@ -312,16 +301,18 @@ def _index_notes(
                 document = read_document(file, max_bytes=job.scope.settings.max_file_bytes)
             except OSError as error:
                 detail, reason = error.strerror or str(error), reason_of(error)
-                remove_files(connection, [file.path])
+                index_rows.remove_files(connection, [file.path])
                 stats.files_removed += row is not None and not row.no_text
                 if reason is Reason.NOT_TEXT:
                     # Its row says so, and nobody reads it before it is another file.
-                    write_file(connection, file, "", 0, seen_ns, no_text=detail)
+                    index_rows.write_file(connection, file, "", 0, seen_ns, no_text=detail)
                 else:
                     job.skipped.append(SkippedFile(file.path, reason, detail))
                 continue
             lines = len(document.text.removesuffix("\n").split("\n")) if document.text else 0
-            file_id = write_file(connection, file, document.hash, lines, seen_ns, document)
+            file_id = index_rows.write_file(
+                connection, file, document.hash, lines, seen_ns, document
+            )
             if row is not None and (row.hash, row.source) == (document.hash, file.source):
                 continue
             spans = chunk_document(
@@ -330,12 +321,12 @@ def _index_notes(
                 overlap=recipe.chunk_overlap,
                 cancelled=job.cancelled,
             )
-            spans = within_limit(spans, limit)
-            stale = chunks_of(connection, file.path)
-            _, added = write_chunks(
+            spans = index_rows.within_limit(spans, limit)
+            stale = index_rows.chunks_of(connection, file.path)
+            _, added = index_rows.write_chunks(
                 connection, file, file_id, spans, recipe.model, stale, job.cancelled
             )
-            delete_chunks(connection, stale.values())
+            index_rows.delete_chunks(connection, stale.values())
             stats.chunks_written += added
             indexed[file.path] = len(spans)
     stats.files_changed += len(indexed.keys() & rows.keys())

@@ -14,15 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from memtui.model.inquiry import (
-    FoundBy,
-    KeywordExplanation,
-    LegRank,
-    PhraseScore,
-    PrunedTerm,
-    SubstringTerm,
-    TermScore,
-)
+from memtui.model import inquiry
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.openclaw.keyword_leg import contains
@@ -78,7 +70,7 @@ def explain_bm25(
     tokenizer: str,
     joiner: Joiner = "OR",
     required: Collection[str] = (),
-) -> KeywordExplanation:
+) -> inquiry.KeywordExplanation:
     """Explain one row of a full-text table under one MATCH expression, found by it or not.
 
     `tokenizer` is the table's `tokenize` option. `required` are the operands of an OR expression
@@ -110,9 +102,9 @@ def explain_bm25(
                 if tf:
                     weight = K1 * (1 - B + B * length / average)
                     share = idf * ((tf * (K1 + 1)) / (tf + weight))
-                phrases.append(PhraseScore(phrase, words, tf, df, idf, share))
+                phrases.append(inquiry.PhraseScore(phrase, words, tf, df, idf, share))
             terms.append(
-                TermScore(
+                inquiry.TermScore(
                     operand.text,
                     operand.match,
                     is_all or operand.match in required,
@@ -122,7 +114,7 @@ def explain_bm25(
                 )
             )
     missing = _different(term.text for term in terms if term.required and not term.held)
-    return KeywordExplanation(
+    return inquiry.KeywordExplanation(
         rowid=rowid,
         match=match,
         tokenizer=tokenizer,
@@ -141,7 +133,7 @@ def explain_bm25(
 
 def explain_keyword(
     connection: Connection, query: Query, rowid: int, *, match: str = ""
-) -> KeywordExplanation:
+) -> inquiry.KeywordExplanation:
     """Explain a chunk of memtui's own index, by its row number.
 
     `match` is the expression that the leg answered (its fact `match`), which may hold more words
@@ -160,7 +152,7 @@ def explain_keyword(
         required=[operand.match for term in plan.phrases for operand in term.operands],
     )
     pruned = tuple(
-        PrunedTerm(
+        inquiry.PrunedTerm(
             term.text,
             term.postings,
             _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None,
@@ -172,7 +164,7 @@ def explain_keyword(
 
 def explain_openclaw(
     connection: Connection, layout: Layout, release: Release, query: str, rowid: int
-) -> KeywordExplanation:
+) -> inquiry.KeywordExplanation:
     """Explain a row of an OpenClaw index's full-text table, as one release asks for the query.
 
     For one of the keywords that a release searches one by one, `query` is that keyword; of a long
@@ -199,18 +191,18 @@ def explain_openclaw(
         # Compared as the release does: without case of any script, or as LIKE does.
         every = release.short_terms == "all"
         is_held = any(contains(text, term) if every else like for text, like in rows)
-        substrings.append(SubstringTerm(term, bool(is_held)))
+        substrings.append(inquiry.SubstringTerm(term, bool(is_held)))
     lacking = [term.text for term in substrings if not term.held]
     matches = explanation.found or (plan.match is None and bool(substrings) and explanation.indexed)
     is_found = matches and not lacking
-    found_by = FoundBy.MATCH if plan.match is not None else FoundBy.SUBSTRINGS
+    found_by = inquiry.FoundBy.MATCH if plan.match is not None else inquiry.FoundBy.SUBSTRINGS
     return replace(
         explanation,
         substrings=tuple(substrings),
         found=is_found,
         missing=_different([*explanation.missing, *lacking]),
         asked=query,
-        found_by=found_by if is_found else FoundBy.NOTHING,
+        found_by=found_by if is_found else inquiry.FoundBy.NOTHING,
     )
 
 
@@ -274,7 +266,7 @@ def keyword_rank(
     conditions: str = "",
     values: Sequence[Value] = (),
     in_order: Callable[[Iterable[int]], list[int]] = sorted,
-) -> LegRank | None:
+) -> inquiry.LegRank | None:
     """Count the rows that the keyword leg puts before one: better `bm25()`, or equal and before it.
 
     `in_order` sorts the equal ones.
@@ -299,7 +291,7 @@ def keyword_rank(
     own = scores[rowid] or 0.0
     equal = in_order([row for row, raw in scores.items() if (raw or 0.0) == own])
     better = sum((raw or 0.0) < own for raw in scores.values())
-    return LegRank(better + equal.index(rowid), len(scores), scores[rowid])
+    return inquiry.LegRank(better + equal.index(rowid), len(scores), scores[rowid])
 
 
 def matching_rows(connection: Connection, table: str, match: str) -> int:
@@ -313,7 +305,7 @@ def view_rank(
     rowid: int,
     allowed: Collection[int] | None = None,
     in_order: Callable[[Iterable[int]], list[int]] = sorted,
-) -> LegRank | None:
+) -> inquiry.LegRank | None:
     """Count the rows of a view that are nearer to a query than one; `in_order` sorts equal ones.
 
     `query` has the shape (dims,) and length 1. `None` when the row has no usable vector or is not
@@ -327,7 +319,7 @@ def view_rank(
         exact = exact_cosines(view, query, near)
         equal = in_order(view.rowids[near][exact == own].tolist())
         position = np.count_nonzero(apart > SLACK) + np.count_nonzero(exact > own)
-        return LegRank(int(position) + equal.index(rowid), len(places), float(own))
+        return inquiry.LegRank(int(position) + equal.index(rowid), len(places), float(own))
     return None
 
 

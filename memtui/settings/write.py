@@ -19,41 +19,13 @@ from tomlkit.items import InlineTable, Table
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
+from memtui.settings import load, schema
 from memtui.settings.files import (
     ConfigFile,
     SettingsProblems,
     StateFolder,
     parse_config,
     replace_text,
-)
-from memtui.settings.load import (
-    STRENGTH,
-    Given,
-    Loaded,
-    SettingsFiles,
-    Source,
-    file_layer,
-    is_trusted,
-    merge,
-    option_layer,
-    trust,
-    values_in,
-)
-from memtui.settings.schema import (
-    OF_ONE_PROVIDER,
-    PROFILES,
-    RANKING,
-    WEIGHTS,
-    base_of,
-    has_rules_of,
-    key_of,
-    keys_for,
-    name_problem,
-    nearest_profile,
-    path_of,
-    profile_key,
-    shown_name,
-    values_of,
 )
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
@@ -177,7 +149,7 @@ def _without(text: str, path: KeyPath) -> str:
 class Plan(Struct, frozen=True):
     """A change of a settings file that has not been made yet."""
 
-    source: Source
+    source: load.Source
     file: ConfigFile
     """The file as it was read; `is_new` while it is not there."""
     after: str
@@ -193,7 +165,7 @@ class Plan(Struct, frozen=True):
         return self.after != self.file.text
 
 
-def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan:
+def plan_ranking(files: load.SettingsFiles, source: load.Source, ranking: Ranking) -> Plan:
     """Plan what to write so that the settings give a ranking: the fewest changes that do.
 
     A key that gives the value already stays as it is; one whose value the profile gives too is
@@ -206,34 +178,36 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
     layers = {one: dict(layer) for one, layer in loaded.layers.items()}
     notes: list[str] = []
     name = ranking.profile
-    owner = next((one for one, layer in layers.items() if profile_key(name) in layer), None)
+    owner = next((one for one, layer in layers.items() if schema.profile_key(name) in layer), None)
     if name not in BUILT_IN and owner is not source:
-        ranking = replace(ranking, profile=base_of(ranking))
+        ranking = replace(ranking, profile=schema.base_of(ranking))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
 
     def keys_of(made: Ranking) -> dict[str, Any]:
-        return {f"{RANKING}.{key}": value for key, value in values_of(made).items()}
+        return {f"{schema.RANKING}.{key}": value for key, value in schema.values_of(made).items()}
 
     def made_with(keys: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with other keys of `[ranking]` in the file."""
         rest = {key: given for key, given in layers[source].items() if key not in before}
-        mine = {key: Given(source, "", value) for key, value in keys.items()}
-        return merge({**layers, source: {**rest, **mine}})[0].configured_ranking()
+        mine = {key: load.Given(source, "", value) for key, value in keys.items()}
+        return load.merge({**layers, source: {**rest, **mine}})[0].configured_ranking()
 
     goal = keys_of(ranking)
-    for problem in option_layer(goal)[1]:
+    for problem in load.option_layer(goal)[1]:
         del goal[problem.key]
         notes.append(f"{problem.key}: {problem.message}: not written")
     for key, given in _stronger(loaded, source, goal):
         notes.append(_wins(key, given))
         del layers[given.source][key]
     before = {
-        key: given.value for key, given in layers[source].items() if key.startswith(f"{RANKING}.")
+        key: given.value
+        for key, given in layers[source].items()
+        if key.startswith(f"{schema.RANKING}.")
     }
     # Keys of a group only together say something; the profile is first, the others change it.
-    weights = [f"{RANKING}.{key}" for key in WEIGHTS]
-    floor = [f"{RANKING}.decay.floor", f"{RANKING}.decay.preset"]
-    groups = [[f"{RANKING}.profile"], weights, floor]
+    weights = [f"{schema.RANKING}.{key}" for key in schema.WEIGHTS]
+    floor = [f"{schema.RANKING}.decay.floor", f"{schema.RANKING}.decay.preset"]
+    groups = [[f"{schema.RANKING}.profile"], weights, floor]
     groups += [[key] for key in goal if not any(key in group for group in groups)]
     after = before
     for group in groups:
@@ -249,35 +223,39 @@ def plan_ranking(files: SettingsFiles, source: Source, ranking: Ranking) -> Plan
     return replace(plan, ranking=made_with(after))
 
 
-def plan_profile(files: SettingsFiles, name: str, ranking: Ranking, *, force: bool = True) -> Plan:
+def plan_profile(
+    files: load.SettingsFiles, name: str, ranking: Ranking, *, force: bool = True
+) -> Plan:
     """Plan what to write so that a ranking has a name; one of that name in the file is replaced.
 
     Raises `SettingsError`, for a name that cannot be given and for values out of range, too;
     without `force` also for a name that the file has already.
     """
-    if wrong := name_problem(name):
-        raise SettingsError(f"{shown_name(name)}: {wrong}")
-    base = BUILT_IN[base_of(ranking)]
-    if not has_rules_of(ranking, base):
+    if wrong := schema.name_problem(name):
+        raise SettingsError(f"{schema.shown_name(name)}: {wrong}")
+    base = BUILT_IN[schema.base_of(ranking)]
+    if not schema.has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
-    keys = keys_for(ranking, base)
-    if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
+    keys = schema.keys_for(ranking, base)
+    if problems := load.option_layer(
+        {f"{schema.RANKING}.{key}": value for key, value in keys.items()}
+    )[1]:
         raise SettingsProblems(problems)
     plan = plan_profiles(files, {name: keys}, force=force)
     return replace(plan, ranking=replace(ranking, profile=name))
 
 
 def plan_profiles(
-    files: SettingsFiles, profiles: Mapping[str, Mapping[str, Any]], *, force: bool
+    files: load.SettingsFiles, profiles: Mapping[str, Mapping[str, Any]], *, force: bool
 ) -> Plan:
     """Plan the user's file with these profiles; without `force` none that it has already."""
     loaded = files.load()
     values: dict[str, Any] = {}
     notes: list[str] = []
     for name, keys in profiles.items():
-        start = profile_key(name)
+        start = schema.profile_key(name)
         for given in [layer[start] for layer in loaded.layers.values() if start in layer]:
-            if given.source is not Source.USER:
+            if given.source is not load.Source.USER:
                 notes.append(f"in this workspace {name} at {given.place} takes its place")
             elif force:
                 notes.append(f"replaces {name} at {given.place}")
@@ -285,36 +263,40 @@ def plan_profiles(
                 raise SettingsError(
                     f"{name} is there already: {given.place}", hint="--force replaces it"
                 )
-        mine = (key for key in loaded.layers[Source.USER] if key.startswith(profile_key(name, "")))
+        mine = (
+            key
+            for key in loaded.layers[load.Source.USER]
+            if key.startswith(schema.profile_key(name, ""))
+        )
         values |= dict.fromkeys(mine, REMOVED)
-        values |= {profile_key(name, key): value for key, value in keys.items()}
-    return _plan(loaded, Source.USER, values, notes)
+        values |= {schema.profile_key(name, key): value for key, value in keys.items()}
+    return _plan(loaded, load.Source.USER, values, notes)
 
 
-def plan_removal(files: SettingsFiles, name: str) -> Plan:
+def plan_removal(files: load.SettingsFiles, name: str) -> Plan:
     """Plan the user's file without a profile, which must be in it and not be chosen."""
     loaded = files.load()
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
-    start, chosen = profile_key(name), f"{RANKING}.profile"
-    if start not in loaded.layers[Source.USER]:
+    start, chosen = schema.profile_key(name), f"{schema.RANKING}.profile"
+    if start not in loaded.layers[load.Source.USER]:
         places = [layer[start].place for layer in loaded.layers.values() if start in layer]
         if not places:
-            near = nearest_profile(name, loaded.settings.named_rankings())
-            raise SettingsError(f"no such profile: {shown_name(name)}", hint=near)
+            near = schema.nearest_profile(name, loaded.settings.named_rankings())
+            raise SettingsError(f"no such profile: {schema.shown_name(name)}", hint=near)
         hint = f"it is in {places[0]}, which is not changed here"
         raise SettingsError(f"no profile {name} in {loaded.user_file}", hint=hint)
     for source, layer in loaded.layers.items():
-        has_its_own = source is not Source.USER and start in layer
+        has_its_own = source is not load.Source.USER and start in layer
         if chosen in layer and layer[chosen].value == name and not has_its_own:
             raise SettingsError(
                 f"{name} is in use: {chosen} at {layer[chosen].place}",
                 hint="choose another one first",
             )
-    return _plan(loaded, Source.USER, {key_of((PROFILES, name)): REMOVED})
+    return _plan(loaded, load.Source.USER, {schema.key_of((schema.PROFILES, name)): REMOVED})
 
 
-def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
+def plan_provider(files: load.SettingsFiles, name: str, *, is_other: bool) -> Plan:
     """Plan what to write so that the user's settings ask for a provider by its name.
 
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
@@ -322,56 +304,58 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     """
     loaded = files.load()
     values: dict[str, Any] = {"embedding.provider": name}
-    removed = {f"embedding.{key}": REMOVED for key in OF_ONE_PROVIDER if is_other}
-    notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
+    removed = {f"embedding.{key}": REMOVED for key in schema.OF_ONE_PROVIDER if is_other}
+    notes = [_wins(*one) for one in _stronger(loaded, load.Source.USER, values)]
     # The value may be secret: it is not told.
     notes += [
         f"{key}: {given.place or given.source} gives it, and this provider gets it too"
-        for key, given in _stronger(loaded, Source.USER, removed)
+        for key, given in _stronger(loaded, load.Source.USER, removed)
     ]
-    return _plan(loaded, Source.USER, values | removed, notes)
+    return _plan(loaded, load.Source.USER, values | removed, notes)
 
 
-def plan_transcripts(files: SettingsFiles, sources: Sequence[str], paths: Sequence[str]) -> Plan:
+def plan_transcripts(
+    files: load.SettingsFiles, sources: Sequence[str], paths: Sequence[str]
+) -> Plan:
     """Plan the user's settings with these sources, files, folders and globs, and no others."""
     loaded = files.load()
     lists = {"transcripts.sources": sources, "transcripts.paths": paths}
     values = {key: tuple(dict.fromkeys(one)) for key, one in lists.items()}
-    notes = [_wins(*one) for one in _stronger(loaded, Source.USER, values)]
+    notes = [_wins(*one) for one in _stronger(loaded, load.Source.USER, values)]
     # Without its key a list is empty.
-    there = loaded.layers[Source.USER]
+    there = loaded.layers[load.Source.USER]
     needed = {key: value for key, value in values.items() if value or key in there}
-    return _plan(loaded, Source.USER, needed, notes)
+    return _plan(loaded, load.Source.USER, needed, notes)
 
 
-def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def opted_in(files: load.SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the sources and the paths that the user's own file opts in."""
-    there = values_in(files.load().layers[Source.USER])
+    there = load.values_in(files.load().layers[load.Source.USER])
     return there.get("transcripts.sources", ()), there.get("transcripts.paths", ())
 
 
 def _stronger(
-    loaded: Loaded, source: Source, values: Mapping[str, Any]
-) -> Iterator[tuple[str, Given]]:
+    loaded: load.Loaded, source: load.Source, values: Mapping[str, Any]
+) -> Iterator[tuple[str, load.Given]]:
     """Yield what sources that win over one say otherwise about the keys of values."""
-    for layer in (loaded.layers[one] for one in STRENGTH[: STRENGTH.index(source)]):
+    for layer in (loaded.layers[one] for one in load.STRENGTH[: load.STRENGTH.index(source)]):
         for key, value in values.items():
             if key in layer and layer[key].value != value:
                 yield key, layer[key]
 
 
-def _wins(key: str, given: Given) -> str:
+def _wins(key: str, given: load.Given) -> str:
     place = given.place or given.source
     return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
 
 
 def _plan(
-    loaded: Loaded, source: Source, values: Mapping[str, Any], notes: Sequence[str] = ()
+    loaded: load.Loaded, source: load.Source, values: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> Plan:
     """Plan what to write so that a file, which must stay sound, has these values, or none."""
-    file, there = loaded.file(source), values_in(loaded.layers[source])
+    file, there = loaded.file(source), load.values_in(loaded.layers[source])
     changes = {
-        (*file.prefix, *path_of(key)): value
+        (*file.prefix, *schema.path_of(key)): value
         for key, value in values.items()
         if there.get(key, ...) != value
     }
@@ -382,24 +366,26 @@ def _plan(
             f"{file.path} cannot be changed: {error}", hint="change it by hand"
         ) from error
     parsed = parse_config(file.path, after.encode(), file.prefix) or ConfigFile(file.path)
-    layer, problems = file_layer(source, parsed)
-    problems += merge({**loaded.layers, source: layer})[1]
+    layer, problems = load.file_layer(source, parsed)
+    problems += load.merge({**loaded.layers, source: layer})[1]
     if fatal := [problem for problem in problems if problem.fatal]:
         raise SettingsProblems(fatal)
     return Plan(source, file, after, tuple(notes))
 
 
-def write(plan: Plan, files: SettingsFiles) -> None:
+def write(plan: Plan, files: load.SettingsFiles) -> None:
     """Make the change; a file that was trusted stays so, for what it holds now.
 
     Raises `FileChanged` for another file than the plan was made from, else `SettingsError`.
     """
     file, state = plan.file, files.state or StateFolder()
-    was_trusted = plan.source is Source.PROJECT and not file.is_new and is_trusted(file, state)
+    was_trusted = (
+        plan.source is load.Source.PROJECT and not file.is_new and load.is_trusted(file, state)
+    )
     digest = replace_text(file.path, plan.after, file.sha256)
     if was_trusted:
         try:
-            trust(replace(file, sha256=digest), state)
+            load.trust(replace(file, sha256=digest), state)
         except OSError as error:
             raise SettingsError(
                 f"{file.path} is written, but cannot be kept as trusted: {error.strerror}",

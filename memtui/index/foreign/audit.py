@@ -28,17 +28,7 @@ from memtui.index.foreign.opening import (
     read_once,
 )
 from memtui.index.foreign.rows import MEMORY
-from memtui.model import Reason
-from memtui.model.status import (
-    Coverage,
-    FileState,
-    FileTruth,
-    Identity,
-    IdentityField,
-    IndexGeneration,
-    Severity,
-    Truth,
-)
+from memtui.model import Reason, status
 from memtui.retrieval.connection import snapshot
 from memtui.settings.openclaw.releases import (
     CHUNKING_VERSION,
@@ -56,7 +46,7 @@ _BLANK_READ: Final = 500
 _BUSY_S: Final = 120.0
 """Seconds since a write within which a rebuild may be under way."""
 _RECENT: Final = timedelta(days=1)
-_ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
+_ON_DISK: Final = {status.FileState.CURRENT, status.FileState.STALE, status.FileState.NEVER_INDEXED}
 _SIDES: Final = ("-wal", "-shm", "-journal")
 
 _VERSIONS: Final = {
@@ -76,7 +66,7 @@ def examine(
     now: datetime,
     deep: bool = False,
     cancelled: IsCancelled = lambda: False,
-) -> Truth:
+) -> status.Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 
     `release` is one of the four profiles, `now` dates left-over files. `deep`: read every file and
@@ -106,7 +96,7 @@ class _Audit(Struct):
     tables: StoredTables
     transcripts: Listing | None = None
 
-    def truth(self, cancelled: IsCancelled) -> Truth:
+    def truth(self, cancelled: IsCancelled) -> status.Truth:
         opened, tables, findings = self.opened, self.tables, self.findings
         with opened.errors():
             try:
@@ -145,11 +135,11 @@ class _Audit(Struct):
         if seen is not None and (current is None or current.inode != seen.inode):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
-        order = list(Severity)
+        order = list(status.Severity)
         databases, database_read = self.target.databases, f"{opened.path}: opened by --index"
         if databases is not None and databases.read is not None:
             database_read = f"{databases.read}: {databases.reason}"
-        return Truth(
+        return status.Truth(
             identity=identity,
             files=(notes or ()) + transcripts,
             findings=tuple(sorted(findings.items, key=lambda one: -order.index(one.severity))),
@@ -182,18 +172,18 @@ class _Audit(Struct):
         if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
             findings.add("database_not_writable", [str(opened.real)], database=opened.real)
 
-    def _identity_fields(self) -> tuple[IdentityField, ...]:
+    def _identity_fields(self) -> tuple[status.IdentityField, ...]:
         """Set what is stored beside what is expected, in the order of the program's own record.
 
         Without a configuration nothing is expected but what the rows themselves say.
         """
-        config, target, expected = self.config, self.target, Identity()
+        config, target, expected = self.config, self.target, status.Identity()
         if target.expected is not None:
             expected = expected_identity(
                 target.expected.search, target.workspace, self.release, home=target.home
             )
         fields, present, lengths = [], self.tables.identity.present, self.tables.lengths
-        is_blob = self.opened.layout.generation is IndexGeneration.AGENT_BLOB
+        is_blob = self.opened.layout.generation is status.IndexGeneration.AGENT_BLOB
         for key, part in index_format()["identity"].items():
             value = getattr(self.tables.identity, part["field"])
             due, note = getattr(expected, part["field"]), ""
@@ -218,15 +208,15 @@ class _Audit(Struct):
                 agrees = stored == due
             elif due is not None and present:
                 agrees, note = False if part.get("required") else None, "not written in the index"
-            fields.append(IdentityField(key, stored, due, agrees, note))
+            fields.append(status.IdentityField(key, stored, due, agrees, note))
         return tuple(fields)
 
-    def _check_identity(self, fields: Sequence[IdentityField]) -> None:
+    def _check_identity(self, fields: Sequence[status.IdentityField]) -> None:
         add, stored, layout = self.findings.add, self.tables.identity, self.opened.layout
         config = self.config
-        consequence, severity = _REBUILT, Severity.WARNING
+        consequence, severity = _REBUILT, status.Severity.WARNING
         if self.release in PAUSING_RELEASES:
-            consequence, severity = _PAUSED, Severity.ERROR
+            consequence, severity = _PAUSED, status.Severity.ERROR
         follows: Any = {"severity": severity, "consequence": consequence}
         if not stored.present:
             add("identity_missing", [rows.IDENTITY_KEY], **follows)
@@ -259,7 +249,7 @@ class _Audit(Struct):
             add("identity_mismatch", names, what=what, **follows)
         if config is not None and stored.model == KEYWORD_ONLY_MODEL:
             if config.provider == "auto":
-                add("keyword_only_index", form="auto", severity=Severity.INFO)
+                add("keyword_only_index", form="auto", severity=status.Severity.INFO)
             elif config.provider != NO_PROVIDER:
                 names = [config.provider]
                 add("keyword_only_index", names, severity=severity, provider=config.provider)
@@ -308,7 +298,9 @@ class _Audit(Struct):
         elif self.release == "2026.4" and 0 < best <= least:
             add("keyword_hits_dropped", form="below_one", best=best, least=least)
 
-    def _compare_notes(self, enabled: bool, cancelled: IsCancelled) -> tuple[FileTruth, ...] | None:
+    def _compare_notes(
+        self, enabled: bool, cancelled: IsCancelled
+    ) -> tuple[status.FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
         findings, workspace = self.findings, self.target.workspace
         if workspace is None:
@@ -327,9 +319,9 @@ class _Audit(Struct):
             deep=self.deep,
             enabled=enabled,
         )
-        findings.add("files_stale", _paths(files, FileState.STALE))
-        findings.add("files_orphaned", _paths(files, FileState.ORPHAN))
-        findings.add("files_never_indexed", _paths(files, FileState.NEVER_INDEXED))
+        findings.add("files_stale", _paths(files, status.FileState.STALE))
+        findings.add("files_orphaned", _paths(files, status.FileState.ORPHAN))
+        findings.add("files_never_indexed", _paths(files, status.FileState.NEVER_INDEXED))
         locked = [file.path for file in files if file.cause is Reason.UNREADABLE]
         findings.add("files_unreadable", locked)
         findings.items += listing.findings.items
@@ -342,7 +334,7 @@ class _Audit(Struct):
         skipped = [path for path, why in why_of.items() if why in of_another_release]
         findings.add("root_file_skipped", skipped)
         without_chunks = []
-        suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
+        suspects = [f.path for f in files if f.state is status.FileState.CURRENT and not f.chunks]
         if self.opened.layout.chunks in self.tables.unread:
             suspects = []
         for path in suspects[:_BLANK_READ]:
@@ -354,7 +346,7 @@ class _Audit(Struct):
         findings.add("files_without_chunks", without_chunks)
         return files
 
-    def _compare_transcripts(self, enabled: bool) -> tuple[FileTruth, ...]:
+    def _compare_transcripts(self, enabled: bool) -> tuple[status.FileTruth, ...]:
         """Compare the transcripts with their rows.
 
         One that has less to index than the program waits for, and is of today, merely waits for
@@ -378,29 +370,29 @@ class _Audit(Struct):
             if file is not None and (row is None or not file.session):
                 late = file.size - (row.size if row is not None else 0)
             is_recent = truth.on_disk is not None and self.now - truth.on_disk < _RECENT
-            is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
+            is_new = truth.state in {status.FileState.NEVER_INDEXED, status.FileState.STALE}
             if is_new and late < least and is_recent:
                 waiting[truth.path] = f"{truth.path} (+{late:,} bytes)"
-            elif truth.state is FileState.STALE:
+            elif truth.state is status.FileState.STALE:
                 added += late
         others = [truth for truth in files if truth.path not in waiting]
-        gone = _paths(others, FileState.ORPHAN)
+        gone = _paths(others, status.FileState.ORPHAN)
         if not enabled:
-            findings.add("sessions_disabled", _paths(others, FileState.SKIPPED))
+            findings.add("sessions_disabled", _paths(others, status.FileState.SKIPPED))
             findings.add("sessions_orphaned", gone, form="source_off")
             return files
-        missing = _paths(others, FileState.NEVER_INDEXED)
+        missing = _paths(others, status.FileState.NEVER_INDEXED)
         total = counted(len(sessions.files), "transcript")
         findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
-        findings.add("sessions_stale", _paths(others, FileState.STALE), added=added)
+        findings.add("sessions_stale", _paths(others, status.FileState.STALE), added=added)
         findings.add("sessions_orphaned", gone)
         findings.add("sessions_pending", waiting.values())
         findings.add("sessions_unregistered", sessions.unregistered)
         return files
 
     def _coverage(
-        self, sources: Sequence[str], notes: Sequence[FileTruth] | None
-    ) -> tuple[Coverage, ...]:
+        self, sources: Sequence[str], notes: Sequence[status.FileTruth] | None
+    ) -> tuple[status.Coverage, ...]:
         chunks = Counter[str]()
         for (_, source), (count, _) in self.tables.chunks.items():
             chunks[source] += count
@@ -412,7 +404,7 @@ class _Audit(Struct):
             on_disk[SESSIONS] = len(self.transcripts.files)
         every = {*sources, *indexed, *chunks, *(source for source, n in on_disk.items() if n)}
         return tuple(
-            Coverage(source, on_disk.get(source), indexed[source], chunks[source])
+            status.Coverage(source, on_disk.get(source), indexed[source], chunks[source])
             for source in sorted(every)
         )
 
@@ -459,7 +451,7 @@ class _Audit(Struct):
             self.findings.add(
                 code,
                 [name],
-                severity=Severity.INFO if is_busy else None,
+                severity=status.Severity.INFO if is_busy else None,
                 file=line,
                 busy="; written to just now, so it may be under way" if is_busy else "",
             )
@@ -477,7 +469,7 @@ def leftover_code(name: str, database: str) -> str | None:
     return None
 
 
-def _paths(files: Iterable[FileTruth], state: FileState) -> list[str]:
+def _paths(files: Iterable[status.FileTruth], state: status.FileState) -> list[str]:
     return [file.path for file in files if file.state is state]
 
 

@@ -20,15 +20,7 @@ from memtui.index.database import DatabaseError, Fault, Interrupted, fault, numb
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import UNKNOWN_MODULE, Opened, index_format
 from memtui.index.foreign.rows import FileRow, parse_vector
-from memtui.model.status import (
-    AgentGets,
-    Finding,
-    Identity,
-    IndexGeneration,
-    ModelShare,
-    Severity,
-    Truth,
-)
+from memtui.model import status
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
@@ -45,7 +37,7 @@ class Findings:
     """Collects the findings of one examination, in order."""
 
     def __init__(self) -> None:
-        self.items: list[Finding] = []
+        self.items: list[status.Finding] = []
 
     def add(
         self,
@@ -54,7 +46,7 @@ class Findings:
         *,
         form: str = "text",
         count: int | None = None,
-        severity: Severity | None = None,
+        severity: status.Severity | None = None,
         **values: Any,
     ) -> None:
         """Add one finding, safe to show; nothing where its words are about things and none is.
@@ -70,9 +62,9 @@ class Findings:
         things = counted(count, entry.get("noun", ""), entry.get("plural", ""))
         message = words.format(things=things, names=listed(every), **values)
         self.items.append(
-            Finding(
+            status.Finding(
                 code=code,
-                severity=severity or Severity(entry["severity"]),
+                severity=severity or status.Severity(entry["severity"]),
                 message=safe_line(message),
                 names=tuple(safe_line(name) for name in every[:MAX_NAMES]),
                 count=count,
@@ -80,7 +72,7 @@ class Findings:
         )
 
 
-def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
+def agent_gets(truth: status.Truth, release: str) -> tuple[status.AgentGets | None, str]:
     """Return what the agent's own search returns, and the code that keeps it from the same as here.
 
     `None` where that is not known: the configuration cannot be read, or the index is newer than
@@ -119,10 +111,10 @@ class StoredTables:
         self._opened, self._findings, self._deep = opened, findings, deep
         self.unread: set[str] = set()
         """The parts that cannot be read."""
-        self.identity = Identity()
+        self.identity = status.Identity()
         self.files: tuple[FileRow, ...] = ()
         self.chunks: dict[tuple[str, str], tuple[int, int]] = {}
-        self.models: tuple[ModelShare, ...] = ()
+        self.models: tuple[status.ModelShare, ...] = ()
         """The chunks of each model and vector length, largest first."""
         self.lengths: list[int] = []
         """The different lengths of the stored vectors."""
@@ -238,7 +230,9 @@ class StoredTables:
             f"SELECT model, {index_format()['dimensions']}, count(*)"
             f" FROM {self._opened.layout.chunks} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
         )
-        shares = self.models = tuple(ModelShare(str(model), *rest) for model, *rest in counts)
+        shares = self.models = tuple(
+            status.ModelShare(str(model), *rest) for model, *rest in counts
+        )
         models = sorted({share.model for share in shares})
         if len(models) > 1:
             shown = listed(
@@ -261,7 +255,7 @@ class StoredTables:
         state in one word, as `Truth.vector_state` has it.
         """
         opened, findings, vec = self._opened, self._findings, self._opened.layout.vec
-        is_blob = opened.layout.generation is IndexGeneration.AGENT_BLOB
+        is_blob = opened.layout.generation is status.IndexGeneration.AGENT_BLOB
         with_vector = sum(share.chunks for share in self.models if share.dimensions > 0)
         if vec is None:
             if not with_vector or not expected:

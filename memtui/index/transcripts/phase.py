@@ -7,16 +7,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
+from memtui.index import index_rows
 from memtui.index.database import Connection, Recipe, transaction
-from memtui.index.index_rows import (
-    KnownFile,
-    chunks_of,
-    delete_chunks,
-    remove_files,
-    within_limit,
-    write_chunks,
-    write_file,
-)
 from memtui.index.job import Job
 from memtui.index.transcripts.discovery import agent_of
 from memtui.index.transcripts.reading import (
@@ -84,14 +76,14 @@ class TranscriptChunks:
         return [] if self.state.run is not None else self._limited(self._packer.finish())
 
     def _limited(self, spans: list[ChunkSpan]) -> list[ChunkSpan]:
-        return within_limit([s for s in spans if s.text.strip()], self._limit)
+        return index_rows.within_limit([s for s in spans if s.text.strip()], self._limit)
 
 
 def index_transcripts(
     job: Job,
     connection: Connection,
     files: Sequence[SourceFile],
-    rows: Mapping[str, KnownFile],
+    rows: Mapping[str, index_rows.KnownFile],
     seen_ns: int,
     *,
     anew: bool,
@@ -120,11 +112,11 @@ def index_transcripts(
             # A database that is locked or at work: what was read of it before still holds.
             if is_too_large or not file.session:
                 with transaction(connection):
-                    remove_files(connection, [file.path])
+                    index_rows.remove_files(connection, [file.path])
                     if is_too_large:
                         # Its row says so, and nobody unpacks it before it is another file.
                         facts = TranscriptFacts(reason=reason, detail=detail)
-                        file_id = write_file(connection, file, "", 0, seen_ns)
+                        file_id = index_rows.write_file(connection, file, "", 0, seen_ns)
                         write_row(connection, file_id, facts, ReadState())
             if not is_too_large:
                 job.skipped.append(SkippedFile(file.path, reason, detail))
@@ -134,7 +126,7 @@ def index_transcripts(
             job.stats.files_added += row is None
             job.stats.files_changed += is_other
             if row is None or is_other:
-                chunks = len(chunks_of(connection, file.path))
+                chunks = len(index_rows.chunks_of(connection, file.path))
                 job.bus.publish(FileIndexed(file.path, chunks))
         job.progress.settle([file.path])
         job.progress.advance(1, file.path)
@@ -160,12 +152,14 @@ def _read(
 
         Return its number, and the ids of the chunks that were added or confirmed.
         """
-        file_id = write_file(connection, part, text_hash, number - 1, seen_ns)
+        file_id = index_rows.write_file(connection, part, text_hash, number - 1, seen_ns)
         if reading.state.run is not None:
-            delete_chunks(connection, chunks_of(connection, part.path).values())
+            index_rows.delete_chunks(
+                connection, index_rows.chunks_of(connection, part.path).values()
+            )
             stale.clear()
             return file_id, []
-        names, added = write_chunks(
+        names, added = index_rows.write_chunks(
             connection, part, file_id, spans, job.recipe.model, stale, job.is_stopped
         )
         job.stats.chunks_written += added
@@ -174,7 +168,7 @@ def _read(
     with open_stream(file, limit=limit) as stream:
         hashing = HashingStream(stream)
         # Chunks in the index that no line so far has confirmed, by id.
-        stale = chunks_of(connection, file.path)
+        stale = index_rows.chunks_of(connection, file.path)
         if state.prefix:
             is_same = hashing.skip(state.next_byte) and hashing.digest() == state.prefix
             if not is_same or state.kind != kind:
@@ -213,7 +207,7 @@ def _read(
     with transaction(connection):
         write(file, text_hash, spans)
         file_id, open_chunks = write(file, text_hash, reading.tail())
-        delete_chunks(connection, stale.values())
+        index_rows.delete_chunks(connection, stale.values())
         if is_complete and not problem:
             state.kind, state.prefix, state.open_chunks = kind, text_hash, open_chunks
             state.next_byte, state.next_line = at, number

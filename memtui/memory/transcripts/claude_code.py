@@ -11,32 +11,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from memtui.memory.transcripts import records
 from memtui.memory.transcripts.generated import SPEAKERS, WRITTEN, Dropped, written_reason
-from memtui.memory.transcripts.records import (
-    Record,
-    RecordFacts,
-    TranscriptFormat,
-    TurnBuilder,
-    first_date,
-    folder_name,
-    mapping_in,
-    spoken_and_blocks,
-    text_in,
-    texts_of,
-)
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 _OURS: Final = WRITTEN["claude-code"]
 
 
-class ClaudeCode(TranscriptFormat):
+class ClaudeCode(records.TranscriptFormat):
     """The format of Claude Code's transcripts."""
 
     kind = TranscriptKind.CLAUDE_CODE
 
-    def recognises(self, record: Record) -> bool:
+    def recognises(self, record: records.Record) -> bool:
         """Look for a message under the type that is its role, or for the id of a session."""
-        kind = text_in(record, "type")
+        kind = records.text_in(record, "type")
         if not kind or "payload" in record:
             return False
         if kind in SPEAKERS:
@@ -46,45 +35,50 @@ class ClaudeCode(TranscriptFormat):
             return isinstance(record.get("attachment"), dict)
         return kind in _OURS["without_session"] or isinstance(record.get("sessionId"), str)
 
-    def identity(self, record: Record) -> str:
+    def identity(self, record: records.Record) -> str:
         """Return the record's own id, which stays when a session that is resumed is copied."""
-        return text_in(record, "uuid")
+        return records.text_in(record, "uuid")
 
-    def facts(self, record: Record) -> RecordFacts:
+    def facts(self, record: records.Record) -> records.RecordFacts:
         """Take the project from the working folder, the model from the assistant's messages."""
-        model = text_in(mapping_in(record, "message"), "model")
-        return RecordFacts(
-            agent=folder_name(record.get("cwd")),
+        model = records.text_in(records.mapping_in(record, "message"), "model")
+        return records.RecordFacts(
+            agent=records.folder_name(record.get("cwd")),
             model="" if model == _OURS["synthetic"] else model,
-            timestamp_ms=first_date(record.get("timestamp")),
+            timestamp_ms=records.first_date(record.get("timestamp")),
         )
 
-    def turns(self, record: Record, line: int) -> list[Turn]:
+    def turns(self, record: records.Record, line: int) -> list[Turn]:
         """Return the blocks of a message; texts that follow each other are one."""
-        build = TurnBuilder(line, first_date(record.get("timestamp")))
-        kind = text_in(record, "type")
+        build = records.TurnBuilder(line, records.first_date(record.get("timestamp")))
+        kind = records.text_in(record, "type")
         if kind in SPEAKERS:
-            message = mapping_in(record, "message")
+            message = records.mapping_in(record, "message")
             why = _record_reason(record, kind, message)
-            parts = spoken_and_blocks(message.get("content"))
+            parts = records.spoken_and_blocks(message.get("content"))
             return [_part_turn(part, kind, why, build) for part in parts]
-        if kind == "system" and text_in(record, "subtype").endswith("compact_boundary"):
-            return [build.turn(TurnKind.COMPACTION, "system", text_in(record, "content"))]
+        if kind == "system" and records.text_in(record, "subtype").endswith("compact_boundary"):
+            return [build.turn(TurnKind.COMPACTION, "system", records.text_in(record, "content"))]
         if kind == "attachment":
             # What was typed while the assistant was at work is said; everything else is context.
-            attachment = mapping_in(record, "attachment")
-            kind, prompt = text_in(attachment, "type"), texts_of(attachment.get("prompt"))
+            attachment = records.mapping_in(record, "attachment")
+            kind, prompt = (
+                records.text_in(attachment, "type"),
+                records.texts_of(attachment.get("prompt")),
+            )
             is_prompt = attachment.get("commandMode", "prompt") == "prompt"
             if kind != "queued_command" or not prompt or not is_prompt:
                 return [build.other("attachment", kind)]
             why = _record_reason(record, "user", {})
             why = why or ("" if _is_human(attachment) else Dropped.NOTIFICATION)
             return [_part_turn(prompt, "user", why, build)]
-        text = text_in(record, "summary", "content", "customTitle", "aiTitle", "title")
-        return [build.other(kind, text_in(record, "subtype", "operation"), text=text)]
+        text = records.text_in(record, "summary", "content", "customTitle", "aiTitle", "title")
+        return [build.other(kind, records.text_in(record, "subtype", "operation"), text=text)]
 
 
-def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> Turn:
+def _part_turn(
+    block: records.Record | str, role: str, why: str, build: records.TurnBuilder
+) -> Turn:
     """Return the turn of one part of a message: of a text, without what the program added to it."""
     if isinstance(block, str):
         if why == Dropped.COMPACT_SUMMARY:
@@ -101,20 +95,20 @@ def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> 
         if not said.strip():
             return build.message(role, block, Dropped.CONTEXT)
         return build.message(role, said.strip(), written_reason("claude-code", said))
-    kind = text_in(block, "type")
+    kind = records.text_in(block, "type")
     if kind in _OURS["calls"]:
-        tool, server = text_in(block, "name"), text_in(block, "server_name")
+        tool, server = records.text_in(block, "name"), records.text_in(block, "server_name")
         name = f"mcp__{server}__{tool}" if server else tool
         return build.call(name, block.get("id"), block.get("input"), why)
     if kind.endswith("tool_result"):
-        text, is_error = texts_of(block.get("content")), block.get("is_error") is True
+        text, is_error = records.texts_of(block.get("content")), block.get("is_error") is True
         return build.result("", block.get("tool_use_id"), text, is_error=is_error, left_out=why)
     if kind.endswith("thinking"):
-        return build.turn(TurnKind.THINKING, role, text_in(block, "thinking"), left_out=why)
+        return build.turn(TurnKind.THINKING, role, records.text_in(block, "thinking"), left_out=why)
     return build.other(kind, role=role, left_out=why)
 
 
-def _record_reason(record: Record, role: str, message: Record) -> str:
+def _record_reason(record: records.Record, role: str, message: records.Record) -> str:
     for flag, why in _OURS["flags"].items():
         if record.get(flag) is True:
             return Dropped(why)
@@ -125,5 +119,5 @@ def _record_reason(record: Record, role: str, message: Record) -> str:
     return ""
 
 
-def _is_human(record: Record) -> bool:
-    return bool(mapping_in(record, "origin").get("kind", "human") == "human")
+def _is_human(record: records.Record) -> bool:
+    return bool(records.mapping_in(record, "origin").get("kind", "human") == "human")

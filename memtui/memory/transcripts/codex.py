@@ -11,19 +11,8 @@ import json
 import re
 from typing import Final
 
+from memtui.memory.transcripts import records
 from memtui.memory.transcripts.generated import SPEAKERS, WRITTEN, Dropped, Run, written_reason
-from memtui.memory.transcripts.records import (
-    Record,
-    RecordFacts,
-    TranscriptFormat,
-    TurnBuilder,
-    first_date,
-    folder_name,
-    mapping_in,
-    parsed_arguments,
-    text_in,
-    texts_of,
-)
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 
 _OURS: Final = WRITTEN["codex"]
@@ -31,14 +20,14 @@ _HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re
 """The header of newer releases before the answer of a server's tool."""
 
 
-class Codex(TranscriptFormat):
+class Codex(records.TranscriptFormat):
     """The format of Codex CLI's transcripts."""
 
     kind = TranscriptKind.CODEX
 
-    def recognises(self, record: Record) -> bool:
+    def recognises(self, record: records.Record) -> bool:
         """Look for a payload under a known type, or for the items that once stood alone."""
-        kind = text_in(record, "type")
+        kind = records.text_in(record, "type")
         if isinstance(record.get("payload"), dict):
             return kind in _OURS["records"] or (
                 kind != "" and record.keys() <= set(_OURS["fields"])
@@ -51,46 +40,47 @@ class Codex(TranscriptFormat):
             return "record_type" in record or {"id", "timestamp", "instructions"} <= record.keys()
         return kind in _OURS["items"]
 
-    def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
+    def run_of(self, record: records.Record, *, archived: bool, is_first: bool) -> Run | None:
         """Know the rollout of an agent that another one began by its first record."""
         source = _payload(record).get("source")
         names = [source] if isinstance(source, str) else source if isinstance(source, dict) else ()
         is_meta = is_first and record.get("type") == "session_meta"
         return Run.SUBAGENT if is_meta and any(n.startswith("subagent") for n in names) else None
 
-    def facts(self, record: Record) -> RecordFacts:
+    def facts(self, record: records.Record) -> records.RecordFacts:
         """Take the project from the first record, the model from the turns' context."""
         payload = _payload(record)
         is_meta = record.get("type", "session_meta") == "session_meta"
         knows_model = is_meta or record.get("type") == "turn_context"
-        return RecordFacts(
-            agent=folder_name(payload.get("cwd")),
-            model=text_in(payload, "model") if knows_model else "",
+        return records.RecordFacts(
+            agent=records.folder_name(payload.get("cwd")),
+            model=records.text_in(payload, "model") if knows_model else "",
             timestamp_ms=_time(record),
         )
 
-    def turns(self, record: Record, line: int) -> list[Turn]:
+    def turns(self, record: records.Record, line: int) -> list[Turn]:
         """Return what an item says or does; of records for the screen their type."""
-        build = TurnBuilder(line, _time(record))
+        build = records.TurnBuilder(line, _time(record))
         payload = _payload(record)
-        kind = text_in(record, "type") or "session_meta"
+        kind = records.text_in(record, "type") or "session_meta"
         if kind == "compacted":
-            return [build.turn(TurnKind.COMPACTION, "system", text_in(payload, "message"))]
+            return [build.turn(TurnKind.COMPACTION, "system", records.text_in(payload, "message"))]
         is_event = kind == "event_msg"
         is_bare = payload is record and kind != "session_meta"
         if not (is_event or is_bare or kind == "response_item"):
             return [build.other(kind)]
-        item = text_in(payload, "type")
+        item = records.text_in(payload, "type")
         if turns := _tool_turns(payload, item, build):
             return turns
         if is_event:
-            text = text_in(payload, "message", "text", "reason")
+            text = records.text_in(payload, "message", "text", "reason")
             return [build.other(item, text=text, left_out=Dropped.DUPLICATE if text else "")]
         if item == "message":
             return [_message(payload, build)]
         if item == "reasoning":
             texts = (
-                texts_of(payload.get(key), _OURS["summaries"]) for key in ("summary", "content")
+                records.texts_of(payload.get(key), _OURS["summaries"])
+                for key in ("summary", "content")
             )
             return [build.turn(TurnKind.THINKING, "assistant", "\n".join(filter(None, texts)))]
         if item.startswith("compaction"):
@@ -98,18 +88,18 @@ class Codex(TranscriptFormat):
         return [build.other(item or "record")]
 
 
-def _payload(record: Record) -> Record:
+def _payload(record: records.Record) -> records.Record:
     payload = record.get("payload")
     return payload if isinstance(payload, dict) else record
 
 
-def _time(record: Record) -> int:
-    return first_date(record.get("timestamp"), _payload(record).get("timestamp"))
+def _time(record: records.Record) -> int:
+    return records.first_date(record.get("timestamp"), _payload(record).get("timestamp"))
 
 
-def _message(item: Record, build: TurnBuilder) -> Turn:
-    role = text_in(item, "role")
-    text = texts_of(item.get("content"), _OURS["texts"])
+def _message(item: records.Record, build: records.TurnBuilder) -> Turn:
+    role = records.text_in(item, "role")
+    text = records.texts_of(item.get("content"), _OURS["texts"])
     if role not in SPEAKERS:
         return build.message("system", text, Dropped.INSTRUCTIONS)
     if role == "assistant":
@@ -123,11 +113,11 @@ def _message(item: Record, build: TurnBuilder) -> Turn:
     return build.message(role, text, written_reason("codex", text))
 
 
-def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
+def _tool_turns(item: records.Record, kind: str, build: records.TurnBuilder) -> list[Turn]:
     """Return the call or the answer that an item is, or both; empty for every other item."""
     call_id = item.get("call_id") or item.get("id")
     if kind in ("function_call", "custom_tool_call"):
-        name, space = text_in(item, "name"), text_in(item, "namespace")
+        name, space = records.text_in(item, "name"), records.text_in(item, "namespace")
         if not name.startswith(space):
             name = f"{space.removesuffix('__')}__{name}"
         arguments = item.get("arguments" if kind == "function_call" else "input")
@@ -140,8 +130,8 @@ def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
     if kind not in ("mcp_tool_call_begin", "mcp_tool_call_end"):
         return []
     # The call of a server's tool, told again for the screen; nested calls are told only so.
-    invocation, why = mapping_in(item, "invocation"), Dropped.DUPLICATE
-    tool = f"mcp__{text_in(invocation, 'server')}__{text_in(invocation, 'tool')}"
+    invocation, why = records.mapping_in(item, "invocation"), Dropped.DUPLICATE
+    tool = f"mcp__{records.text_in(invocation, 'server')}__{records.text_in(invocation, 'tool')}"
     turns = [build.call(tool, call_id, invocation.get("arguments"), left_out=why)]
     if kind == "mcp_tool_call_end":
         result = item.get("result")
@@ -156,12 +146,12 @@ def _output_text(output: object) -> str:
     match output:
         case str():
             output = _HEADER.sub("", output)
-            value = parsed_arguments(output)
+            value = records.parsed_arguments(output)
             if isinstance(value, dict) and isinstance(value.get("output"), str):
                 return str(value["output"])
-            return texts_of(value, _OURS["texts"]) or output
+            return records.texts_of(value, _OURS["texts"]) or output
         case list():
-            return _HEADER.sub("", texts_of(output, _OURS["texts"]))
+            return _HEADER.sub("", records.texts_of(output, _OURS["texts"]))
         case {"content": inner} | {"output": inner}:
             return _output_text(inner)
         case dict():
@@ -171,10 +161,10 @@ def _output_text(output: object) -> str:
 
 
 def _has_failed(output: object) -> bool:
-    value = parsed_arguments(output) if isinstance(output, str) else output
+    value = records.parsed_arguments(output) if isinstance(output, str) else output
     if not isinstance(value, dict):
         return False
     if value.get("success") is False or value.get("isError") is True or "Err" in value:
         return True
-    code = mapping_in(value, "metadata").get("exit_code")
+    code = records.mapping_in(value, "metadata").get("exit_code")
     return isinstance(code, int) and code != 0

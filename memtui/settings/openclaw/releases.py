@@ -25,22 +25,8 @@ from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import DateRule, Fusion, Ranking, SearchMode
 from memtui.model.status import Identity
+from memtui.settings.openclaw import schema
 from memtui.settings.openclaw.read import expanded
-from memtui.settings.openclaw.schema import (
-    DEFAULT_HALF_LIFE,
-    DEFAULT_LAMBDA,
-    DEFAULT_WEIGHTS,
-    KEYS,
-    MAX_CANDIDATES,
-    NEW_LAYOUT,
-    OLD_LAYOUT,
-    AgentConfig,
-    Layout,
-    MemorySearchConfig,
-    OpenClawConfig,
-    candidate_count,
-    normalised_weights,
-)
 from memtui.settings.schema import leaves, with_values
 
 PREFIX: Final = "openclaw-"
@@ -65,7 +51,7 @@ class Release(Struct, frozen=True):
     """The effect of a release on a configuration, and the rules by which it searches."""
 
     name: str
-    layout: Layout
+    layout: schema.Layout
     """The table with the keys of memory search."""
     no_effect: tuple[str, ...]
     """Keys and whole tables of memory search of which it takes no notice."""
@@ -116,14 +102,14 @@ def release_named(name: str) -> Release:
     )
 
 
-def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
+def effective(config: schema.MemorySearchConfig, release: str) -> schema.MemorySearchConfig:
     """Put the values that hold in `release` in the place of those that are written.
 
     Provider `auto` (also: none written) is `openai` from 2026.6 on, and the model is the
     provider's default where none is written and the provider is known.
     """
-    rules, base = release_named(release), MemorySearchConfig()
-    values = {key.field: getattr(base, key.field) for key in KEYS if rules.ignores(key.name)}
+    rules, base = release_named(release), schema.MemorySearchConfig()
+    values = {key.field: getattr(base, key.field) for key in schema.KEYS if rules.ignores(key.name)}
     for field, value in rules.fixed.items():
         values[field] = tuple(value) if isinstance(value, list) else value
     if not (config.session_memory or rules.name == "2026.9"):
@@ -138,9 +124,9 @@ def effective(config: MemorySearchConfig, release: str) -> MemorySearchConfig:
     return replace(config, **values, provider=provider, model=model)
 
 
-def ignored_keys(config: MemorySearchConfig, release: str) -> tuple[str, ...]:
+def ignored_keys(config: schema.MemorySearchConfig, release: str) -> tuple[str, ...]:
     """Return the written keys of which a release takes no notice, in the order of `KEYS`."""
-    names = filter(release_named(release).ignores, (key.name for key in KEYS))
+    names = filter(release_named(release).ignores, (key.name for key in schema.KEYS))
     return tuple(name for name in names if name in config.set_keys)
 
 
@@ -158,7 +144,7 @@ def release_of_version(version: str) -> Release | None:
     return next(one for one in RELEASES.values() if not one.before or number < one.before)
 
 
-def release_of(config: OpenClawConfig) -> tuple[str, str]:
+def release_of(config: schema.OpenClawConfig) -> tuple[str, str]:
     """Return the release that a configuration is for, and how that was told, as a phrase.
 
     The version that wrote the file decides where it has this layout, else the layout: the newer
@@ -167,10 +153,10 @@ def release_of(config: OpenClawConfig) -> tuple[str, str]:
     written = release_of_version(config.version)
     if written is not None and config.layout in {None, written.layout}:
         return written.name, f"the configuration was last written by {config.version}"
-    if config.layout == OLD_LAYOUT:
-        return "2026.7", f"the last release that has its keys under {OLD_LAYOUT}"
-    if config.layout == NEW_LAYOUT:
-        return "2026.9", f"its keys are under {NEW_LAYOUT}"
+    if config.layout == schema.OLD_LAYOUT:
+        return "2026.7", f"the last release that has its keys under {schema.OLD_LAYOUT}"
+    if config.layout == schema.NEW_LAYOUT:
+        return "2026.9", f"its keys are under {schema.NEW_LAYOUT}"
     return "2026.9", "the configuration does not tell, so the newest"
 
 
@@ -191,7 +177,11 @@ def json_digest(value: Any) -> str:
 
 
 def expected_identity(
-    search: MemorySearchConfig, workspace: Path | None, release: str, *, home: Path | None = None
+    search: schema.MemorySearchConfig,
+    workspace: Path | None,
+    release: str,
+    *,
+    home: Path | None = None,
 ) -> Identity:
     """Return what an index of this release and configuration should say; `None`: not known.
 
@@ -232,7 +222,7 @@ def expected_identity(
 
 
 def _scope_paths(
-    config: MemorySearchConfig, workspace: Path | None, home: Path | None, *, expands: bool
+    config: schema.MemorySearchConfig, workspace: Path | None, home: Path | None, *, expands: bool
 ) -> list[str | Mapping[str, str]] | None:
     """Return extra paths as they are hashed; `None` where place or order cannot be known.
 
@@ -266,7 +256,7 @@ _SETTINGS: Final = {
     for field, name in _TABLES[table].items()
 }
 """memtui's settings, by the fields of the configuration that they are taken from."""
-_NAMES: Final = {key.field: key.name for key in KEYS}
+_NAMES: Final = {key.field: key.name for key in schema.KEYS}
 _QUIET: Final = frozenset({"enabled", "fallback", "remote.apiKey", "provider", "model", "sources"})
 """Keys that need no line of their own when they are not taken over."""
 
@@ -289,7 +279,7 @@ class Conversion(Struct, frozen=True):
     cannot: tuple[str, ...]
 
 
-def to_settings(agent: AgentConfig, release: str) -> Conversion:
+def to_settings(agent: schema.AgentConfig, release: str) -> Conversion:
     """Translate an agent's memory search, as `release` acts on it, into settings of memtui.
 
     Every ranking value is there, also those of OpenClaw's defaults, so that the result does not
@@ -366,10 +356,10 @@ class Fragment(Struct, frozen=True):
 
 def fragment(ranking: Ranking, release: str) -> Fragment:
     """Write a ranking in the key layout of `release`, with OpenClaw's default where it differs."""
-    rules, defaults = release_named(release), effective(MemorySearchConfig(), release)
+    rules, defaults = release_named(release), effective(schema.MemorySearchConfig(), release)
     days = ranking.decay.half_life_days
     values = {
-        "max_results": min(MAX_CANDIDATES, max(1, ranking.k)),
+        "max_results": min(schema.MAX_CANDIDATES, max(1, ranking.k)),
         "min_score": ranking.min_score or 0.0,
         "hybrid_enabled": ranking.search_mode is not SearchMode.VECTOR_ONLY,
         "vector_weight": ranking.vector_weight,
@@ -415,10 +405,10 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
     decay, mmr, mode = ranking.decay, ranking.mmr, ranking.search_mode
     weights = (ranking.vector_weight, ranking.keyword_weight)
     dates = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
-    taken = candidate_count(written["max_results"], written["candidate_multiplier"])
+    taken = schema.candidate_count(written["max_results"], written["candidate_multiplier"])
     cases = {
         "profile": ranking.profile != own,
-        "k": ranking.k > MAX_CANDIDATES,
+        "k": ranking.k > schema.MAX_CANDIDATES,
         "no_minimum": ranking.min_score is None,
         "fusion": ranking.fusion is not Fusion.WEIGHTED_SUM,
         "floor": decay.enabled and decay.floor > 0,
@@ -430,12 +420,12 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
     if release == "2026.9":
         cases |= {
             "vector_only": mode is SearchMode.VECTOR_ONLY,
-            "fixed_weights": weights != DEFAULT_WEIGHTS,
-            "fixed_candidates": ranking.candidates != MAX_CANDIDATES,
+            "fixed_weights": weights != schema.DEFAULT_WEIGHTS,
+            "fixed_candidates": ranking.candidates != schema.MAX_CANDIDATES,
             "mmr_off": not mmr.enabled,
-            "fixed_lambda": mmr.enabled and mmr.lambda_ != DEFAULT_LAMBDA,
+            "fixed_lambda": mmr.enabled and mmr.lambda_ != schema.DEFAULT_LAMBDA,
             "decay_off": not decay.enabled,
-            "fixed_half_life": decay.enabled and decay.half_life_days != DEFAULT_HALF_LIFE,
+            "fixed_half_life": decay.enabled and decay.half_life_days != schema.DEFAULT_HALF_LIFE,
         }
     else:
         cases |= {
@@ -445,7 +435,7 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
             "half_life": decay.enabled and decay.half_life_days != written["half_life_days"],
             "too_early": release == "2026.2" and (mmr.enabled or decay.enabled),
         }
-    shares = normalised_weights(*weights)
+    shares = schema.normalised_weights(*weights)
     for name in (name for name, holds in cases.items() if holds):
         words = _TABLES["cannot"][name]
         yield words.format(ranking, own=own, written=written, taken=taken, shares=shares)
