@@ -18,13 +18,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from memtui.embedding.services import (
-    SERVICES,
-    Address,
-    Service,
-    Shape,
-    normalised,
-)
+from memtui.embedding import services
 from memtui.errors import Cancelled, IsCancelled, ProviderError
 from memtui.model import Reason
 from memtui.model.status import Identity
@@ -43,7 +37,7 @@ _SHOWN: Final = 80
 _NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
 _CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
 """Every other provider is only used where it is named."""
-_COMPATIBLE: Final = SERVICES["openai-compatible"]
+_COMPATIBLE: Final = services.SERVICES["openai-compatible"]
 # 2026.2, the only release that writes no sources, stores what these answer as it is.
 _ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
 
@@ -127,7 +121,7 @@ class QueryVectors:
         config = self.config or MemorySearchConfig()
         query_type = config.query_input_type or config.input_type
         document_type = config.document_input_type or config.input_type
-        service = SERVICES.get(name, _COMPATIBLE)
+        service = services.SERVICES.get(name, _COMPATIBLE)
         if not service.embeds_alike(model, query_type, document_type):
             detail += ", made for a note: scores may differ from the agent's"
         cached = self._checked(QueryVector(values, "cache", detail))
@@ -177,10 +171,10 @@ class QueryVectors:
                 timeout=self.timeout,
             )
             (values,) = service.vectors_in(answer, 1, finite=False).vectors
-            if service.shape is Shape.OLLAMA:
+            if service.shape is services.Shape.OLLAMA:
                 values = values[:dimensions]
             if self.identity.sources is not None or name not in _ONCE_AS_RETURNED:
-                values = normalised(values)
+                values = services.normalised(values)
             elif not np.isfinite(values).all():
                 raise ProviderError("the vector in the answer holds a number that is not finite")
             if len(self._answers) >= _REMEMBERED:
@@ -190,7 +184,7 @@ class QueryVectors:
 
     def _target(
         self, name: str, model: str
-    ) -> tuple[Service, Address, int | None, str, Mapping[str, str]]:
+    ) -> tuple[services.Service, services.Address, int | None, str, Mapping[str, str]]:
         """Find out where it is asked; the configuration is read anew and no secret is kept.
 
         Returns the service, its address, how many dimensions are asked for (`None`: as many as the
@@ -221,7 +215,7 @@ class QueryVectors:
         if is_provider_address:
             _refuse(access.problem, access.provider_base_url.problem)
             base = access.provider_base_url.value
-        service = SERVICES.get(name)
+        service = services.SERVICES.get(name)
         if service is None and not base:
             raise ProviderError(f"memtui cannot ask {name}")
         if service is None:
@@ -264,7 +258,7 @@ def _shown(provider: str, model: str) -> str:
 
 def _plain(provider: str, model: str) -> str:
     """Return a model's name without what only OpenClaw puts in front of it."""
-    service = SERVICES.get(provider)
+    service = services.SERVICES.get(provider)
     for prefix in service.prefixes if service is not None else (f"{provider}/",):
         model = model.removeprefix(prefix)
     return model

@@ -16,17 +16,10 @@ from msgspec.structs import replace
 
 from memtui.errors import Cancelled, IsCancelled, MemtuiError
 from memtui.index.database import Interrupted, interruptible
-from memtui.index.foreign import disk, rows
+from memtui.index.foreign import disk, opening, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredTables, catalogue
 from memtui.index.foreign.disk import SESSIONS, Listing, Why
-from memtui.index.foreign.opening import (
-    KNOWN_SCHEMA,
-    Opened,
-    fingerprint_of,
-    index_format,
-    read_once,
-)
 from memtui.index.foreign.rows import MEMORY
 from memtui.model import Reason, status
 from memtui.retrieval.connection import snapshot
@@ -59,7 +52,7 @@ _REBUILT: Final = "the next sync rebuilds the index; until then it answers from 
 
 
 def examine(
-    opened: Opened,
+    opened: opening.Opened,
     target: ForeignTarget,
     release: str,
     *,
@@ -85,7 +78,7 @@ def examine(
 class _Audit(Struct):
     """One examination."""
 
-    opened: Opened
+    opened: opening.Opened
     target: ForeignTarget
     release: str
     now: datetime
@@ -131,7 +124,7 @@ class _Audit(Struct):
         notes = self._compare_notes(MEMORY in sources, cancelled)
         transcripts = self._compare_transcripts(SESSIONS in sources)
         leftovers = self._report_leftovers()
-        seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
+        seen, current = opened.fingerprint.database, opening.fingerprint_of(opened.real).database
         if seen is not None and (current is None or current.inode != seen.inode):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
@@ -165,8 +158,8 @@ class _Audit(Struct):
                 other = databases.agent if read == databases.sidecar else databases.sidecar
                 findings.add("both_generations", [str(other)], reason=reason, other=other)
         version, _ = rows.versions(opened)
-        if version is not None and version > KNOWN_SCHEMA:
-            findings.add("schema_newer", version=version, newest=KNOWN_SCHEMA)
+        if version is not None and version > opening.KNOWN_SCHEMA:
+            findings.add("schema_newer", version=version, newest=opening.KNOWN_SCHEMA)
         effective_ids = os.access in os.supports_effective_ids
         places = (opened.real, opened.real.parent)
         if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
@@ -184,7 +177,7 @@ class _Audit(Struct):
             )
         fields, present, lengths = [], self.tables.identity.present, self.tables.lengths
         is_blob = self.opened.layout.generation is status.IndexGeneration.AGENT_BLOB
-        for key, part in index_format()["identity"].items():
+        for key, part in opening.index_format()["identity"].items():
             value = getattr(self.tables.identity, part["field"])
             due, note = getattr(expected, part["field"]), ""
             if config is None:
@@ -434,7 +427,7 @@ class _Audit(Struct):
             if not (is_log or is_lock):
                 # The chunks of an index that was being built or replaced; why not, otherwise.
                 try:
-                    chunks = read_once(
+                    chunks = opening.read_once(
                         real.with_name(name), lambda other: rows.counts(other, other.layout.chunks)
                     )
                     holds = f", {sum(chunks.values()):,} chunks"

@@ -22,14 +22,7 @@ from memtui.index.transcripts.reading import EventSession, sessions_in
 from memtui.memory.discover import INT64_MAX, Discovery, FileSearch, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import first_link, link_target, said, unwritten, written
-from memtui.memory.transcripts.openclaw_files import (
-    ARCHIVES,
-    RULES,
-    FileKind,
-    TranscriptRules,
-    file_kind,
-    is_listed,
-)
+from memtui.memory.transcripts import openclaw_files
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
@@ -49,9 +42,9 @@ PROJECTS: Final = "projects"
 ARCHIVED: Final = "archived_sessions"
 _MARK = ".jsonl"
 _PASSED_OVER = {
-    FileKind.BACKUP: "a copy made before a repair",
-    FileKind.CHECKPOINT: "a copy made before a compaction",
-    FileKind.TRAJECTORY: "what the program did, not what was said",
+    openclaw_files.FileKind.BACKUP: "a copy made before a repair",
+    openclaw_files.FileKind.CHECKPOINT: "a copy made before a compaction",
+    openclaw_files.FileKind.TRAJECTORY: "what the program did, not what was said",
 }
 
 
@@ -96,7 +89,7 @@ class TranscriptScope(Struct, frozen=True):
     """`openclaw`, `openclaw:AGENT`, `claude-code`, `claude-code:GLOB` and `codex`."""
     paths: tuple[str, ...] = ()
     """Files, folders and globs."""
-    rules: TranscriptRules = RULES[NEWEST_RULES]
+    rules: openclaw_files.TranscriptRules = openclaw_files.RULES[NEWEST_RULES]
     max_line_bytes: int = MAX_LINE_BYTES
 
     @property
@@ -149,17 +142,17 @@ def transcript_scope_of(
     )
 
 
-def rules_of(settings: Settings) -> TranscriptRules:
+def rules_of(settings: Settings) -> openclaw_files.TranscriptRules:
     """Return the rules of the release that the configured profile stands for; else the newest ones.
 
     Credentials are masked by `transcripts.redaction`.
     """
     name = settings.ranking.profile
     own = settings.profiles.get(name)
-    rules = RULES.get(own.profile if own is not None else name)
+    rules = openclaw_files.RULES.get(own.profile if own is not None else name)
     chosen = settings.transcripts.redaction
     is_exact = chosen == "openclaw" or (chosen == "auto" and rules is not None)
-    return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
+    return replace(rules or openclaw_files.RULES[NEWEST_RULES], masks_more=not is_exact)
 
 
 class TranscriptPlace(Struct, frozen=True):
@@ -367,12 +360,12 @@ class _Search(FileSearch):
                 self.unread.append(prefix)
                 in_rows = True
         for entry in self._listed(place.folder, prefix):
-            form, stored = file_kind(entry.name), prefix + written(entry.name)
+            form, stored = openclaw_files.file_kind(entry.name), prefix + written(entry.name)
             if (why := self.why_ignored(entry.name)) is not None:
                 self.skip(stored, Reason.IGNORED, why)
-            elif not is_listed(entry.name, rules):
+            elif not openclaw_files.is_listed(entry.name, rules):
                 continue
-            elif in_rows and form not in ARCHIVES:
+            elif in_rows and form not in openclaw_files.ARCHIVES:
                 self.skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
                 self.look_at_file(entry.path, stored)
@@ -381,7 +374,7 @@ class _Search(FileSearch):
         return _MARK in name
 
     def why_ignored(self, name: str) -> str | None:
-        return _PASSED_OVER.get(file_kind(name))
+        return _PASSED_OVER.get(openclaw_files.file_kind(name))
 
     def take(self, path: str, stored: str, state: os.stat_result) -> None:
         kind, masked = self._place.kind or "", redact_path(stored)

@@ -21,6 +21,7 @@ from memtui.index.database import Connection
 from memtui.index.foreign.opening import Opened, columns_in, read_once
 from memtui.memory.documents import open_regular
 from memtui.memory.paths import first_link
+from memtui.memory.transcripts import records
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Run, run_of_key
 from memtui.memory.transcripts.openclaw_files import (
@@ -29,13 +30,6 @@ from memtui.memory.transcripts.openclaw_files import (
     TranscriptRules,
     file_kind,
     session_id,
-)
-from memtui.memory.transcripts.records import (
-    ReadState,
-    Record,
-    TranscriptFacts,
-    TranscriptFormat,
-    parse_line,
 )
 from memtui.memory.transcripts.stream import (
     MAX_LINE_BYTES,
@@ -281,11 +275,11 @@ def registered_sessions(path: Path) -> Mapping[str | None, list[str]]:
 _LINES = 50
 _BYTES = 1 << 20
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
-_FACTS: Final = msgspec.json.Decoder(TranscriptFacts)
-_STATE: Final = msgspec.json.Decoder(ReadState)
+_FACTS: Final = msgspec.json.Decoder(records.TranscriptFacts)
+_STATE: Final = msgspec.json.Decoder(records.ReadState)
 
 
-def format_for(file: SourceFile, *, limit: int = _BYTES) -> TranscriptFormat | None:
+def format_for(file: SourceFile, *, limit: int = _BYTES) -> records.TranscriptFormat | None:
     """Return how the file is read; `limit` is in bytes a line.
 
     By its first records, else as its place suggests; `None` when neither tells. Raises `OSError`.
@@ -294,12 +288,12 @@ def format_for(file: SourceFile, *, limit: int = _BYTES) -> TranscriptFormat | N
     return format_of(TranscriptKind(file.kind)) if form is None and file.kind else form
 
 
-def _first_records(file: SourceFile, limit: int) -> Iterator[Record]:
+def _first_records(file: SourceFile, limit: int) -> Iterator[records.Record]:
     # A packed file may turn out to be cut: who reads all of it says so.
     with open_lines(file, limit=min(limit, _BYTES)) as lines, suppress(OSError):
         for raw in lines:
             # One that is no record is counted when the file is read.
-            if (record := parse_line(raw)[0]) is not None:
+            if (record := records.parse_line(raw)[0]) is not None:
                 yield record
             if raw.number >= _LINES or raw.offset >= _BYTES:
                 return
@@ -314,7 +308,7 @@ class TranscriptRow(Struct, frozen=True):
     """A transcript as an index holds it."""
 
     chunks: int
-    facts: TranscriptFacts = msgspec.field(default_factory=TranscriptFacts)
+    facts: records.TranscriptFacts = msgspec.field(default_factory=records.TranscriptFacts)
     stat: tuple[int, int] | None = None
     """Size in bytes and mtime in ns of what was indexed; `None` where the index has only chunks."""
 
@@ -342,20 +336,20 @@ def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
 
 
 def write_row(
-    connection: Connection, file_id: int, facts: TranscriptFacts, state: ReadState
+    connection: Connection, file_id: int, facts: records.TranscriptFacts, state: records.ReadState
 ) -> None:
     """Make the row of a transcript say this."""
     columns = (file_id, *(_ENCODER.encode(value).decode() for value in (facts, state)))
     connection.execute("INSERT OR REPLACE INTO transcripts VALUES(?, ?, ?)", columns)
 
 
-def read_state(connection: Connection, path: str) -> ReadState:
+def read_state(connection: Connection, path: str) -> records.ReadState:
     """Read where the reading of a transcript goes on; at its beginning when nothing tells."""
     rows = connection.execute(
         "SELECT state FROM transcripts WHERE file_id = (SELECT id FROM files WHERE path = ?)",
         (path,),
     ).fetchall()
-    return _STATE.decode(str(rows[0][0])) if rows else ReadState()
+    return _STATE.decode(str(rows[0][0])) if rows else records.ReadState()
 
 
 def registered_as(connection: Connection) -> dict[str, str | None]:

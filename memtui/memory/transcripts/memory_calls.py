@@ -15,14 +15,8 @@ from typing import Any, Final, TypeGuard, cast
 from msgspec.structs import replace
 
 from memtui.data import read_table
+from memtui.memory.transcripts import records
 from memtui.memory.transcripts.generated import Dropped
-from memtui.memory.transcripts.records import (
-    Record,
-    parse_several,
-    parsed_arguments,
-    text_in,
-    turn_time,
-)
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import well_formed
 from memtui.text.redact import redact, redact_name, redact_value
@@ -53,7 +47,7 @@ def is_memory_search(tool: str, arguments: Mapping[str, Any] | str) -> str | Non
     names_memory = bool(every & groups["memories"]) or own == {"recall"}
     if not names_memory and not (keeper & groups["keepers"] and keeper <= usual):
         return None
-    given = parsed_arguments(arguments)
+    given = records.parsed_arguments(arguments)
     values = map(given.get, _QUERIES) if isinstance(given, dict) else ()
     return next(filter(None, map(_query, values)), None)
 
@@ -98,7 +92,7 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
             return (None, "the answer is in a file beside the transcript")
         return (None, "the answer is text")
     try:
-        values = parse_several(start)
+        values = records.parse_several(start)
     except ValueError:
         # Cut by the program that kept it, or text that only begins like JSON.
         return (None, "the answer is cut, or no JSON")
@@ -132,9 +126,9 @@ def _inner_text(value: object) -> str | None:
 def _results(value: object) -> Answer:
     listed = value
     if isinstance(value, dict):
-        error = text_in(value, "error", "error_message")
+        error = records.text_in(value, "error", "error_message")
         if error or value.get("isError") is True or value.get("disabled") is True:
-            return (None, _failed(error or text_in(value, "message", "warning")))
+            return (None, _failed(error or records.text_in(value, "message", "warning")))
         fields = [value[name] for name in _FIELDS["list"] if name in value]
         listed = next((one for one in fields if isinstance(one, list)), None)
         if listed is None:
@@ -177,12 +171,12 @@ def _recalled(item: object) -> Recalled | None:
     return Recalled(path, start, end, score, snippet)
 
 
-def _first_text(places: Sequence[Record], field: str) -> str:
+def _first_text(places: Sequence[records.Record], field: str) -> str:
     values = (place.get(name) for name in _FIELDS[field] for place in places)
     return next((value for value in values if isinstance(value, str) and value.strip()), "")
 
 
-def _first_line(places: Sequence[Record], field: str) -> int:
+def _first_line(places: Sequence[records.Record], field: str) -> int:
     values = (place.get(name) for place in places for name in _FIELDS[field])
     lines = (int(one) for one in values if _is_number(one) and isinstance(one, int))
     return next((line for line in lines if 0 < line < 10**9), 0)
@@ -251,14 +245,14 @@ class CallCollector:
             if waiting is None:
                 waiting = self._waiting[call_id] = deque(maxlen=_WAITING)
             waiting.append((turn.tool, len(self.calls)))
-            arguments = parsed_arguments(turn.text)
+            arguments = records.parsed_arguments(turn.text)
             call = MemoryCall(
                 path=self._path,
                 line=turn.line,
                 kind=self._kind,
                 tool=redact_name(turn.tool),
                 query=redact(well_formed(query))[:LONGEST_QUERY],
-                asked=turn_time(turn.timestamp_ms),
+                asked=records.turn_time(turn.timestamp_ms),
                 arguments=_others(arguments if isinstance(arguments, dict) else {}),
                 problem=UNANSWERED,
             )
