@@ -94,14 +94,8 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
         shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
         jaccard = words.short_number(similar.similarity)
         notes = (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
-    return Section(
-        SectionId.ARITHMETIC,
-        "arithmetic",
-        columns,
-        tuple(rows),
-        notes,
-        axis=axis(ranked, explanation.scored),
-    )
+    end = axis(ranked, explanation.scored)
+    return Section(SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=end)
 
 
 def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
@@ -139,6 +133,11 @@ def axis(ranked: Ranked, *explained: Hit | Drop) -> float:
     """The right end of the axis: the largest value any step of these, or of the list, reaches."""
     scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops[:1], *explained]
     return max([0.0, *(stage.after for one in scored for stage in one.stages)]) or 1.0
+
+
+def relative_words(ranked: Ranked) -> str:
+    """Say of scores that are stretched to the best and the worst of a query that they are."""
+    return "relative to this query" if ranked.ranking.fusion is Fusion.RELATIVE_SCORE else ""
 
 
 def place_of(ranked: Ranked, chunk_id: object) -> str:

@@ -13,19 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import (
-    Chunk,
-    Drop,
-    Fusion,
-    Hit,
-    Leg,
-    LegStatus,
-    MinScoreRule,
-    Ranked,
-    Ranking,
-    Reason,
-    Stage,
-)
+from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -168,12 +156,10 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if isinstance(scored, Hit):
         shown, before = words.score(scored.effective), words.score(scored.score)
         ranked_by = f" ({before} before MMR)" if before != shown else ""
-        match = f"; {found} match" if (found := strength(ranked, scored)) is not None else ""
-        rule = f"; {kept}" if (kept := kept_words(scored)) else ""
-        # Other scores are not stretched to the best and the worst of the query.
-        is_relative = ranked.ranking.fusion is Fusion.RELATIVE_SCORE
-        relative = ", relative to this query" if is_relative else ""
-        return f"SHOWN at rank {scored.rank}, score {shown}{ranked_by}{relative}{match}{rule}"
+        match = f"{found} match" if (found := strength(ranked, scored)) is not None else ""
+        score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
+        verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
+        return "; ".join(filter(None, (verdict, match, words.kept_words(scored))))
     failure = inquiry.first_failure if inquiry is not None else None
     first = failure_words(failure) if failure is not None else ""
     if scored is not None:
@@ -185,13 +171,6 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if inquiry.rank is not None:
         return f"SHOWN at rank {inquiry.rank}"
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
-
-
-def kept_words(scored: Hit | Drop) -> str:
-    """Return the rule that keeps what scores below the minimum; empty for everything else."""
-    kept = stage_score(scored, Stage.MIN_SCORE)
-    is_below = kept is not None and kept.reason in (Reason.RELAXED, Reason.FREE_PLACE)
-    return words.reason_words(kept.reason) if kept is not None and is_below else ""
 
 
 def drop_words(drop: Drop, ranked: Ranked) -> str:
@@ -212,8 +191,8 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             after = f" after decay × {words.score(operand)}" if operand not in (None, 1) else ""
             minimum = words.short_number(numbers["min_score"])
             compared = arithmetic.compared_score(drop.score, drop.effective)
-            is_fill = ranked.ranking.min_score_rule is MinScoreRule.FILL
-            rule = ", found by meaning too: no free place" if is_fill and len(drop.legs) > 1 else ""
+            is_barred = ranked.ranking.min_score_rule == "fill" and len(drop.legs) > 1
+            rule = ", found by meaning too: no free place" if is_barred else ""
             return f"{compared} < minimum {minimum}{after}{rule}"
         case Reason.CUT_AT_K:
             results = "result" if numbers["k"] == 1 else "results"

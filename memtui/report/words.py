@@ -93,6 +93,12 @@ def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
     return strength(ranked, scored) or ""
 
 
+def kept_words(hit: Hit) -> str:
+    """Return the rule that shows a result below the minimum score; empty for every other."""
+    rules = {Reason.RELAXED, Reason.FREE_PLACE} & {one.reason for one in hit.stages}
+    return "".join(map(reason_words, rules))
+
+
 def reason_words(reason: Reason) -> str:
     """A reason code in words."""
     return REASON_WORDS[reason]

@@ -241,13 +241,9 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
             elif answer == "write" and files is not None:
                 is_other = requested_name(configured) != listing.name
                 plan = partial(plan_provider, files, choice.provider, is_other=is_other)
-                dialog = WriteDialog(
-                    "Write the provider",
-                    files,
-                    {Where.USER: lambda name: plan()},
-                    "The settings ask for this provider already.",
-                    note="No key is ever written.",
-                )
+                plans = {Where.USER: lambda name: plan()}
+                note = "No key is ever written."
+                dialog = WriteDialog("Write the provider", files, plans, note=note)
                 self.app.push_screen(dialog, written)
 
         def written(result: Written | None) -> None:

@@ -145,8 +145,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
                 paths = [one for one in chosen if not is_source(one)]
                 return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
 
-            already = "The settings name these sources already."
-            dialog = WriteDialog("Write the sources", files, {Where.USER: plan}, already)
+            dialog = WriteDialog("Write the sources", files, {Where.USER: plan})
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
 

@@ -59,12 +59,14 @@ class Written(Struct, frozen=True):
 class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
+    opens = "write"
+    """The word for Enter in the key bar."""
+
     def __init__(
         self,
         title: str,
         files: SettingsFiles,
         plans: Mapping[Where, Callable[[str], Plan]],
-        already: str,
         *,
         note: str = "",
         warning: str = "",
@@ -72,14 +74,13 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
     ) -> None:
         """`plans` return the change of each place, given the name of a profile, which `name` is.
 
-        They run on a thread and raise `MemtuiError`. `already` is said where nothing would change,
-        `note` below every difference, `warning` above the first one.
+        They run on a thread and raise `MemtuiError`. `note` is said below every difference,
+        `warning` above the first one.
         """
         super().__init__()
         self._title = title
         self._files = files
         self._plans = plans
-        self._already = already
         self._note = note
         self._first_warning = warning
         self._profile = name
@@ -111,11 +112,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         # A text is laid out some refreshes after it was drawn: only then is its height known.
         self.watch(self.query_one("#write-scroll"), "virtual_size", self.on_resize)
         self._choose(self.where)
-
-    @property
-    def opens(self) -> str:
-        """The word for Enter in the key bar."""
-        return "write" if self.plan is None or self.plan.changes else "close"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "where" or len(self._places) > 1
@@ -156,9 +152,8 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         elif plan is None:
             difference = [Content.styled(f"reading the settings{glyphs.ellipsis}", fmt.MUTED)]
         elif not plan.changes:
-            is_profile = self.where is Where.PROFILE
-            already = "The profile is exactly this already." if is_profile else self._already
-            difference = [Content.styled(f"{glyphs.ready} {already}", "$state-ok")]
+            already = f"{glyphs.ready} Nothing to write: the file says exactly this already."
+            difference = [Content.styled(already, "$state-ok")]
         else:
             # Without what may be secret.
             before, after = (shown_text(text).splitlines() for text in (plan.file.text, plan.after))
@@ -178,7 +173,8 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             lambda width: [self._place(place, width) for place in self._places]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        self.query_one(SafeInput).opens = self.opens
+        opens = "close" if plan is not None and not plan.changes else "write"
+        self.opens = self.query_one(SafeInput).opens = opens
         self.refresh_bindings()
         self.on_resize()
 

@@ -26,13 +26,14 @@ from memtui.model import (
     Stage,
 )
 from memtui.report.arithmetic import TONES, part_cells
-from memtui.report.explanation import drop_words, kept_words
+from memtui.report.explanation import drop_words
 from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.report.words import (
     LEG_WORDS,
     STAGE_WORDS,
     age_of,
     duration,
+    kept_words,
     leg_name,
     leg_words,
     match_words,
@@ -187,12 +188,11 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     last = Content(" ").join(wrapped[lines - 1 : lines + 1])
     shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
     rows = [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
-    if context.lines == 4 and not context.scale:
-        rows.append(Content(""))
-    elif context.lines == 4:
+    if context.lines == 4:
         named = _numbers(hit, glyphs, named=True)
         fits = named.cell_length <= width
-        rows.append(named if fits else _numbers(hit, glyphs, named=False))
+        numbers = named if fits else _numbers(hit, glyphs, named=False)
+        rows.append(numbers if context.scale else Content(""))
     return Content("\n").join([head, *rows])
 
 

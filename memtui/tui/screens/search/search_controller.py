@@ -18,21 +18,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import (
-    Chunk,
-    Fusion,
-    IndexState,
-    Leg,
-    LegStatus,
-    Ranked,
-    Ranking,
-    Reason,
-    SearchMode,
-)
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason, SearchMode
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
-from memtui.report.arithmetic import bar_scale
+from memtui.report.arithmetic import bar_scale, relative_words
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import (
     LEG_WORDS,
@@ -93,7 +83,6 @@ PANES_AFTER = 0.020
 PANES_AFTER_PART = 0.120
 """The same for a part of an answer: as a rule the whole of it comes sooner."""
 
-_RELATIVE = ", scores relative to this query"
 NOTE_SECONDS = 6.0
 MOST_CHANGES = 100
 BURST_SECONDS = 0.15
@@ -131,8 +120,6 @@ class SearchState:
     """The query that `ranked` answers."""
     ranked: Ranked | None = None
     """The answer on screen; `None` while the query is empty."""
-    is_whole: bool = False
-    """True if every leg is in the answer on screen."""
     mode: SearchMode = SearchMode.HYBRID
     """The legs that could search for the last answer."""
     terms: tuple[str, ...] = ()
@@ -321,7 +308,7 @@ class SearchController:
         keep = state.selected_id if state.selected_by_user else None
         state.answered_text = request.text
         state.terms = query_terms(ranked)
-        request.is_answered = state.is_whole = event.complete
+        request.is_answered = event.complete
         if state.mode is not pool.search_mode:
             state.mode = pool.search_mode
             view.rankings.show_parameters()
@@ -412,7 +399,7 @@ class SearchController:
                 state.selected_id = chosen
         if change is not None or entered:
             self._timers.start("highlight", HIGHLIGHT_SECONDS, self.redraw)
-        panes_after = PANES_AFTER if state.is_whole else PANES_AFTER_PART
+        panes_after = PANES_AFTER_PART if state.is_pending else PANES_AFTER
         self._timers.start("panes", panes_after, self._show_panes)
 
     def redraw(self) -> None:
@@ -479,9 +466,9 @@ class SearchController:
             is_missing = self.sort in LEG_WORDS.values() and self.sort not in found
             order = f"rank: no {self.sort} match" if is_missing else self.sort
             title = f"Results by {order}, {keys_of(view, 'sort.cycle')[0]} changes"
-        is_relative = ranked.ranking.fusion is Fusion.RELATIVE_SCORE
-        if is_relative and view.results.size.width >= len(title) + len(_RELATIVE) + 4:
-            title += _RELATIVE
+        relative = f"{title}, scores {relative_words(ranked)}"
+        if relative_words(ranked) and view.results.size.width >= len(relative) + 4:
+            title = relative
         view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 
@@ -603,28 +590,23 @@ class RankingController:
 
         text = words.describe_change(before, ranking)
         text = f"{because}: {text} again" if because else text
-        self._untold = None
+        self.note(f"{text} {aside}".rstrip())
         if shown is None or view.engine is None:
-            self.note(f"{text} {aside}".rstrip())
             return
         after = view.engine.search.rerank(cut_pool(shown.pool, ranking), ranking)
-        moves = difference(shown, after)
-        view.search.show(after, keep=state.selected_id, change=moves)
-        if aside:
-            self.note(f"{text} {aside}")
-        elif needs_search(after.pool, before, ranking):
-            self._untold = text, shown
-            self.note(f"{text}: searching")
+        view.search.show(after, keep=state.selected_id, change=difference(shown, after))
+        self._untold = None if aside else (text, shown)
+        if needs_search(after.pool, before, ranking):
             view.search.ask(quiet=True)
         else:
-            self.note(f"{text}: {words.effect(moves) or 'nothing moved'}")
+            self.tell_effect(after)
 
     def tell_effect(self, ranked: Ranked) -> None:
-        """Say what the last change did to the list, where only another search could tell."""
-        if self._untold is not None:
-            (text, before), self._untold = self._untold, None
-            if before.pool.query == ranked.pool.query:
-                self.note(f"{text}: {words.effect(difference(before, ranked)) or 'nothing moved'}")
+        """Say what the last change did to the list, once that is whole."""
+        untold, self._untold = self._untold, None
+        if untold is not None and untold[1].pool.query == ranked.pool.query:
+            moves = words.effect(difference(untold[1], ranked))
+            self.note(f"{untold[0]}: {moves or 'nothing moved'}")
 
     def step(self, parameter: str, direction: int) -> None:
         """Step a number up or down, or go to the next value of a switch, without a direction.
@@ -771,7 +753,6 @@ class RankingController:
             "Write the parameters",
             target,
             plans,
-            "The settings give exactly these parameters already.",
             warning=NOT_THE_AGENTS if view.is_foreign else "",
             name="" if ranking.profile in PROFILES else ranking.profile,
         )
