@@ -60,6 +60,8 @@ class Indexer:
         self._live = LiveIndex(job.folder)
         self._stamp: tuple[int, int] | None = None
         self._next_count = 0.0
+        self._is_after_rebuild = False
+        """True if the sync that is due was asked for by a rebuild."""
         self._retry_seconds: float | None = None
         """After so many chunks without vectors are asked for again; `None` where none are."""
         self._cancelled = threading.Event()
@@ -269,8 +271,12 @@ class Indexer:
         elif before.problem is not None:
             self._bus.publish(bus.LegChanged(Leg.VECTOR))
         self._reporter.pending = {}
+        finished = bus.SyncFinished(job.stats)
+        # Nobody asked for the sync after a rebuild: it is news only where it found something.
+        is_news = not self._is_after_rebuild or bus.changes_content(finished)
+        self._is_after_rebuild = job.stats.rebuild
         self._update(
-            last_sync=job.stats,
+            last_sync=job.stats if is_news else before.last_sync,
             failure=None,
             stopped=None,
             skipped=tuple(job.skipped),
@@ -282,7 +288,7 @@ class Indexer:
         if job.stats.rebuild:
             # What changed while the rebuild ran.
             self.sync()
-        self._bus.publish(bus.SyncFinished(job.stats))
+        self._bus.publish(finished)
 
     def _withhold(self, chunks: tuple[SkippedFile, ...]) -> None:
         before = self._status.withheld

@@ -309,7 +309,7 @@ def _index_notes(
                 else:
                     job.skipped.append(SkippedFile(file.path, reason, detail))
                 continue
-            lines = len(document.text.removesuffix("\n").split("\n")) if document.text else 0
+            lines = len(document.text.split("\n")) if document.text else 0
             file_id = index_rows.write_file(
                 connection, file, document.hash, lines, seen_ns, document
             )

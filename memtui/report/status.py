@@ -297,10 +297,6 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("", ", ".join(did)), tone=Tone.MUTED)
     if status.usage.requests and provider.remote:
         yield Row(("usage", usage_words(status.usage)))
-    if lookups := status.cache_hits + status.cache_misses:
-        made = f"{words.count(status.cache_misses)} made"
-        kept = f"{words.count(status.cache_hits)} of {words.count(lookups, 'vector')}"
-        yield Row(("cache", f"{kept} kept from before, {made}"))
 
 
 def state_words(state: IndexState | FileState) -> str:

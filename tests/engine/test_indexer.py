@@ -193,6 +193,13 @@ def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
     stats = [event.stats for event in workspace.of_type(SyncFinished)]
     assert [one.rebuild for one in stats] == [True, False]
     assert stats[1].files_added == 1
+    for rebuild in (True, False):
+        # The sync after a rebuild that found nothing is no news.
+        indexer.sync(rebuild=rebuild)
+        assert indexer.wait_idle(WAIT)
+        last_sync = indexer.snapshot().last_sync
+        assert last_sync is not None
+        assert last_sync.rebuild is rebuild
     gate = Gate(
         workspace.bus, SyncProgressed, lambda event: indexer.snapshot().running is Work.REBUILD
     )
@@ -202,7 +209,7 @@ def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
     gate.open.set()
     assert indexer.wait_idle(WAIT)
     assert indexer.snapshot().stopped == "stopped; the index is as it was"
-    assert indexer.snapshot().generation == 1
+    assert indexer.snapshot().generation == 2
     assert not list(workspace.data.glob("*.building"))
 
 

@@ -85,6 +85,7 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
         memory_file("memory/topics/deep/x9.md"),
         memory_file("memory/w10/c.md"),
         memory_file("memory/w9/c.md"),
+        memory_file("memory/.git", state=FileState.SKIPPED),
         memory_file("/vault/a/n.md", place="/vault"),
     ]
     names = [
@@ -92,7 +93,7 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
     ]
     assert names == [
         *("workspace/", " MEMORY.md", " memory/", "  b.md", "  topics/deep/"),
-        *("   x9.md", "   x10.md", "  w9/", "   c.md", "  w10/", "   c.md"),
+        *("   x9.md", "   x10.md", "  w9/", "   c.md", "  w10/", "   c.md", "  .git"),
         *("/vault/", " a/", "  n.md"),
         *("agent main/", " sessions/main/", "  1.jsonl"),
     ]
@@ -119,7 +120,7 @@ def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
 def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
     lines = tree_lines(FILES)
     workspace = lines[0]
-    assert (workspace.name, len(workspace.files)) == ("workspace", 9)
+    assert (workspace.name, workspace.number) == ("workspace", 8)
     assert workspace.state is FileState.ERROR
     left = [memory_file(f"{one}.md", state=one) for one in (FileState.STALE, FileState.ORPHAN)]
     assert tree_lines(left)[0].state is FileState.ORPHAN
@@ -136,6 +137,7 @@ def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
 @pytest.mark.parametrize(
     ("state", "reason", "detail", "told"),
     [
+        (FileState.CURRENT, Reason.OK, "", (" ", "indexed: no text in it")),
         (FileState.STALE, Reason.OK, "", ("●", "changed since it was indexed")),
         (FileState.ERROR, Reason.OK, "Permission denied", ("!", "error: Permission denied")),
         (FileState.SKIPPED, Reason.SYMLINK, "", ("·", "not indexed: a link, not followed")),
@@ -144,7 +146,7 @@ def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
 def test_a_state_has_a_badge_and_words_with_why(
     state: FileState, reason: Reason, detail: str, told: tuple[str, str]
 ) -> None:
-    file = memory_file("x.md", state=state, reason=reason, detail=detail)
+    file = memory_file("x.md", state=state, reason=reason, detail=detail, chunks=0)
     assert (badge(state, UNICODE)[0], state_words(file)) == told
     assert len({badge(one, ASCII)[0] for one in FileState}) == len(FileState) - 1
     assert "never recalled" in file_line(FILES[0], CHANGED, UNICODE, {}).plain

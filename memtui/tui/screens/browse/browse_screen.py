@@ -153,8 +153,8 @@ class BrowseScreen(Screen[None]):
         elif file is not None:
             content = file_line(file, self.engine.now(), self.glyphs, listed.shown_recalls)
         elif line is not None:
-            files, chunks = line.files, sum(one.chunks for one in line.files)
-            counts = fmt.count(len(files), "file"), fmt.count(chunks, "chunk")
+            chunks = sum(one.chunks for one in line.files)
+            counts = fmt.count(line.number, "file"), fmt.count(chunks, "chunk")
             words = " · ".join((*counts, fmt.size_words(line.size)))
             content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
         content = fmt.fit(content, self.size.width - 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time
 from enum import StrEnum
@@ -78,6 +78,11 @@ class TreeLine(Struct, frozen=True):
         return max(states, key=tuple(FileState).index, default=FileState.CURRENT)
 
     @property
+    def number(self) -> int:
+        """The number of files that are not left out."""
+        return sum(file.state is not FileState.SKIPPED for file in self.files)
+
+    @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size or 0 for file in self.files)
@@ -94,9 +99,9 @@ def tree_lines(
 ) -> list[TreeLine]:
     """Put files under their places; with `Sort.NAME` under their folders too.
 
-    Returns every line from top to bottom. Folders with nothing but one folder in them are joined
-    with it. `recalled`: how often the queries bring up each file, by path; without it
-    `Sort.RECALLS` is by name.
+    Returns every line from top to bottom, last in a folder what is left out. Folders with nothing
+    but one folder in them are joined with it. `recalled`: how often the queries bring up each
+    file, by path; without it `Sort.RECALLS` is by name.
     """
     # The workspace first, then memory before sessions, then by name.
     places: dict[tuple[bool, bool, str, str], _Parted] = defaultdict(list)
@@ -128,12 +133,13 @@ def tree_lines(
             return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", around)
         alone.sort(key=lambda one: (_sort_number(one[1], sort, recalled), natural(one[0])))
         lines = [TreeLine(id_, name, [file for _, file in parted], around, source=source)]
-        around = id_, *around
+        around, left_out = (id_, *around), list[TreeLine]()
         for part, file in alone:
-            lines.append(TreeLine(f"{file.source}\0{file.path}", part, [file], around, file))
+            line = TreeLine(f"{file.source}\0{file.path}", part, [file], around, file)
+            (left_out if file.state is FileState.SKIPPED else lines).append(line)
         for part in sorted(inside, key=natural):
             lines += lines_of(inside[part], f"{id_}/{part}", part, around)
-        return lines
+        return lines + left_out
 
     return [
         line
@@ -193,6 +199,8 @@ def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:
 def state_words(file: MemoryFile) -> str:
     """Return the state of a file in words, with why."""
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
+    if file.state is FileState.CURRENT and not file.chunks:
+        why = why or "no text in it"
     words = BROWSED_WORDS[file.state]
     return safe_line(words if not why or why == words else f"{words}: {why}")
 
@@ -332,9 +340,14 @@ class FileList:
         widget.border_subtitle = Content(f"{numbers} · file changed")
 
     def _show_count(self) -> None:
-        """Say how many files there are, of how many, and in which order."""
-        total, shown = len(self.files), sum(line.file is not None for line in self._tree)
-        text = f"{fmt.count(shown)} of {total}" if shown < total else fmt.count(total, "file")
+        """Say how many files there are, of how many, what is left out, and in which order."""
+        shown = Counter(line.number for line in self._tree if line.file is not None)
+        total = sum(file.state is not FileState.SKIPPED for file in self.files.values())
+        text = fmt.count(total, "file")
+        if shown.total() < len(self.files):
+            text = f"{fmt.count(shown[1])} of {total}"
+        if shown[0]:
+            text += f", {fmt.count(shown[0])} skipped"
         if self.sort is not Sort.NAME:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self._note:
@@ -463,9 +476,9 @@ class FileList:
             size = fmt.size_words(file.size) if file.size is not None else ""
             numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {when:>6}"
         elif is_roomy:
-            numbers = f" {fmt.count(len(line.files), 'file')}  {fmt.size_words(line.size)}"
+            numbers = f" {fmt.count(line.number, 'file')}  {fmt.size_words(line.size)}"
         else:
-            numbers = f" {fmt.count(len(line.files)):>4}"
+            numbers = f" {fmt.count(line.number):>4}"
         state = badge(FileState.CURRENT if is_open else line.state, glyphs)
         right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
