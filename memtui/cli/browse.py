@@ -14,10 +14,9 @@ from memtui.cli.output import BOLD, EXIT_OK, Line
 from memtui.cli.session import open_reading
 from memtui.engine.places import parse_place
 from memtui.errors import MemtuiError, QueryError
-from memtui.memory.care.duplicates import words_of
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk
-from memtui.model.browsing import CareFinding, CareReport, CareRule, ChunkRecord, Neighbour
+from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.model.inquiry import Place
 from memtui.report import chunk_record, words
 from memtui.report.json_text import plain
@@ -28,8 +27,6 @@ from memtui.text.redact import redact
 from memtui.text.sanitize import safe_line
 
 EXIT_FOUND = 1
-HIDDEN = "***"
-"""Stands for a term that is a part of a credential."""
 _CARE_LINES = 8
 _BETWEEN = " | "
 _SHOWN_TERMS = 16
@@ -54,7 +51,10 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         {rule: report.looked_at[rule] for rule in report.looked_at if rule in chosen},
         {rule: report.skipped[rule] for rule in report.skipped if rule in chosen},
     )
-    notes = [f"memtui: {rule} was not checked: {why}" for rule, why in report.skipped.items()]
+    notes = [
+        f"memtui: {words.RULE_WORDS[rule].title}: not checked: {why}"
+        for rule, why in report.skipped.items()
+    ]
     if not report.findings:
         judged = max(report.looked_at.values(), default=0)
         nothing = f"nothing needs care, {judged:,} checked"
@@ -66,7 +66,7 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
             about = words.RULE_WORDS[rule]
             yield [(f"{about.title}: {words.count(counts[rule])}. {about.advice}", BOLD)]
             for finding in group:
-                yield f"  {finding.place.citation}: {finding.message}"
+                yield f"  {_place_words(finding.place)}: {finding.message}"
                 yield from (f"    {line}" for line in _texts(finding, output.width - 4))
             yield ""
 
@@ -84,11 +84,15 @@ def _texts(finding: CareFinding, width: int) -> Iterator[str]:
         return
     half = (width - len(_BETWEEN)) // 2
     columns = (
-        [words.ending(place.citation, half), *_first_lines(place.text, half, _CARE_LINES)]
+        [words.ending(_place_words(place), half), *_first_lines(place.text, half, _CARE_LINES)]
         for place in finding.places
     )
     for left, right in zip_longest(*columns, fillvalue=""):
         yield f"{words.padded(safe_line(left), half)}{_BETWEEN}{right}".rstrip()
+
+
+def _place_words(place: CarePlace) -> str:
+    return f"{place.path}:{place.start_line}"
 
 
 def _first_lines(text: str, width: int, most: int) -> list[str]:
@@ -145,13 +149,11 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             output.progress("")
             if not history:
                 output.note("memtui: the history holds no query of this memory")
-    record, notes = masked_record(record), []
-    alike: dict[str, list[Neighbour]] = {kind: [] for kind in sorted(chunk_record.KINDS)}
-    for kind, masked_ones in alike.items():
-        for one in getattr(neighbours, kind):
-            other, lost = _masked_chunk(one.chunk)
-            shared = tuple(HIDDEN if word in lost else word for word in one.shared)
-            masked_ones.append(replace(one, chunk=other, shared=shared))
+    record, notes = chunk_record.masked_record(record), []
+    alike = {
+        kind: [chunk_record.masked_neighbour(one) for one in getattr(neighbours, kind)]
+        for kind in sorted(chunk_record.KINDS)
+    }
     if others:
         places = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
@@ -163,7 +165,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         chunk_record.record_section(record),
         Section("text", "text", (Column(),), text),
         chunk_record.terms_section(f"terms{rarest}", shown),
-        *chunk_record.neighbour_sections(replace(neighbours, **alike), [one.term for one in shown]),
+        *chunk_record.neighbour_sections(neighbours, [one.term for one in shown]),
     ]
     names = ("id", "path", "source", "start_line", "end_line")
     entries = {
@@ -182,21 +184,3 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         document["queries"] = answered
         sections.append(chunk_record.queries_section("past queries that find it", answered))
     return invocation.respond(document, sections, notes=notes)
-
-
-def masked_record(record: ChunkRecord) -> ChunkRecord:
-    """Return the same without credentials: in the text, and in the terms that are parts of them."""
-    chunk, lost = _masked_chunk(record.chunk)
-    terms = tuple(
-        # A term may be the stem of a word.
-        replace(term, term=HIDDEN) if any(word.startswith(term.term) for word in lost) else term
-        for term in record.terms
-    )
-    return replace(record, chunk=chunk, terms=terms)
-
-
-def _masked_chunk(chunk: Chunk) -> tuple[Chunk, set[str]]:
-    """Return a chunk without credentials, and the words that are gone."""
-    text = redact(chunk.text)
-    lost = set(words_of(chunk.text)) - set(words_of(text))
-    return replace(chunk, text=text, snippet=None), lost

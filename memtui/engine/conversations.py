@@ -498,7 +498,7 @@ def transcript_sources(
         sources.append(source)
     there = {place.kind for place in places}
     for kind in (one for one in programs if one not in there):
-        nowhere = WRITTEN[kind]["nowhere"]
+        nowhere = f"{WRITTEN[kind]['nowhere']}: looked in {scope.homes.of(kind)}"
         sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=nowhere))
     return sources
 

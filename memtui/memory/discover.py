@@ -219,7 +219,8 @@ class FileSearch(ABC):
                 if is_asked and (is_folder or is_wanted):
                     self.skip(stored, Reason.IGNORED, why)
             elif is_link:
-                if is_asked and (is_wanted or os.path.isdir(entry.path)):
+                # A folder, or what leads nowhere, such as a link to itself.
+                if is_asked and (is_wanted or not os.path.isfile(entry.path)):
                     self.skip(stored, Reason.SYMLINK, link_target(entry.path))
             elif is_folder:
                 if self.leads_on(entry.path):

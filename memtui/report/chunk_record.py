@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from memtui.model import Reason
+from msgspec.structs import replace
+
+from memtui.memory.care.duplicates import words_of
+from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
+from memtui.text.redact import redact
 
 KINDS: Mapping[str, tuple[str, str, Tone]] = {
     kind: (title, about, Tone(tone)) for kind, (title, about, tone) in words.ALIKE_WORDS.items()
 }
 """The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
+HIDDEN = "***"
+"""Stands for a term that is a part of a credential."""
 _ABOUT = 48
 """Characters of the words that chunks share, or of the text where they share none."""
 _SEARCHED = 8_000
@@ -39,11 +45,14 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     if state is Reason.OK:
         vector = ", ".join(filter(None, (length, norm))) or words.NOTHING
     date = words.reason_words(chunk.day_from) if chunk.day_from is not None else ""
-    if chunk.day is not None:
-        since = (now.date() - chunk.day).days if now is not None else 0
+    day = chunk.day
+    if chunk.day_from is Reason.FILE_TIME and record.changed is not None:
+        day = record.changed.astimezone(UTC).date()
+    if day is not None:
+        since = (now.date() - day).days if now is not None else 0
         told = words.age(since) if now is not None else ""
         date = ", ".join(filter(None, (told, date and f"from the {date}")))
-        date = f"{chunk.day}  {date}".rstrip()
+        date = f"{day}  {date}".rstrip()
     changed = "not known"
     if record.changed is not None:
         changed = f"{record.changed.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -89,6 +98,7 @@ def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterato
     """
 
     def row(one: Neighbour, tone: Tone) -> Row:
+        one = masked_neighbour(one)
         place = f"{one.chunk.path}:{one.chunk.start_line}"
         about = snippet(one.chunk.text[:_SEARCHED], rarest, _ABOUT).text
         if one.shared:
@@ -101,6 +111,31 @@ def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterato
         state = neighbours.vector_state if kind == "by_vector" else Reason.OK
         note = about if rows else "none" if state is Reason.OK else words.reason_words(state)
         yield Section(kind, title, columns, rows, (note,), axis=1.0)
+
+
+def masked_record(record: ChunkRecord) -> ChunkRecord:
+    """Return the same without credentials: in the text, and in the terms that are parts of them."""
+    chunk, lost = _masked_chunk(record.chunk)
+    terms = tuple(
+        # A term may be the stem of a word.
+        replace(term, term=HIDDEN) if any(word.startswith(term.term) for word in lost) else term
+        for term in record.terms
+    )
+    return replace(record, chunk=chunk, terms=terms)
+
+
+def masked_neighbour(one: Neighbour) -> Neighbour:
+    """Return the same without credentials: in the text, and in the words that both have."""
+    chunk, lost = _masked_chunk(one.chunk)
+    shared = tuple(HIDDEN if word in lost else word for word in one.shared)
+    return replace(one, chunk=chunk, shared=shared)
+
+
+def _masked_chunk(chunk: Chunk) -> tuple[Chunk, set[str]]:
+    """Return a chunk without credentials, and the words that are gone."""
+    text = redact(chunk.text)
+    lost = set(words_of(chunk.text)) - set(words_of(text))
+    return replace(chunk, text=text, snippet=None), lost
 
 
 def queries_section(title: str, answered: Iterable[AnsweredQuery]) -> Section:

@@ -22,6 +22,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -43,7 +44,7 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
-from memtui.tui.glyphs import Glyphs
+from memtui.tui.glyphs import ASCII, AsciiFilter, Glyphs
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
@@ -136,6 +137,10 @@ class MemtuiApp(App[int]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Leg and state colours for themes that do not define them."""
         return variable_defaults(self.current_theme.dark)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, AsciiFilter()] if self.options.glyphs is ASCII else filters
 
     def on_load(self) -> None:
         for theme in THEMES:

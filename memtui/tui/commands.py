@@ -67,7 +67,8 @@ class MemtuiCommands(Provider):
             by_name = matcher.match(one.name)
             # Words go before letters: those of a name, the shortest first, then those of the help.
             if beginnings and has_words(one.name):
-                score = 3 + len(query) / len(one.name)
+                # Of themes those that are made for this program.
+                score = 3 + len(query) / len(one.name) + ("memtui-" in one.name) / 2
             elif beginnings and has_words(f"{one.name} {one.help}"):
                 score = 2.0
             else:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 from msgspec.structs import asdict
+from rich.segment import Segment
+from textual.color import Color
 from textual.dom import DOMNode
+from textual.filter import LineFilter
 
 
 class Glyphs(Struct, frozen=True):
@@ -72,9 +75,10 @@ class Glyphs(Struct, frozen=True):
 
 
 _IN_ASCII = str.maketrans(
-    "█▒◇╌▓▲▼›━─✓–◆→●◐◌✗○·▾▸▌╭╰│║├•▎☑☐┼…",
-    "#=x.+^v>=-+-@>*%oX-.v>|,`|H+*|x_+~",
+    "█▒◇╌▓▲▼›━─✓–◆→●◐◌✗○·▾▸▌╭╰│║├•▎☑☐┼…╮╯┌┐└┘┤┬┴┊┆−×⏎⇧←◀≥λ▁▂▃▄▅▆▇",
+    "#=x.+^v>=-+-@>*%oX-.v>|,`|H+*|x_+~.',.`'+++::-x<+<<>l_..--==",
 )
+"""Also for what Textual draws, such as frames, and for the signs in this program's words."""
 UNICODE = Glyphs()
 ASCII = Glyphs(
     **{name: glyph.translate(_IN_ASCII) for name, glyph in asdict(UNICODE).items()}
@@ -87,6 +91,8 @@ def glyphs_of(node: DOMNode) -> Glyphs:
     return getattr(node.app, "glyphs", UNICODE)
 
 
-def in_glyphs(text: str, chosen: Glyphs) -> str:
-    """Return a text of this program with its glyphs, written in Unicode, taken from a set."""
-    return text.translate(_IN_ASCII) if chosen is ASCII else text
+class AsciiFilter(LineFilter):
+    """Draws every line of the screen in ASCII, as far as it is no text of another script."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [one._replace(text=one.text.translate(_IN_ASCII)) for one in segments]

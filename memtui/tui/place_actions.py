@@ -49,6 +49,8 @@ def edit_at(
     def edit(file: Path | None) -> None:
         if file is None:
             tell(screen, f"No file to edit: {path} lies in a database.", warning=True)
+        elif file.is_dir():
+            tell(screen, f"No file to edit: {path} is a folder.", warning=True)
         elif edit_place(screen, file, line):
             engine.index.sync()
             then()

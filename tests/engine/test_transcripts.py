@@ -17,7 +17,6 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.bus import Bus, SyncFinished
-from memtui.cli.browse import masked_record
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import Recipe
@@ -32,6 +31,7 @@ from memtui.model import Ranked, Reason, SourceCount
 from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
+from memtui.report.chunk_record import masked_record
 from memtui.report.json_text import document_text, hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (

@@ -138,6 +138,19 @@ def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
     unknown = replace(record, vector_state=Reason.NO_VECTORS, changed=None, importance=None)
     words = {row.cells for row in record_section(unknown).rows}
     assert words >= {("vector", "none: no vectors yet"), ("changed", "not known")}
+    by_file = replace(
+        record, chunk=replace(chunk, day=None, day_from=Reason.FILE_TIME), changed=NOW
+    )
+    dates = {row.cells for row in record_section(by_file, NOW).rows}
+    assert ("date", "2026-02-20  today, from the file time") in dates
+    key = "sk-proj-n5kWnMy9QzR7tYvX2cB4dF6g"
+    keyed = Neighbour(
+        replace(chunk, text=f"OPENAI_API_KEY={key}"), 0.5, ("n5kwnmy9qzr7tyvx2cb4df6g",)
+    )
+    for one in (keyed, replace(keyed, shared=())):
+        similar = str([*neighbour_sections(Neighbours((), Reason.OK, (one,), ()), ())])
+        assert key[8:16] not in similar
+        assert key[8:16].lower() not in similar
     answered = [AnsweredQuery(text, 1, 0.5) for text in ATTACKS]
     sections = [
         known,

@@ -518,7 +518,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")
-        await talks.shows("No search of the memory in this conversation.")
+        await talks.shows("No search of the memory in this conversation.", "Only calls of a memory")
         await talks.read(TALK)
         await talks.press("A")
         await talks.shows("Agent searches, this conversation  3", "of 2 unchanged")
@@ -543,7 +543,9 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
 
     async with talking(memory, size=(80, 24), talks=False) as talks:
         service, conversations = type(talks.run.engine.conversations), talks.screen.conversations
-        await talks.shows("No conversations found.", "claude-code: no such folder")
+        await talks.shows(
+            "No conversations found.", "Claude Code keeps no transcripts here: looked in "
+        )
         with monkeypatch.context() as patch:
             patch.setattr(service, "listings", fail)
             conversations.load()

@@ -471,8 +471,7 @@ def two_results(
             (f"{change:>{_DIFFERENCE}}", style),
         )
         if kind is decided:
-            mark = "◀" if glyphs is not ASCII else "<"
-            line = Content.assemble(line, (f" {mark} ", "$primary"))
+            line = Content.assemble(line, (" ◀ ", "$primary"))
             line = fmt.fit(line, width, pad=True).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
     blank_line = [Content("")]

@@ -14,7 +14,6 @@ from textual.widgets import Input, Static
 from memtui.data import read_table
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, key_name, keyed_actions
-from memtui.tui.glyphs import in_glyphs
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 
@@ -76,7 +75,7 @@ class HelpScreen(Dialog[None], keys="help"):
         for title, hint, lines in self.groups:
             block = [Content.styled(title, "bold $accent")]
             if hint and not words:
-                block.append(Content.styled(in_glyphs(hint, self.glyphs), fmt.MUTED))
+                block.append(Content.styled(hint, fmt.MUTED))
             head = len(block)
             for line in lines:
                 binding = line.binding

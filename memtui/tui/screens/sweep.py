@@ -293,7 +293,7 @@ class SweepScreen(Screen[Ranking | None]):
         # The cursor, the present value and the configured one.
         marks: list[Mark] = []
         for stroke, foot, value, name, style in zip(
-            "│┆┊" if is_unicode else "|:.",
+            "│┆┊",
             "▲△◇" if is_unicode else "^nc",
             (self.cursor, subject.now, value_of(self.search.options.ranking, self.parameter)),
             ("", "off " if subject.note else "now ", "config "),
@@ -341,8 +341,8 @@ class SweepScreen(Screen[Ranking | None]):
         """
         if self.swept is None:
             return []
-        lines, arrows = [], "←→" if self._glyphs is not ASCII else "<>"
-        for arrow, direction in zip(arrows, (-1, 1), strict=True):
+        lines = []
+        for arrow, direction in (("←", -1), ("→", 1)):
             head = Content.styled(f"{arrow} ", "$primary bold")
             flip = next_flip(self.swept, self.cursor, direction)
             if flip is None:

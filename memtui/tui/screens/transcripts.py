@@ -153,7 +153,7 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
     """Draw whether it is chosen, its name, and how much of what was found is indexed."""
     amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
-        amount = "empty" if source.folder else "no such place"
+        amount = "empty" if source.folder else "no such folder"
     state, style = " not indexed", fmt.MUTED
     if is_chosen != source.is_indexed:
         words = "will be indexed" if is_chosen else "will be taken out of the index"

@@ -147,7 +147,11 @@ class AskedPane(Pane):
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             whose = "any conversation" if self.is_all else "this conversation"
             other = "this conversation alone" if self.is_all else "every conversation"
-            nothing = [Content(f"No search of the memory in {whose}."), aside(f"A  {other}")]
+            nothing = [
+                Content(f"No search of the memory in {whose}."),
+                aside("Only calls of a memory tool count, not those of Grep or Read."),
+                aside(f"A  {other}"),
+            ]
             self._message = [self.error_line(error)] if error else nothing
             self.calls, self._is_complete = _by_key(calls), True
             self.show()

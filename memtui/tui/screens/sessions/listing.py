@@ -196,12 +196,11 @@ class ListPane(Pane):
         elif not self.is_loaded:
             widget.show_message([aside(f"looking for conversations{self.glyphs.ellipsis}")])
         else:
-            places = (
-                f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
-                for source in self._sources
-            )
             hint = Content("O  choose which transcripts are indexed")
-            asides = [aside(safe_line(place)) for place in places]
+            asides = [
+                aside(safe_line(f"{each.name}: {each.folder or each.detail}"))
+                for each in self._sources
+            ]
             widget.show_message(
                 [Content("No conversations found."), Content(""), *asides, Content(""), hint]
             )
@@ -341,7 +340,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             (badge(listing), "$state-warn"),
             (agent, ""),
             (turns, fmt.MUTED),
-            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+            (fmt.count(listing.calls, "search", "searches") if listing.calls else "", ""),
             (length_words(listing), fmt.MUTED),
             (fmt.size_words(listing.size), fmt.MUTED),
             (listing.model, fmt.MUTED),

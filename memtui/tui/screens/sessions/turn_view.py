@@ -21,7 +21,7 @@ from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import local
 from memtui.tui.widgets.lists import LineView
 from memtui.tui.widgets.preview import chunks_on
@@ -32,7 +32,6 @@ MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 """The relation of a turn to the chunks; `BETWEEN` the turns of one, itself not in the index."""
-_ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
 _WORD_GAP = " | "
 """A separator with which words that are apart do not become one phrase."""
 
@@ -161,7 +160,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyph
             (left_out, "$state-warn"),
         )
     else:
-        fold = ("+-" if glyphs is ASCII else "▸▾")[is_open]
+        fold = glyphs.opened if is_open else glyphs.folded
         words = "  ".join(filter(None, (TURN_WORDS[turn.kind], safe_line(turn.tool), size)))
         line = Content.assemble(
             (f"{fold} {words}", fmt.DIM),
@@ -468,7 +467,6 @@ class TurnView(LineView, inherit_bindings=False):
         elif edge == CHUNK_START and below > 0:
             edge = IN_CHUNK
         marker = self.glyphs.marker if place == self.at and below == 0 else " "
-        edge = _ASCII_EDGES[edge] if self.glyphs is ASCII else edge
         return style, Content.assemble(
             (marker, self.get_visual_style("turn-view--marker", partial=True)),
             (f"{edge} ", self.get_visual_style("turn-view--edge", partial=True)),
