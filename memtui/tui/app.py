@@ -44,7 +44,7 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
-from memtui.tui.glyphs import ASCII, AsciiFilter, Glyphs
+from memtui.tui.glyphs import ASCII, AsciiFilter
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
@@ -179,11 +179,6 @@ class MemtuiApp(App[int]):
             super().refresh_css(animate)
         else:
             self.stylesheet.set_variables(self.get_css_variables())
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The characters of the interface."""
-        return self.options.glyphs
 
     def completed(self, text: str) -> str:
         """Complete the commands that a message suggests with the memory that is open."""

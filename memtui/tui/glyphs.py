@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from rich.segment import Segment
 from textual.color import Color
-from textual.dom import DOMNode
 from textual.filter import LineFilter
 
 
@@ -84,11 +83,6 @@ ASCII = Glyphs(
     **{name: glyph.translate(_IN_ASCII) for name, glyph in asdict(UNICODE).items()}
     | {"density": ".-+*#"}
 )
-
-
-def glyphs_of(node: DOMNode) -> Glyphs:
-    """Return the set that an application draws with."""
-    return getattr(node.app, "glyphs", UNICODE)
 
 
 class AsciiFilter(LineFilter):

@@ -27,7 +27,7 @@ from textual.widget import Widget
 from memtui.report.layout import Section
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs, glyphs_of
+from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present import INDENT, section_rows
 
 Draw = Callable[[int], Sequence[Content]]
@@ -480,4 +480,4 @@ class RowList(LineView, inherit_bindings=False):
         is_marked = (place, below) == (self.cursor, 0) and (
             self.has_focus or not self.has_class("-secondary")
         )
-        return style, Content((glyphs_of(self).marker if is_marked else " ").ljust(self._margin))
+        return style, Content((UNICODE.marker if is_marked else " ").ljust(self._margin))
