@@ -213,13 +213,10 @@ def _nearest_chunk(
             same = same if text.strip() else [number for number in same if number == at]
             line = min(same, key=lambda number: (abs(number - at), number), default=None)
             missing = Reason.STALE if line is None and text.strip() else missing
-    at_line = [
-        one
-        for one in chunks
-        if place.line is None or (line is not None and one.start_line <= line <= one.end_line)
-    ]
+    at_line = [one for one in chunks if line and one.start_line <= line <= one.end_line]
     # A row of a list is named by the first line of its chunk, which another one may hold as well.
-    ids = [one.id for one in at_line if one.start_line == line] or [one.id for one in at_line]
+    begin = [one for one in at_line if one.start_line == line]
+    ids = [one.id for one in begin or at_line or (chunks if place.line is None else ())]
     numbers: dict[str, float | int | str | None] = {"chunks": len(chunks)}
     if place.line is not None:
         numbers["line"] = place.line

@@ -605,8 +605,7 @@ def min_score_stage(state: StageState) -> Step:
     numbers = {"min_score": minimum}
     described = dict.fromkeys(state.order, (Reason.BELOW_MIN_SCORE, numbers))
     described |= dict.fromkeys(strict, (Reason.OK, numbers))
-    why = Reason.FREE_PLACE if strict else Reason.RELAXED
-    described |= dict.fromkeys(rescued, (why, numbers))
+    described |= dict.fromkeys(rescued, (Reason.FREE_PLACE if strict else Reason.RELAXED, numbers))
     order = strict + rescued
     dropped = tuple(index for index in state.order if described[index][0] is Reason.BELOW_MIN_SCORE)
     return Step(Operation.KEEP, scores, order, None, dropped, described, numbers)

@@ -178,11 +178,8 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
     numbers = drop.numbers
     match drop.reason:
         case Reason.OUTSIDE_CANDIDATES:
-            ranks = [
-                f"{words.LEG_WORDS[leg]} #{numbers[f'{leg}_rank']}"
-                for leg in Leg
-                if f"{leg}_rank" in numbers
-            ]
+            by_leg = {words.LEG_WORDS[leg]: numbers.get(f"{leg}_rank") for leg in Leg}
+            ranks = [f"{leg} #{rank}" for leg, rank in by_leg.items() if rank is not None]
             rank_words = f" ({', '.join(ranks)})" if ranks else ""
             return f"outside the first {numbers['candidates']} candidates{rank_words}"
         case Reason.BELOW_MIN_SCORE:
@@ -195,8 +192,7 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             rule = ", found by meaning too: no free place" if is_barred else ""
             return f"{compared} < minimum {minimum}{after}{rule}"
         case Reason.CUT_AT_K:
-            results = "result" if numbers["k"] == 1 else "results"
-            return f"rank {drop.stages[-1].rank} > {numbers['k']} {results}"
+            return f"rank {drop.stages[-1].rank} > {words.count(ranked.ranking.k, 'result')}"
         case Reason.DUPLICATE_TEXT:
             return f"same text as {arithmetic.place_of(ranked, numbers['duplicate_of'])}"
     return words.reason_words(drop.reason)

@@ -172,6 +172,11 @@ def short_number(value: object, decimals: int = 3) -> str:
     return f"{value:.2g}" if text == "0" and value else text
 
 
+def exact(value: float, decimals: int = 2) -> str:
+    """A number with so many decimals, and more where it takes more to be the value: `0.704`."""
+    return max(number(value, decimals), short_number(value, 9), key=len)
+
+
 def count(value: int, noun: str = "", plural: str = "", after: str = "") -> str:
     """A whole number with its noun: `1,284`, `1 file`, `2 files to index`."""
     return counted(value, noun, plural).replace("-", MINUS, 1) + after

@@ -18,7 +18,7 @@ from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
 from memtui.ranking.pipeline import difference, for_mode, rank
-from memtui.report.words import SWEPT_PARAMETERS, short_number
+from memtui.report.words import SWEPT_PARAMETERS, exact, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, stop_if_cancelled
@@ -142,10 +142,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
 
 def value_text(parameter: Parameter, value: float) -> str:
     """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
-    text = short_number(value, 0 if value >= 1000 else 9)
-    digits = PARAMETERS[parameter].digits
-    if len(text.partition(".")[2]) < digits:
-        text = f"{value:.{digits}f}"
+    text = f"{value:.0f}" if value >= 1000 else exact(value, PARAMETERS[parameter].digits)
     return f"{text} d" if parameter is Parameter.HALF_LIFE else text
 
 
@@ -331,7 +328,7 @@ class SweepScreen(Screen[Ranking | None]):
             self.query_one(selector, TextBlock).show(draw)
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {words.name} ", (value, "bold $primary"))
-        box.border_subtitle = Content(effect(difference(self.ranked, order)) or "unchanged")
+        box.border_subtitle = Content(effect(difference(self.ranked, order)))
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.

@@ -59,9 +59,6 @@ class Written(Struct, frozen=True):
 class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
-    opens = "write"
-    """The word for Enter in the key bar."""
-
     def __init__(
         self,
         title: str,
@@ -100,7 +97,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
                 placeholder="a name, such as recent-heavy",
                 max_length=NAME_WIDTH,
                 id="write-name",
-                opens="write",
             )
             yield Static(id="write-told", markup=False)
             with VerticalScroll(id="write-scroll"):
@@ -173,8 +169,8 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             lambda width: [self._place(place, width) for place in self._places]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        opens = "close" if plan is not None and not plan.changes else "write"
-        self.opens = self.query_one(SafeInput).opens = opens
+        is_done = plan is not None and not plan.changes
+        self.opens = self.query_one(SafeInput).opens = "close" if is_done else "write"
         self.refresh_bindings()
         self.on_resize()
 

@@ -16,7 +16,7 @@ from textual.style import Style
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import Difference, for_mode
-from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS
+from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS, exact
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings, key_name, keys_of, next_of
@@ -75,11 +75,6 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
     return ranking
 
 
-def exact(value: float) -> str:
-    """Return a number with two decimals, and more where it takes more to be the value."""
-    return max(f"{value:.2f}", f"{value:.12g}", key=len)
-
-
 def values(ranking: Ranking) -> dict[str, str]:
     """Return every parameter as text, by the name that notes and keys have for it."""
     mmr, decay, minimum = ranking.mmr, ranking.decay, ranking.min_score
@@ -117,9 +112,10 @@ def changed_values(before: Ranking, after: Ranking) -> str:
 
 
 def effect(moves: Difference) -> str:
-    """Say what a change did to the list, as `2 moved, 1 in, 1 out`; empty: nothing."""
+    """Say what a change did to the list, as `2 moved, 1 in, 1 out`, or `nothing moved`."""
     counts = ((moves.moved, "moved"), (moves.entered, "in"), (moves.left, "out"))
-    return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)
+    effects = (f"{len(chunks)} {word}" for chunks, word in counts if chunks)
+    return ", ".join(effects) or "nothing moved"
 
 
 _METER, _METER_AT = 10, 31

@@ -59,9 +59,9 @@ INDENT = 7
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)", re.MULTILINE)
 _PLACE, _AGO = 40, 12
 _AGE = 4
+"""Cells of an age at least: `13 d`."""
 _STRENGTH_FROM = 60
 """Cells of a row that has room for the strength of a match."""
-"""Cells of an age at least: `13 d`."""
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 _MESSAGES = read_table("messages.toml")

@@ -88,8 +88,6 @@ MOST_CHANGES = 100
 BURST_SECONDS = 0.15
 """Steps of one parameter that follow within this time are one change: a key that is held repeats
 every 30 ms or so, and fingers are slower than 150 ms."""
-NO_OTHER = "no other profile for this index: w save one"
-NO_SETTINGS = "there are no settings files here to write to"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (ctrl+p copies them for the agent)"
 
 
@@ -605,8 +603,7 @@ class RankingController:
         """Say what the last change did to the list, once that is whole."""
         untold, self._untold = self._untold, None
         if untold is not None and untold[1].pool.query == ranked.pool.query:
-            moves = words.effect(difference(untold[1], ranked))
-            self.note(f"{untold[0]}: {moves or 'nothing moved'}")
+            self.note(f"{untold[0]}: {words.effect(difference(untold[1], ranked))}")
 
     def step(self, parameter: str, direction: int) -> None:
         """Step a number up or down, or go to the next value of a switch, without a direction.
@@ -666,7 +663,7 @@ class RankingController:
         if needs_search(ranked.pool, state.ranking, configured):
             return ""
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
-        return f"vs config: {words.effect(moves) or 'the same list'}"
+        return f"vs config: {words.effect(moves)}"
 
     def choose_profile(self) -> None:
         """Choose a named ranking, with what it would change.
@@ -687,7 +684,7 @@ class RankingController:
             if foreign is None or name not in PROFILES or name == foreign.profile
         }
         if not named.keys() - {present.profile}:
-            self.note(NO_OTHER)
+            self.note("no other profile for this index: w save one")
             return
 
         def outcome(ranking: Ranking) -> str:
@@ -698,7 +695,7 @@ class RankingController:
             if needs_search(ranked.pool, present, ranking):
                 return ": searches again"
             after = view.engine.search.rerank(ranked.pool, ranking)
-            return f": {words.effect(difference(ranked, after)) or 'the same list'}"
+            return f": {words.effect(difference(ranked, after))}"
 
         def chosen(name: str | None) -> None:
             if name is not None:
@@ -717,7 +714,7 @@ class RankingController:
 
         view, files = self.view, self.view.options.files
         if files is None:
-            tell(view, NO_SETTINGS)
+            tell(view, "there are no settings files here to write to")
             return
 
         def go_on(written: Written | None) -> None:
@@ -733,10 +730,9 @@ class RankingController:
             same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
             if same and (is_profile or not view.is_foreign):
                 self.change(plan.ranking)
-            path = safe_line(fmt.home_relative(str(plan.file.path)))
             if plan.changes:
                 self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
-                tell(view, f"saved in {path}")
+                tell(view, f"saved in {safe_line(fmt.home_relative(str(plan.file.path)))}")
             view.search.show_title()
 
         ranking = view.state.ranking
