@@ -21,7 +21,6 @@ from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
-from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widgets import Input
@@ -279,6 +278,11 @@ class MemtuiApp(App[int]):
         self.crash = self.crash or sys.exc_info()[1]
         super().panic(*renderables)
 
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that is named under the mouse."""
+        if key := event.style.meta.get("key"):
+            self.simulate_key(key)
+
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it.
 
@@ -478,11 +482,6 @@ class MemtuiApp(App[int]):
             keep_view(self.options.state_dir, self._view_before, self._view())
         self.search_screen.notes.remember_query(at_end=True)
         self.memories.begin_closing()
-
-    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
-        """Tell once that two actions want one key."""
-        names = ", ".join(sorted(binding.id or binding.action for binding in clashed_bindings))
-        tell(self, f"keymap: one key for {names}", warning=True)
 
 
 def run(

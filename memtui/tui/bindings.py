@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -58,7 +59,8 @@ def bindings(*places: str) -> list[BindingType]:
 
 def _bound(action_id: str, keymap: Mapping[str, str]) -> list[str]:
     action = next(action for action in ALL_ACTIONS if action.id == action_id)
-    return keymap.get(action_id, ",".join(action.keys)).split(",")
+    keys = keymap.get(action_id) or ",".join(action.keys) or action_id
+    return [one.key for one in Binding.make_bindings([(keys, action.run)])]
 
 
 def keys_of(node: DOMNode, action_id: str) -> list[str]:
@@ -162,7 +164,15 @@ def resolve_keymap(preset: str, overrides: Mapping[str, str]) -> tuple[dict[str,
     if preset not in PRESETS:
         problems.insert(0, f"keymap: no preset {preset!r}; there are {', '.join(PRESETS)}")
     own = {name: keys for name, keys in overrides.items() if name in ACTION_IDS}
-    return {**PRESETS.get(preset, {}), **own}, problems
+    keymap = {**PRESETS.get(preset, {}), **own}
+    # Textual takes a second key of one action for another action that wants the same key.
+    by_key = defaultdict[str, list[str]](list)
+    for name in sorted(ACTION_IDS):
+        for key in _bound(name, keymap):
+            by_key[key].append(name)
+    clashes = [names for names in by_key.values() if len(names) > 1 and own.keys() & set(names)]
+    problems += dict.fromkeys(f"keymap: one key for {', '.join(names)}" for names in clashes)
+    return keymap, problems
 
 
 def next_of(values: Iterable[T], present: T, step: int = 1) -> T:

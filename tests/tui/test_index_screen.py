@@ -244,4 +244,4 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
         assert "~ stale" in run.text
         assert "in index  2026-" in run.text
         await press(run.pilot, "escape", "r", "R")
-        assert "openclaw memory index --force" in next(iter(run.app._notifications)).message
+        assert "openclaw memory index --force" in run.toasts[-1]

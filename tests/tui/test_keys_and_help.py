@@ -17,11 +17,13 @@ from memtui.engine.ports import RebuildCost
 from memtui.model import Fusion, Reason, SkippedFile
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS, Action
+from memtui.settings.schema import KeymapSettings, Settings
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
+from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.screen_bar import SCREENS
@@ -98,10 +100,18 @@ def test_bindings_are_made_from_the_table() -> None:
 
 
 def test_unknown_names_are_told_and_the_rest_is_used() -> None:
-    keymap, problems = resolve_keymap("nano", {"mmr.toggle": "f7", "mmr.tggle": "f8"})
-    assert keymap == {"mmr.toggle": "f7"}
+    keymap, problems = resolve_keymap("nano", {"mmr.toggle": "f10", "mmr.tggle": "f8"})
+    assert keymap == {"mmr.toggle": "f10"}
     assert len(problems) == 2
     assert "mmr.tggle" in problems[1]
+
+
+async def test_two_actions_that_want_one_key_are_told_once(memory: SmallMemory) -> None:
+    keymap = KeymapSettings(bindings={"mmr.toggle": "ctrl+t", "lambda.up": "f7"})
+    async with running(memory.open, options=UiOptions(Settings(keymap=keymap))) as run:
+        await run.search()
+        await run.press("escape", "m", "2", "1")
+        assert run.toasts == ["keymap: one key for lambda.up, pin.toggle"]
 
 
 @pytest.mark.parametrize(("key", "name", "typed"), load("interface")["names of keys"])
@@ -487,6 +497,18 @@ async def test_a_part_that_a_key_opened_is_closed_before_its_screen(
         assert part not in run.text
         assert run.app.screen.id == screen
         assert run.app.is_running
+
+
+async def test_a_click_on_a_named_key_presses_it(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.search()
+        await run.press("escape")
+        for hint in ("H Not shown", "x explain"):
+            line = next(line for line in run.text.splitlines() if hint in line)
+            await run.pilot.click(offset=(line.index(hint), run.text.splitlines().index(line)))
+            await settle(run.app, run.pilot)
+        assert not run.app.search_screen.shows_near_misses, "they were shown"
+        assert isinstance(run.app.screen, ExplainScreen)
 
 
 async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) -> None:

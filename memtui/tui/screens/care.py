@@ -28,7 +28,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.index_status import progress_line
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.key_bar import KeyBar, draw_key
 from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
@@ -149,7 +149,7 @@ class CareScreen(Screen[None]):
         if self._looking.is_running:
             progress = Progress("checking", *self._looking.progress, rate=0.0, eta=None)
             meter = progress_line(progress, _METER_CELLS, self.glyphs)
-            state = Content.assemble("checking ", meter, ("  esc stop", fmt.MUTED))
+            state = Content.assemble("checking ", meter, "  ", draw_key("escape", "stop"))
         elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
             state = Content.styled(text, "$state-error")

@@ -33,7 +33,7 @@ from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.key_bar import KeyBar, draw_key
 from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
 from memtui.tui.widgets.screen_bar import ScreenBar
 
@@ -115,8 +115,8 @@ class ChunkScreen(Screen[None]):
         yield Static(id="chunk-note", markup=False)
         yield PartLine(SECTIONS, "text")
         like, *lists = (
-            RowList(id=name, secondary=True, classes="part")
-            for name in ("like", "terms", "queries")
+            RowList(id=name, opens=opens, secondary=True, classes="part")
+            for name, opens in (("like", "open"), ("terms", "find"), ("queries", "ask"))
         )
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
@@ -259,7 +259,7 @@ class ChunkScreen(Screen[None]):
                 empty="keyword match sees no words here",
             )
             self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
-            self.terms.border_subtitle = Content(f"{self._sort} first · o sort")
+            self.terms.border_subtitle = f"{self._sort} first · " + draw_key("o", "sort")
         self.query_one("#chunk-place", Static).update(place)
         rows: list[Row] = []
         if self.neighbours is not None and record is not None:
@@ -272,7 +272,7 @@ class ChunkScreen(Screen[None]):
             empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Similar chunks")
-        self.like.border_subtitle = Content("⏎ open · D difference")
+        self.like.border_subtitle = draw_key("D", "difference")
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
@@ -292,7 +292,7 @@ class ChunkScreen(Screen[None]):
             empty = "no queries in the history yet"
         elif self.answered is not None:
             empty = f"none of {number} finds it"
-            progress = f"of {number} · ⏎ ask it" if answered else f"of {number}"
+            progress = f"of {number}"
         elif not is_asking and not self.is_gone:
             address = query_address(self.engine)
             where = f"(sends them to {address})" if address else "of the history"

@@ -56,6 +56,12 @@ class PartLine(Static):
             for name, title in titles.items()
         )
         self.update(line, layout=False)
+        self.refresh_bindings()
+
+    @property
+    def has_others(self) -> bool:
+        """True if there is more than one part."""
+        return len(self._titles) > 1
 
     def show(self, name: str) -> None:
         self.front = name

@@ -215,10 +215,9 @@ class IndexScreen(Screen[None]):
         """Show the part that got the keys, where one is shown at a time."""
         self.parts.follow(event.widget)
 
-    def action_sync(self) -> None:
-        """Index what changed, or look at an agent's index again: nothing of that is changed."""
-        self.engine.index.sync()
-        self.refresh_status()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey the way to the next list where there is none."""
+        return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
 
     def action_rebuild(self) -> None:
         ask_to_rebuild(self, self.engine, self.refresh_status)

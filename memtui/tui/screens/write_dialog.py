@@ -110,6 +110,8 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "write":
+            return True if self.plan is not None else None
         return action != "where" or len(self._places) > 1
 
     def _choose(self, where: Where) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textual import events
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
@@ -15,10 +14,12 @@ _BACK = ("close", "dismiss", "leave")
 _LEAVING = (*_BACK, "close_top", "quit")
 
 
-def draw_key(key: str, label: str, enabled: bool = True) -> Content:
+def draw_key(key: str, label: str = "", enabled: bool = True) -> Content:
     """Write a key and what it does; a click on it presses the key."""
-    styles = ("$primary bold", "") if enabled else (_OFF, _OFF)
-    drawn = Content.assemble((key_name(key), styles[0]), (f" {label}", styles[1]))
+    words = f" {label}" if label else ""
+    if not enabled:
+        return Content.styled(f"{key_name(key)}{words}", _OFF)
+    drawn = Content.assemble((key_name(key), "$primary bold"), words)
     return drawn.stylize(Style.from_meta({"key": key}))
 
 
@@ -54,8 +55,3 @@ class KeyBar(Widget):
                 return (line + " " * gap + palette).truncate(width)
             # The last of those that are not always shown is the least.
             (first or last).pop(-1 if first else 0)
-
-    async def on_click(self, event: events.Click) -> None:
-        if key := event.style.meta.get("key"):
-            event.stop()
-            self.app.simulate_key(key)

@@ -352,6 +352,7 @@ class RowList(LineView, inherit_bindings=False):
         if self.styles.auto_dimensions and self.tops[-1] != lines:
             self.refresh(layout=True)
         if chosen != before:
+            self.refresh_bindings()
             self.post_message(self.Chosen(self, chosen, by_user=False))
         return chosen
 
@@ -438,6 +439,10 @@ class RowList(LineView, inherit_bindings=False):
         places = self._places
         at = bisect_left(places, row) if pages > 0 else bisect_right(places, row) - 1
         self._go(places[min(max(at, 0), len(places) - 1)])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter out where there is nothing to open."""
+        return action != "open" or self.cursor is not None
 
     def action_open(self) -> None:
         if self.chosen_id is not None:

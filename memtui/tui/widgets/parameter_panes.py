@@ -19,7 +19,7 @@ from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS, exact
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.bindings import bindings, key_name, keys_of, next_of
+from memtui.tui.bindings import bindings, keys_of, next_of
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
@@ -164,7 +164,7 @@ class ParamStrip(TextBlock):
             if left_out:
                 more = Content.styled(f"{left_out} more: press", fmt.DIM)
                 key = keys_of(self, "parameters.toggle")[0]
-                parts.append(Content(" ").join([more, draw_key(key, "")]).rstrip())
+                parts.append(more + " " + draw_key(key))
             return Content("  ").join(parts)
 
         def draw(width: int) -> list[Content]:
@@ -239,20 +239,20 @@ class ParamPanel(Vertical):
         }
 
         keys_by_name = {
-            name: " ".join(key_name(keys_of(self, one)[0]) for one in actions)
+            name: Content(" ").join(draw_key(keys_of(self, one)[0]) for one in actions)
             for name, (_, *actions) in PANEL_WORDS.items()
         }
-        longest = max(map(len, keys_by_name.values()))
+        longest = max(keys.cell_length for keys in keys_by_name.values())
 
         def draw(name: str, width: int) -> Content:
-            title, keys = PANEL_WORDS[name][0], keys_by_name[name].ljust(longest)
+            title, keys = PANEL_WORDS[name][0], fmt.fit(keys_by_name[name], longest, pad=True)
             if name == "reset":
                 changed = sum(now[name] != was[name] for name in now)
                 title = f"reset to config ({changed} changed)" if changed else "as configured"
-                return Content.assemble((keys, "$primary bold"), "  ", (title, fmt.DIM))
+                return Content.assemble(keys, "  ", (title, fmt.DIM))
             is_changed = now[name] != was[name]
             style = "$state-warn" if is_changed else fmt.DIM if now[name] == "off" else "bold"
-            line = Content.assemble((keys, "$primary bold"), f"  {title:<20}")
+            line = keys + f"  {title:<20}"
             before, end = f" (was {was[name]})" if is_changed else "", line.cell_length
             for part in (Content.styled(now[name], style), Content.styled(before, fmt.DIM)):
                 # A value is never cut: what has no room goes below.

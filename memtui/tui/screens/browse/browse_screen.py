@@ -284,9 +284,6 @@ class BrowseScreen(Screen[None]):
         """Stop counting recalls; false when they are not counted."""
         return self.file_list.stop_counting()
 
-    def action_sync(self) -> None:
-        self.engine.index.sync()
-
 
 class ReaderScreen(BrowseScreen):
     """A file that another screen leads to, without the tree: Browse stays as it is."""

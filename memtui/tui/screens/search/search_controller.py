@@ -520,9 +520,9 @@ class SearchController:
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
             if rows := start_rows(view.notes.queries, notes, engine.now()):
-                again = "⏎ ask again  " if view.notes.queries else ""
+                again = draw_key("enter", "ask again") + "  " if view.notes.queries else Content("")
                 view.results.border_title = "Recent"
-                view.results.border_subtitle = f"{again}changed"
+                view.results.border_subtitle = again + "changed"
                 view.results.set_rows(rows, view.results.chosen_id)
             elif view.status is not None:
                 self.show_message(empty_memory(view.status, app_of(view).keymap))

@@ -150,7 +150,7 @@ class AskedPane(Pane):
             nothing = [
                 Content(f"No search of the memory in {whose}."),
                 aside("Only calls of a memory tool count, not those of Grep or Read."),
-                aside(f"A  {other}"),
+                draw_key("A", other),
             ]
             self._message = [self.error_line(error)] if error else nothing
             self.calls, self._is_complete = _by_key(calls), True
@@ -249,9 +249,9 @@ class AskedPane(Pane):
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
             address = query_address(self.engine)
-            waiting = f"asking again{self.glyphs.ellipsis}"
-            asks = f"r  ask again: the query goes to {place_words(address, remote=True)}"
-            widget.show_message([aside(asks if address else waiting)])
+            waiting = aside(f"asking again{self.glyphs.ellipsis}")
+            goes = f"ask again: the query goes to {place_words(address, remote=True)}"
+            widget.show_message([draw_key("r", goes) if address else waiting])
         elif replayed.problem:
             widget.show_message([self.error_line(replayed.problem)])
         elif not replayed.rows:

@@ -354,6 +354,7 @@ class TurnView(LineView, inherit_bindings=False):
         self.at = at
         self.scroll_to_line(y)
         self.refresh()
+        self.refresh_bindings()
         self.post_message(self.Moved())
 
     def go(self, at: int, line: int = 0) -> None:
@@ -422,6 +423,14 @@ class TurnView(LineView, inherit_bindings=False):
             if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
                 self.go(at)
                 return
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey what would fold a message: only the rest of a long one is folded."""
+        if self.turn is None or self.turn.kind is not TurnKind.MESSAGE or not self.blocks:
+            return True
+        if action == "unfold":
+            return bool(self.blocks[self.at].more) or self.at in self.wholes or None
+        return None if (action, *parameters) == ("fold", "kind") else True
 
     def action_unfold(self) -> None:
         at = self.at

@@ -1,0 +1,75 @@
+"""Every key that a screen names has an effect, in every state of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtui.settings.load import SettingsFiles
+from tests.support.conversations import talk
+from tests.support.small_memory import SmallMemory
+from tests.tui.harness import Running, dark, running
+
+STATES = {
+    "typing": "slash", "results": "", "not shown": "H", "parameters": "comma",
+    "reader": "enter", "explain": "x", "trace field": "t", "sweep": "S", "compare": "c",
+    "profiles": "P", "write": "m w", "history": "ctrl+r", "help": "question_mark",
+    "rebuild": "R", "chunk": "K", "browse": "2", "outline": "2 down enter L",
+    "timeline": "2 T", "care": "4", "sessions": "3", "conversation": "3 enter j j",
+    "one turn": "3 down enter", "asked": "3 A", "nothing asked": "3 down A",
+    "sources": "3 O", "index": "5", "providers": "E",
+}  # fmt: skip
+"""Keys that lead from the results of a query to a state."""
+ELSEWHERE = {"ctrl+q", "q", "e", "alt+e", "ctrl+z"}
+"""Keys that end the program or give the terminal away."""
+
+
+def named_keys(run: Running) -> list[str]:
+    """Return the keys that hints on the screen name, the one that leads back last."""
+    segments = (one for strip in run.app.screen._compositor.render_strips() for one in strip)
+    keys = {one.style.meta.get("key") for one in segments if one.style is not None}
+    named = [key for key in keys if key and key not in ELSEWHERE]
+    return sorted(named, key=lambda key: (key == "escape", key))
+
+
+def situation(run: Running) -> list[Any]:
+    """Return what a key can change."""
+    app, screen = run.app, run.app.screen
+    drawn = [list(strip) for strip in screen._compositor.render_strips()]
+    return [screen, screen.focused, drawn, run.toasts, app.clipboard]
+
+
+@pytest.mark.parametrize("keys", STATES.values(), ids=STATES)
+async def test_every_key_that_is_named_has_an_effect(
+    keys: str, memory: SmallMemory, tmp_path: Path
+) -> None:
+    homes = talk(tmp_path).homes
+    files = SettingsFiles({"MEMTUI_CONFIG": str(tmp_path / "config.toml")})
+    options = dark(root=memory.root, files=files)
+    pressed: list[str] = []
+    silent: list[str] = []
+    named = [""]
+    while not set(named) <= set(pressed):
+        async with running(
+            lambda bus: memory.open(bus, homes=homes), size=(120, 40), options=options
+        ) as run:
+            await run.search("router")
+            for key in ("escape", *keys.split()):
+                await run.press(key)
+            screen, *_ = before = situation(run)
+            named = named_keys(run)
+            for key in [key for key in named if key not in pressed]:
+                pressed.append(key)
+                await run.press(key)
+                if situation(run) == before:
+                    silent.append(key)
+                    continue
+                # Back as a user goes: some keys do the opposite when they are pressed again.
+                await run.press("escape" if run.app.screen is not screen else key)
+                run.app.clear_notifications()
+                if situation(run)[:4] != before[:4]:
+                    break
+    assert silent == []
+    assert pressed
