@@ -26,7 +26,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
 """Key presets by name; each names only what differs from the default."""
 _NAMESPACES = frozenset({"app", "screen", "focused"})
 """The names before the dot of an action that Textual resolves itself."""
-_WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
+_WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma", "at"})
 
 
 def bindings(*places: str) -> list[BindingType]:

@@ -16,10 +16,12 @@ from textual.content import Content
 from textual.screen import Screen
 
 from memtui.data import read_table
-from memtui.model import Fusion
+from memtui.model import Fusion, Ranking
 from memtui.report.words import PROFILE_WORDS
 from memtui.settings.schema import with_values
+from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, key_name, keyed_actions
 from memtui.tui.place_actions import app_of
 
@@ -107,17 +109,23 @@ class MemtuiCommands(Provider):
             write = partial(search.search.set_query, text, typing=True)
             yield Command(f"query: {operator}", about, write, ("/",), discover=False)
 
-        change = search.rankings.change
+        def change(name: str, ranking: Ranking) -> None:
+            """Say what was chosen where the search screen does not show it."""
+            search.rankings.change(ranking)
+            if self.screen is not search:
+                tell(app, f"Search ranks by {safe_line(name)} now.")
+
         for name, preset in table["presets"].items():
-            run = partial(change, with_values(app.options.ranking, preset["change"]))
-            yield Command(f"preset: {name}", preset["help"], run)
+            name, ranking = f"preset: {name}", with_values(app.options.ranking, preset["change"])
+            yield Command(name, preset["help"], partial(change, name, ranking))
         for fusion in Fusion:
-            run = partial(change, replace(search.state.ranking, fusion=fusion))
             name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
+            run = partial(change, name, replace(search.state.ranking, fusion=fusion))
             yield Command(name, table["fusion"][fusion], run, discover=False)
         for profile, ranking in app.options.profiles.items():
             about = PROFILE_WORDS.get(profile, "a profile of your own")
-            yield Command(f"profile: {profile}", about, partial(change, ranking))
+            name = f"profile: {profile}"
+            yield Command(name, about, partial(change, name, ranking))
         about = "what it would cost, and where text would go"
         for name in provider_names():
             choose = partial(app.memories.choose_provider, name)

@@ -76,6 +76,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         looks(lambda browse, **options: turned)
         await run.press("r")
         assert cast("CareScreen", run.app.screen).finding == worded, "at another place"
+        assert run.toasts[-1].startswith("checked again: ")
         await run.press("escape")
         run.app.action_show_screen("care")
         await settle(run.app, run.pilot)

@@ -187,6 +187,10 @@ async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMe
         await run.press("escape")
         commands["browse: timeline"].run()
         await until(run.pilot, lambda: isinstance(run.app.focused, HeatMap))
+        on_browse = {one.name: one for one in MemtuiCommands(run.app.screen).commands()}
+        on_browse["preset: keyword heavy"].run()
+        await settle(run.app, run.pilot)
+        assert run.toasts[-1] == "Search ranks by preset: keyword heavy now."
         await run.press("1")
         commands["query: path:"].run()
         assert run.app.search_screen.query_input.value == "router config path:"

@@ -21,7 +21,7 @@ from memtui.model.browsing import CareFinding, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask
+from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
@@ -98,6 +98,8 @@ class CareScreen(Screen[None]):
         """Go through the whole memory, from the beginning."""
 
         def take(report: CareReport) -> None:
+            if self.report is not None:
+                tell(self, f"checked again: {fmt.count(len(report.findings), 'finding')}")
             self.report = report
             self._by_row = by_row(report.findings)
             self._show_report()
@@ -176,6 +178,8 @@ class CareScreen(Screen[None]):
         report, finding, detail = self.report, self.finding, self.detail
         chosen = self.findings.chosen_id
         title = place = ""
+        # On a heading the footer offers nothing to read.
+        self.findings.opens = "read" if finding is not None else ""
         draw: Draw | None = None
         if finding is not None:
             title, place = RULE_WORDS[finding.rule].title, safe_line(finding.place.citation)

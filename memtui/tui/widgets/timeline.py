@@ -254,10 +254,11 @@ class Timeline(Container):
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
         words = [f"{self._glyphs.chosen_day} {day:%a} {day}", *words]
-        legend = f"less {self._glyphs.density} more {heat_map.measure.value}"
-        legend = safe_line(self._note) or legend
+        legend = draw_key("B", f"less {self._glyphs.density} more {heat_map.measure.value}")
+        if self._note:
+            legend = Content(safe_line(self._note))
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
-        self.border_subtitle = Content("  ".join(words[:3]) if self.has_class("-slim") else legend)
+        self.border_subtitle = Content("  ".join(words[:3])) if self.has_class("-slim") else legend
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
         room = ROWS - len(words)
         if len(names) > room:
