@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from memtui import __version__
+from memtui import __version__, errors
 from memtui.cli.common_options import (
     VECTORS_NEED_AN_AGENT,
     Interface,
@@ -28,13 +28,6 @@ from memtui.cli.common_options import (
     command,
 )
 from memtui.cli.output import Output, OutputFailed, at_terminal, delivering, silence_stdout
-from memtui.errors import (
-    MemtuiError,
-    OutOfMemory,
-    SettingsError,
-    WorkspaceNotFound,
-    is_out_of_memory,
-)
 from memtui.memory.workspace import home_folder
 from memtui.report.suggested_commands import COMMANDS
 from memtui.settings.actions import ACTIONS
@@ -153,18 +146,18 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
     `--index` it is opened on that agent's index.
     """
     if folder is not None and invocation.root is not None:
-        raise SettingsError("FOLDER and --root exclude each other")
+        raise errors.SettingsError("FOLDER and --root exclude each other")
     if folder is not None and invocation.foreign:
-        raise SettingsError(
+        raise errors.SettingsError(
             "FOLDER excludes --agent and --index", hint="--root FOLDER gives the agent's workspace"
         )
     if invocation.json:
-        raise SettingsError(
+        raise errors.SettingsError(
             "--json needs a command", hint="`memtui search QUERY --json`, `memtui --help`"
         )
     is_dumb = invocation.env.get("TERM") == "dumb"
     if is_dumb or not at_terminal():
-        raise SettingsError(
+        raise errors.SettingsError(
             f"the terminal interface needs a terminal{', and TERM=dumb is none' * is_dumb}",
             hint="`memtui search QUERY` and `memtui status` work without one",
         )
@@ -175,12 +168,12 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         session = open_agent(invocation)
         return invocation.interface(session.workspace, session.loaded, foreign=session.engine)
     if invocation.query_vectors is not None:
-        raise SettingsError(VECTORS_NEED_AN_AGENT)
+        raise errors.SettingsError(VECTORS_NEED_AN_AGENT)
     is_given = folder is not None or invocation.root is not None
     is_named = is_given or invocation.demo or bool(invocation.env.get("MEMTUI_ROOT"))
     try:
         workspace = invocation.workspace(folder)
-    except WorkspaceNotFound as error:
+    except errors.WorkspaceNotFound as error:
         if is_given:
             raise
         if not is_named:
@@ -238,7 +231,7 @@ def help_(invocation: Invocation, topic: str | None) -> int:
     # Help is shown even when the configuration is broken; then $PAGER decides alone.
     try:
         pager = invocation.settings(None).settings.pager
-    except MemtuiError as error:
+    except errors.MemtuiError as error:
         output.note(f"memtui: {error.message}")
     else:
         if pager:
@@ -270,7 +263,7 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         _report(env, failure, as_json=False)
         return failure.exit_code
     except (click.Abort, KeyboardInterrupt):
-        error = MemtuiError("interrupted", code="interrupted", exit_code=EXIT_INTERRUPTED)
+        error = errors.MemtuiError("interrupted", code="interrupted", exit_code=EXIT_INTERRUPTED)
     except click.ClickException as failure:
         ctx = getattr(failure, "ctx", None)
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
@@ -282,11 +275,11 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
             typed = shlex.join(["memtui", *before, "--", *arguments[len(before) : len(before) + 1]])
             hint = f"a word of a query that begins with - stands behind --: `{typed}`"
         message = failure.format_message()
-        error = MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
-    except MemtuiError as failure:
+        error = errors.MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
+    except errors.MemtuiError as failure:
         error = failure
     except Exception as failure:
-        error = OutOfMemory() if is_out_of_memory(failure) else _crash(failure)
+        error = errors.OutOfMemory() if errors.is_out_of_memory(failure) else _crash(failure)
     _report(env, error, as_json=wants_json(arguments))
     return error.exit_code
 
@@ -298,7 +291,7 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return names_it or ("--format", "json") in pairwise(options)
 
 
-def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> None:
+def _report(env: Mapping[str, str], error: errors.MemtuiError, *, as_json: bool) -> None:
     try:
         output = Output(env)
         if as_json:
@@ -322,7 +315,7 @@ def thread_crashed(details: threading.ExceptHookArgs) -> None:
         _report(os.environ, _crash(details.exc_value), as_json=False)
 
 
-def _crash(error: Exception) -> MemtuiError:
+def _crash(error: Exception) -> errors.MemtuiError:
     """Keep the trace of what should not have happened in the state folder, and tell where it is.
 
     The trace has no values of variables; what its messages hold of a credential is masked.
@@ -340,7 +333,7 @@ def _crash(error: Exception) -> MemtuiError:
         trace = str(state.path / name)
         for older in sorted(state.path.glob("crash-*.txt"))[:-MOST_CRASHES]:
             older.unlink(missing_ok=True)
-    except (OSError, SettingsError) as failure:
+    except (OSError, errors.SettingsError) as failure:
         trace = f"nowhere ({getattr(failure, 'strerror', failure)})"
     steps = [
         f"{module}:{line}"
@@ -350,4 +343,4 @@ def _crash(error: Exception) -> MemtuiError:
     what = safe_line(masked(traceback.format_exception_only(error)).strip())
     place = f" at {steps[-1]}" if steps else ""
     message = f"this should not have happened: {what[:LONGEST_MESSAGE]}{place}"
-    return MemtuiError(message, hint=f"trace in {trace}", code="internal")
+    return errors.MemtuiError(message, hint=f"trace in {trace}", code="internal")
