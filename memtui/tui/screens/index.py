@@ -24,16 +24,14 @@ from memtui.report.layout import Tone
 from memtui.report.status import state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
-from memtui.tui.screens.dialogs import DetailScreen, ask_to_rebuild
+from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.widgets.index_status import (
     LABEL,
-    REBUILD_HINT,
     index_facts,
     progress_line,
     state_line,
@@ -219,9 +217,6 @@ class IndexScreen(Screen[None]):
         """Grey the way to the next list where there is none."""
         return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
 
-    def action_rebuild(self) -> None:
-        ask_to_rebuild(self, self.engine, self.refresh_status)
-
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     """State, facts, findings, identity, files, coverage and leftovers of an agent's index."""
@@ -230,9 +225,6 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     LEFT = ("findings", "identity")
     RIGHT = ("files", "coverage", "leftovers")
     FIRST = "findings"
-
-    def action_rebuild(self) -> None:
-        tell(self, f"{REBUILD_HINT}.")
 
     def action_filter(self) -> None:
         """Show the files of the next state: all, drifted, then each state there is."""
