@@ -239,6 +239,13 @@ async def test_j_scrolls_and_another_result_begins_at_its_top(memory: SmallMemor
         await settle(run.app, run.pilot)
         await press_at_once(run.pilot, "j", "j", "j", "k")
         assert (screen.chunk_id, screen.box.scroll_offset.y) == (left, 2)
+        box = screen.box
+        await run.press("G")
+        await until(run.pilot, lambda: box.scroll_offset.y == box.max_scroll_y > 2)
+        await run.press("g")
+        await until(run.pilot, lambda: box.scroll_offset.y == 0)
+        await run.press("space")
+        await until(run.pilot, lambda: box.scroll_offset.y > 2)
         await run.press("n")
         assert screen.chunk_id != left
         assert screen.box.scroll_offset.y == 0

@@ -369,10 +369,10 @@ async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -
 @pytest.mark.parametrize(
     ("keys", "footer"),
     [
-        ("x", "n next result  Y copy text  p pin  c compare  K chunk  esc back"),
+        ("x", "space page down  n next result  Y copy text  p pin  esc back"),
         ("t", "⏎ trace  tab complete  esc back"),
-        ("comma", "l more  h less  m MMR  d decay  esc back"),
-        ("P", "⏎ open  esc back"),
+        ("comma", "⏎ change  l more  h less  m MMR  d decay  esc back"),
+        ("P", "⏎ use  esc back"),
         ("R", "⏎ answer  R rebuild  esc back"),
     ],
 )

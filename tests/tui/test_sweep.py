@@ -221,7 +221,12 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS) as run:
+        await run.search()
+        await run.press("escape", "greater_than_sign")
         shown = await opened(run)
+        await run.press("0")
+        assert (shown.subject.now, shown.cursor) == (0.35, 0.3)
+        assert shown.parameter is Parameter.VECTOR_WEIGHT
         await run.press("l")
         cursor, before = shown.cursor, shown.ranked
         path = memory.root / "memory/new.md"

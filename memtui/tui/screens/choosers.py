@@ -43,16 +43,23 @@ class Chooser(Dialog[str], keys="chooser", title="Choice"):
     """
 
     def __init__(
-        self, title: str, rows: Sequence[Row], chosen: str | None = None, *, filtered: bool = False
+        self,
+        title: str,
+        rows: Sequence[Row],
+        chosen: str | None = None,
+        *,
+        opens: str = "open",
+        filtered: bool = False,
     ) -> None:
         super().__init__()
         self._title, self._rows, self._first, self._filtered = title, rows, chosen, filtered
+        self._opens = opens
 
     def compose(self) -> ComposeResult:
         with Vertical(id="chooser-box"):
             if self._filtered:
-                yield SafeInput(placeholder="filter", id="chooser-filter", opens="open")
-            yield RowList(id="chooser", classes="dialog-box", opens="open")
+                yield SafeInput(placeholder="filter", id="chooser-filter", opens=self._opens)
+            yield RowList(id="chooser", classes="dialog-box", opens=self._opens)
 
     def on_mount(self) -> None:
         lines = sum(row.lines or 3 for row in self._rows)
@@ -74,7 +81,7 @@ class Chooser(Dialog[str], keys="chooser", title="Choice"):
 def choose_query(queries: Sequence[str]) -> Chooser:
     """Return a dialog with the queries asked before, newest first; typing narrows them."""
     rows = [Row(query, partial(fmt.fit, Content(safe_line(query)))) for query in queries]
-    return Chooser("Queries asked before", rows, filtered=True)
+    return Chooser("Queries asked before", rows, opens="ask", filtered=True)
 
 
 def choose_profile(changes: Mapping[str, str], present: str) -> Chooser:
@@ -92,7 +99,7 @@ def choose_profile(changes: Mapping[str, str], present: str) -> Chooser:
         return Content("\n").join(lines)
 
     rows = [Row(name, partial(draw, name), lines=0) for name in changes]
-    return Chooser("Choose a profile", rows, present)
+    return Chooser("Choose a profile", rows, present, opens="use")
 
 
 def completions(text: str, paths: Sequence[str]) -> list[str]:

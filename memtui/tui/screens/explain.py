@@ -33,7 +33,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.place_actions import act_on_place
 from memtui.tui.present import section_rows, text_lines
-from memtui.tui.screens.common import Timers, after_refresh, close, is_open
+from memtui.tui.screens.common import Timers, act_on_part, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.parameter_panes import describe_change
@@ -118,6 +118,8 @@ class ChangeList(TextBlock, can_focus=True):
 
 class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
+
+    action_part = act_on_part
 
     def __init__(
         self, search: SearchScreen, ranked: Ranked, subject: Subject, ranking: Ranking | None = None

@@ -9,15 +9,17 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from memtui.data import read_table
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, key_name, keyed_actions
 from memtui.tui.screens.dialogs import Dialog
+from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.query_bar import SafeInput
 
 _KEYS = 16
+_MENU = Content.styled("in the menu", fmt.MUTED)
 _PANES = read_table("keys.toml")["panes"]
 """Titles and hints by the id of a widget."""
 
@@ -52,6 +54,12 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
     return groups
 
 
+def hanging(line: Content, width: int, indent: int) -> list[Content]:
+    """Wrap a line, all but its first cells under themselves."""
+    parts = line[indent:].wrap(max(8, width - indent)) or [Content("")]
+    return [line[:indent] + parts[0], *(" " * indent + part for part in parts[1:])]
+
+
 class HelpScreen(Dialog[None], keys="help"):
     """The keys of the focused pane, then those of the screen, then those of the application."""
 
@@ -59,7 +67,7 @@ class HelpScreen(Dialog[None], keys="help"):
         with Vertical(classes="dialog-box", id="help"):
             yield SafeInput(placeholder="search the keys", id="help-filter", compact=True)
             with VerticalScroll(id="help-scroll", can_focus=False):
-                yield Static(id="help-text", markup=False)
+                yield TextBlock(id="help-text")
 
     def on_mount(self) -> None:
         self.frame("Keys")
@@ -71,18 +79,18 @@ class HelpScreen(Dialog[None], keys="help"):
     def _fill(self) -> None:
         """Draw the groups, only the lines that hold every typed word."""
         words = self.query_one(Input).value.casefold().split()
-        blocks: list[Content] = []
-        for title, hint, lines in self.groups:
-            block = [Content.styled(title, "bold $accent")]
+        lines: list[tuple[int, Content]] = []
+        for title, hint, actions in self.groups:
+            block = [(0, Content.styled(title, "bold $accent"))]
             if hint and not words:
-                block.append(Content.styled(hint, fmt.MUTED))
+                block.append((0, Content.styled(hint, fmt.MUTED)))
             head = len(block)
-            for line in lines:
+            for line in actions:
                 binding = line.binding
                 styles: dict[str, str] = {}
-                for key in line.keys or ["ctrl+p"]:
+                for key in line.keys:
                     styles.setdefault(key_name(key), fmt.MUTED if key in line.typed else "bold")
-                keys = Content(" ").join(Content.styled(*one) for one in styles.items())
+                keys = Content(" ").join(Content.styled(*one) for one in styles.items()) or _MENU
                 aside = f"  {binding.tooltip}" if binding.tooltip else ""
                 drawn = Content.assemble(
                     "  ",
@@ -92,9 +100,11 @@ class HelpScreen(Dialog[None], keys="help"):
                     (aside if line.enabled else f"{aside}  (not now)", fmt.MUTED),
                 )
                 if all(word in drawn.plain.casefold() for word in words):
-                    block.append(drawn)
+                    block.append((_KEYS + 2, drawn))
             if len(block) > head:
-                blocks.append(Content("\n").join(block))
-        nothing = Content.styled("no key does that", fmt.MUTED)
-        self.query_one("#help-text", Static).update(Content("\n\n").join(blocks) or nothing)
+                lines += [*block, (0, Content(""))]
+        lines = lines or [(0, Content.styled("no key does that", fmt.MUTED))]
+        self.query_one(TextBlock).show(
+            lambda width: [part for indent, line in lines for part in hanging(line, width, indent)]
+        )
         self.query_one(VerticalScroll).scroll_home(animate=False)

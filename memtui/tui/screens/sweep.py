@@ -78,8 +78,7 @@ class Subject(Struct, frozen=True):
     @property
     def now(self) -> float | None:
         """The present value; `None` for a minimum score that is off."""
-        value = value_of(self.ranking, self.parameter)
-        return float(value) if isinstance(value, (int, float)) else None
+        return number_of(self.ranking, self.parameter)
 
     @property
     def axis(self) -> Axis:
@@ -115,6 +114,12 @@ class Subject(Struct, frozen=True):
         else:
             moved = round(value + direction * (self.high - self.low) / _FINE, 4)
         return min(max(moved, self.low), self.high)
+
+
+def number_of(ranking: Ranking, parameter: Parameter) -> float | None:
+    """Return the value of a parameter; `None` for a minimum score that is off."""
+    value = value_of(ranking, parameter)
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> Subject | None:
@@ -216,6 +221,11 @@ class SweepScreen(Screen[Ranking | None]):
         """The parameter that is swept."""
         return self.subjects[self.parameter]
 
+    @property
+    def configured(self) -> float | None:
+        """The configured value; `None` for a minimum score that is off."""
+        return number_of(self.search.options.ranking, self.parameter)
+
     def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search; the cursor stays."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
@@ -289,17 +299,17 @@ class SweepScreen(Screen[Ranking | None]):
         ]
         # The cursor, the present value and the configured one.
         marks: list[Mark] = []
-        for stroke, foot, value, name, style in zip(
+        for stroke, foot, number, name, style in zip(
             "│┆┊",
             "▲△◇" if is_unicode else "^nc",
-            (self.cursor, subject.now, value_of(self.search.options.ranking, self.parameter)),
+            (self.cursor, subject.now, self.configured),
             ("", "off " if subject.note else "now ", "config "),
             ("$primary bold", "$state-ok", fmt.MUTED),
             strict=True,
         ):
-            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
-                label = f"{name}{value_text(self.parameter, float(value))}"
-                marks.append(Mark(float(value), stroke, foot, label, style))
+            if number is not None and all(mark.value != number for mark in marks):
+                label = f"{name}{value_text(self.parameter, number)}"
+                marks.append(Mark(number, stroke, foot, label, style))
         fewest = 1 if self.parameter is Parameter.K else self.ranking.k
         lowest = max([fewest, *(one.rank or 0 for line in lines for one in line.segments)])
         self.query_one(RankChart).show(Chart(subject.axis, lowest, lines, marks))
@@ -364,7 +374,7 @@ class SweepScreen(Screen[Ranking | None]):
                     turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
                 parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
             if others := len(changes) - len(named):
-                nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
+                nouns = ("other result",) if named else ("result not drawn", "results not drawn")
                 parts.append(Content.styled(fmt.count(others, *nouns), fmt.MUTED))
             value = Content.styled(f"{value_text(self.parameter, flip[1])}  ", "bold")
             lines.append(head + value + Content("   ").join(parts))
@@ -404,8 +414,8 @@ class SweepScreen(Screen[Ranking | None]):
     def action_step(self, direction: int) -> None:
         self._go(self.subject.beside(self.cursor, direction))
 
-    def action_go_now(self) -> None:
-        self._go(self.subject.now)
+    def action_go_configured(self) -> None:
+        self._go(self.configured)
 
     def action_point(self, value: float) -> None:
         self._go(round(value, 0 if self.parameter is Parameter.K else 4))

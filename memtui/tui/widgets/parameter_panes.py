@@ -216,7 +216,7 @@ class ParamPanel(Vertical):
         self._glyphs, self._list_classes = glyphs, classes
 
     def compose(self) -> ComposeResult:
-        yield RowList(id="parameter-list", classes=self._list_classes)
+        yield RowList(id="parameter-list", classes=self._list_classes, opens="change")
 
     def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
         """Show a ranking beside the configured one."""

@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.style import Style
 from textual.widget import Widget
+from textual.widgets import Input
 
 from memtui.settings.actions import ALL_ACTIONS
 from memtui.tui import format as fmt
@@ -26,6 +27,9 @@ _HINT = "alt+number while typing"
 
 class ScreenBar(Widget):
     """The numbered screens, the present one marked; a click goes to one."""
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda screen: self.refresh())
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return one line, or none where all are needed."""
@@ -49,8 +53,9 @@ class ScreenBar(Widget):
         )
         width = self.content_size.width
         line = drawn if drawn.cell_length <= width else short
-        room = width - line.cell_length - len(_HINT)
-        return Content.assemble(line, (f"{' ' * room}{_HINT}", fmt.MUTED)) if room > 1 else line
+        hint = _HINT if isinstance(self.screen.focused, Input) else ""
+        room = width - line.cell_length - len(hint)
+        return Content.assemble(line, (f"{' ' * room}{hint}", fmt.MUTED)) if room > 1 else line
 
     async def on_click(self, event: events.Click) -> None:
         if name := event.style.meta.get("screen"):

@@ -461,8 +461,9 @@ class SearchScreen(Screen[None]):
     @property
     def part_in_front(self) -> RowList | None:
         """The part with the keys that a key opened: the parameters, or what is not shown."""
-        parts = (self.panel.rows, *((self.near,) if self.shows_near_misses else ()))
-        return next((part for part in parts if part.has_focus), None)
+        opened = self.has_class("-parameters"), bool(self.shows_near_misses)
+        parts = zip((self.panel.rows, self.near), opened, strict=True)
+        return next((part for part, is_open in parts if is_open and part.has_focus), None)
 
     def close_part(self) -> bool:
         """Close the part with the keys; false where no key opened it."""
