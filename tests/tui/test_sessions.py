@@ -529,7 +529,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run.app.action_show_screen("search")
         run.app.search_screen.state.ranking = Ranking(k=2)
         await talks.press("escape", "3")
-        await talks.shows("r  ask again: the query goes to", "api.example.org")
+        await talks.shows("r ask again: the query goes to", "api.example.org")
         assert not asked.replays
         await talks.press("r")
         await until(run.pilot, lambda: list(asked.replays) == [asked.calls_list.chosen_id])
