@@ -43,7 +43,7 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
-from memtui.tui.glyphs import ASCII, AsciiFilter
+from memtui.tui.glyphs import AsciiFilter
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
@@ -139,7 +139,7 @@ class MemtuiApp(App[int]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
-        return [*filters, AsciiFilter()] if self.options.glyphs is ASCII else filters
+        return [*filters, AsciiFilter()] if self.options.ascii_only else filters
 
     def on_load(self) -> None:
         for theme in THEMES:
@@ -334,7 +334,7 @@ class MemtuiApp(App[int]):
             if (engine := self.opened_engine()) is not None:
                 kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
                 shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
-                self._bring(*shown or (kind(self.options.glyphs, engine),))
+                self._bring(*shown or (kind(engine),))
         elif self.screen is self.search_screen:
             self.search_screen.show_pane("results")
         else:
@@ -431,7 +431,7 @@ class MemtuiApp(App[int]):
         from memtui.tui.screens.chunk import ChunkScreen
 
         if (engine := self.opened_engine()) is not None:
-            self.push_screen(ChunkScreen(self.options, engine, chunk_id))
+            self.push_screen(ChunkScreen(engine, chunk_id))
 
     def run_query(self, query: str) -> None:
         """Ask on the search screen; from there `esc` leads back to a screen that lasts."""
@@ -455,7 +455,7 @@ class MemtuiApp(App[int]):
         """Bring a lasting screen to the front and return it; `None` while no memory is open."""
         if name not in self._screens and (engine := self.opened_engine()) is not None:
             kind = resolve_name(f"memtui.tui.screens.{LASTING_SCREENS[name]}")
-            self._screens[name] = kind(self.options, engine)
+            self._screens[name] = kind(engine)
             self.install_screen(self._screens[name], name)
         if (screen := self._screens.get(name)) is not None:
             self._bring(screen, is_over=is_over)

@@ -17,7 +17,6 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import VIEW, StateFolder, read_bytes, state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import Settings
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -79,9 +78,9 @@ class UiOptions(Struct, frozen=True):
     """The option of a command line that names the memory, without dashes, with its value."""
 
     @property
-    def glyphs(self) -> Glyphs:
-        """The characters that everything is drawn with."""
-        return ASCII if self.settings.ui.ascii_only(os.environ) else UNICODE
+    def ascii_only(self) -> bool:
+        """True if everything is drawn in ASCII."""
+        return self.settings.ui.ascii_only(os.environ)
 
 
 class EngineOpened(Struct, frozen=True):

@@ -14,7 +14,7 @@ from memtui.report.layout import Extent, Layout, Line, Section, Span, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui import glyphs
 
 STYLES: Mapping[Tone, str] = {
     **{tone: f"${tone}" for tone in Tone},
@@ -27,60 +27,60 @@ _BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
 _MOST_CHARACTERS = 6_000
 
 
-def bar_glyph(tone: Tone, glyphs: Glyphs) -> str:
+def bar_glyph(tone: Tone) -> str:
     """The character that a bar of this tone is drawn with."""
     return {
-        Tone.KEYWORD: glyphs.keyword,
-        Tone.DECAY: glyphs.decay,
-        Tone.MMR: glyphs.mmr,
-        Tone.RERANK: glyphs.rerank,
-    }.get(tone, glyphs.vector)
+        Tone.KEYWORD: glyphs.KEYWORD,
+        Tone.DECAY: glyphs.DECAY,
+        Tone.MMR: glyphs.MMR,
+        Tone.RERANK: glyphs.RERANK,
+    }.get(tone, glyphs.VECTOR)
 
 
-def step_glyph(step: ScoreStep, glyphs: Glyphs) -> str:
+def step_glyph(step: ScoreStep) -> str:
     """The character that stands for a step of the arithmetic in every bar and list."""
     if step.kind is Stage.FUSION:
         return "="
     if step.kind in (Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT):
-        return glyphs.down if step.failed else "-"
-    return bar_glyph(step.tone, glyphs)
+        return glyphs.DOWN if step.failed else "-"
+    return bar_glyph(step.tone)
 
 
-def heading(title: str, width: int, glyphs: Glyphs, note: str | Content = "") -> Content:
+def heading(title: str, width: int, note: str | Content = "") -> Content:
     """A line that begins a section: its title, a note, and a rule to the right edge."""
     aside = note if isinstance(note, Content) else Content.styled(note, fmt.MUTED)
     head = Content.assemble((title, "bold $primary"), "  " if aside else "", aside)
     room = width - head.cell_length - 1
     if room < 1:
         return fmt.fit(head, width)
-    return Content.assemble(head, " ", (glyphs.rule * room, "$foreground 25%"))
+    return Content.assemble(head, " ", (glyphs.RULE * room, "$foreground 25%"))
 
 
 def section_rows(
-    section: Section, width: int, glyphs: Glyphs, chosen: int | None = None
+    section: Section, width: int, chosen: int | None = None
 ) -> list[tuple[int | None, Content]]:
     """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
-    layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, INDENT, True)
+    layout = Layout(safe_line, max(1, width), False, bars, INDENT, True)
     title = safe_line(section.title[:1].upper() + section.title[1:])
     rest = layout.section(replace(section, title="", pending="", problem=""))
     rows: list[tuple[int | None, Content]] = []
     if title:
-        rows.append((None, heading(title, width, glyphs)))
-    rows += [(line.row, _drawn(line, width, glyphs, line.row == chosen)) for line in rest]
+        rows.append((None, heading(title, width)))
+    rows += [(line.row, _drawn(line, width, line.row == chosen)) for line in rest]
     if section.pending:
-        rows.append((None, Content.styled(f"{glyphs.ellipsis} {section.pending}", fmt.MUTED)))
+        rows.append((None, Content.styled(f"… {section.pending}", fmt.MUTED)))
     if section.problem:
-        why = Content.styled(f"{glyphs.error} {safe_line(section.problem)}", "$state-error")
+        why = Content.styled(f"{glyphs.ERROR} {safe_line(section.problem)}", "$state-error")
         rows += [(None, line) for line in why.wrap(max(8, width))]
     return rows
 
 
-def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
+def _drawn(line: Line, width: int, is_chosen: bool) -> Content:
     parts = []
     for span in line.spans:
         if span.extent is not None:
-            parts.append(_bar(span, span.extent, glyphs))
+            parts.append(_bar(span, span.extent))
         else:
             style = f"bold {STYLES[span.tone]}" if span.strong else STYLES[span.tone]
             parts.append(Content.styled(span.text, style))
@@ -89,23 +89,21 @@ def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
     content = fmt.fit(content.rstrip() if content.cell_length > width else content, width)
     if line.row is None or not is_chosen:
         return content
-    marked = Content.styled(f"{glyphs.marker} ", "bold $primary") + content[INDENT:]
+    marked = Content.styled(f"{glyphs.MARKER} ", "bold $primary") + content[INDENT:]
     return fmt.fit(marked, width, pad=True).stylize_before("on $foreground 12%")
 
 
-def _bar(span: Span, extent: Extent, glyphs: Glyphs) -> Content:
+def _bar(span: Span, extent: Extent) -> Content:
     low, high, width = extent.low, extent.high, len(span.text) - 2
     # Something is shown of whatever there is.
     start = min(round(low * width), width - 1 if high > low else width)
     cells = max(round(high * width) - start, int(high > low))
-    filled = (bar_glyph(span.tone, glyphs) * cells, STYLES[span.tone])
+    filled = (bar_glyph(span.tone) * cells, STYLES[span.tone])
     track = Content.assemble(" " * start, filled, " " * (width - start - cells))
     return track.stylize_before(_TRACK) + "  "
 
 
-def text_lines(
-    text: str, ranked: Ranked, passages: Passages | None, width: int, glyphs: Glyphs
-) -> list[Content]:
+def text_lines(text: str, ranked: Ranked, passages: Passages | None, width: int) -> list[Content]:
     """The text as the index holds it: query words bold, the nearest passages underlined."""
     terms = {term: None for hits in ranked.pool.hits.values() for hit in hits for term in hit.terms}
     cut = text[:_MOST_CHARACTERS]
@@ -116,7 +114,7 @@ def text_lines(
     for start, end in match_spans(safe(cut), tuple(terms)):
         content = content.stylize("bold $mark", start, end)
     note = "query words bold" + (", nearest passages underlined" if shown else "")
-    lines = [heading("Text as indexed", width, glyphs, note)]
+    lines = [heading("Text as indexed", width, note)]
     for line in content.split("\n", allow_blank=True):
         if line or len(lines) > 1:
             lines += line.wrap(max(8, width)) if line else [Content("")]

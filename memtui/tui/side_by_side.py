@@ -14,7 +14,7 @@ from textual.content import Content, Span
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import Glyphs
+from memtui.tui import glyphs
 from memtui.tui.highlight import display_line
 
 MOST_LINES = 400
@@ -66,7 +66,6 @@ def two_texts(
     left: SideText,
     right: SideText,
     width: int,
-    glyphs: Glyphs,
     *,
     compared: bool = True,
     folded: bool = False,
@@ -79,7 +78,7 @@ def two_texts(
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
     pairs = _pairs(first, second, folded=folded) if compared else zip_longest(first, second)
     names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
-    bar = f" {glyphs.column} "
+    bar = f" {glyphs.COLUMN} "
     column = max(1, (width - len(bar)) // 2)
     digits = max((len(str(line.number)) for line in (*first, *second)), default=1)
     blocks = [

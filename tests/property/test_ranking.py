@@ -41,7 +41,6 @@ from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import Explained, drop_words, report_of
 from memtui.report.json_text import drop_entry, hit_entry
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit
 from tests.support.dice import examples
 from tests.support.known import load
@@ -138,7 +137,7 @@ def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
     case: tuple[CandidatePool, Ranking], mode: SearchMode
 ) -> None:
     ranked = rank(case[0], for_mode(case[1], mode), now=NOW)
-    look = RowContext(UNICODE, 2, 1.0, ranked)
+    look = RowContext(2, 1.0, ranked)
     everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
     for scored in everything:
         place, score = Place(scored.chunk.path), fmt.score(scored.effective)

@@ -20,7 +20,7 @@ from memtui.model import Chunk, FileState, Reason
 from memtui.model.browsing import DayTotals, MemoryFile
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui import glyphs
 from memtui.tui.screens.browse import file_list
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
@@ -147,9 +147,9 @@ def test_a_state_has_a_badge_and_words_with_why(
     state: FileState, reason: Reason, detail: str, told: tuple[str, str]
 ) -> None:
     file = memory_file("x.md", state=state, reason=reason, detail=detail, chunks=0)
-    assert (badge(state, UNICODE)[0], state_words(file)) == told
-    assert len({badge(one, ASCII)[0] for one in FileState}) == len(FileState) - 1
-    assert "never recalled" in file_line(FILES[0], CHANGED, UNICODE, {}).plain
+    assert (badge(state)[0], state_words(file)) == told
+    assert len({badge(one)[0] for one in FileState}) == len(FileState) - 1
+    assert "never recalled" in file_line(FILES[0], CHANGED, {}).plain
 
 
 def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:
@@ -237,7 +237,7 @@ def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
     text = "\x1b]2;PWNED\x07 [@click=app.quit]x[/] \u202e " + "路由器 word " * 40
     lines = [f"# {text}", text, f"- {text}", f"> {text}", f"| {text} | b |", "```", text, "```"]
     for width in (12, 33, 80):
-        for line in render(lines, width, ASCII):
+        for line in render(lines, width):
             assert line.content.cell_length <= width
             assert HOSTILE.search(line.content.plain) is None
             assert not any("@click" in str(span.style) for span in line.content.spans)
@@ -245,7 +245,7 @@ def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
 
 def test_lists_nest_and_an_entity_brings_no_control_character() -> None:
     text = "- a\n  - b\n    > c **d\n\n10) e ~~f~~ &#x202e;g [h](größe.md)"
-    lines = [line.content.plain for line in render(text.split("\n"), 40, UNICODE)]
+    lines = [line.content.plain for line in render(text.split("\n"), 40)]
     assert lines == ["• a", "  • b", "    ▎ c **d", "", "10) e f &#x202e;g h (größe.md)"]
 
 
@@ -254,8 +254,8 @@ def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
     assert too_much(["a"] * (MOST_LINES + 1)).startswith("too long to render")
     assert "(1 line, 500,000 characters)" in too_much(["a" * 500_000])
     for piece in ("[", "![", "**", "`", "_a", "[a](", "\\"):
-        assert render([piece * 2000], 40, UNICODE)
-    assert render(["> " * 50 + "deep"], 40, UNICODE)[0].content.plain.endswith("deep")
+        assert render([piece * 2000], 40)
+    assert render(["> " * 50 + "deep"], 40)[0].content.plain.endswith("deep")
 
 
 async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
@@ -399,7 +399,7 @@ async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
         for day in day_abbr:
             assert f"│ {day} " in run.text
         heat_map = cast("BrowseScreen", run.app.screen).timeline.heat_map
-        cursor = UNICODE.chosen_day
+        cursor = glyphs.CHOSEN_DAY
         assert f"{cursor} {heat_map.day:%a} {heat_map.day}" in run.text
 
         def colours() -> dict[str, object]:

@@ -15,7 +15,6 @@ from memtui.errors import Cancelled, MemtuiError
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.settings.schema import Settings, UiSettings
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.care import CareScreen, care_rows
@@ -123,13 +122,13 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
         CareFinding(CareRule.NEAR_DUPLICATE, place, "twice", CarePlace("memory/b.md", 1, 9, "x")),
     )
     twice = findings[0]
-    rows = care_rows(CareReport((twice, twice), {}), "n0000", UNICODE)
+    rows = care_rows(CareReport((twice, twice), {}), "n0000")
     assert len({row.id for row in rows}) == len(rows) == 3, "two findings at one place"
     assert rows[0].draw(20).plain == "! Long lines  2  no…"
     report = CareReport(findings, {CareRule.LONG_LINE: 7}, {CareRule.UNREACHABLE: "no vectors"})
 
     def shown(words: str) -> list[str]:
-        return [row.draw(70).plain.rstrip() for row in care_rows(report, words, UNICODE)]
+        return [row.draw(70).plain.rstrip() for row in care_rows(report, words)]
 
     everything = shown("")
     assert len(everything) == 5_001 + len(CareRule)

@@ -21,7 +21,6 @@ from memtui.report.chunk_record import (
     terms_section,
 )
 from memtui.text.sanitize import HOSTILE
-from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.chunk import chunk_near
 from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
@@ -158,7 +157,7 @@ def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
         *neighbour_sections(alike, ATTACKS),
         queries_section("queries", answered),
     ]
-    rows = [row for one in sections for row in rows_of(one, ["id"] * len(one.rows), ASCII)]
+    rows = [row for one in sections for row in rows_of(one, ["id"] * len(one.rows))]
     drawn = [row.draw(width).plain for row in rows for width in (1, 40, 120)]
     assert any("no vectors yet" in text for text in drawn)
     assert not any(HOSTILE.search(text.replace("\n", "")) for text in drawn)

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
 from memtui.ranking.trace import compare_settings, deciding_step
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,
@@ -78,16 +77,16 @@ def test_a_stage_that_turns_the_order_decides() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 76, 116, 190])
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) -> None:
+@pytest.mark.parametrize("braille", [True, False])
+def test_both_lists_and_both_results_fill_the_width(width: int, braille: bool) -> None:
     first, second = make_ranked(BASE), make_ranked(replace(OTHER, k=8))
     column, gutter = columns(width)
     for lines in (1, 2, 3):
         chosen = second.hits[2].chunk.id
-        drawn = comparison_lines([first, second], width, lines, glyphs, chosen)
+        drawn = comparison_lines([first, second], width, lines, chosen, braille=braille)
         assert len(drawn) == lines * 8
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
-    steps = two_results(second, second.hits[0], second.hits[3], width, glyphs)
+    steps = two_results(second, second.hits[0], second.hits[3], width)
     assert max(line.cell_length for line in steps) <= max(width, 60)
 
 

@@ -30,7 +30,6 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
@@ -58,29 +57,27 @@ def make_passages(chunk: Chunk) -> Passages:
     return Passages(text, (first, last), model="sample-model")
 
 
-def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> list[Content]:
+def _drawn(explained: Explained, width: int = 100) -> list[Content]:
     sections = report_of(explained).sections
-    return [line for section in sections for _, line in section_rows(section, width, glyphs)]
+    return [line for section in sections for _, line in section_rows(section, width)]
 
 
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
-def test_every_line_fits_and_ascii_is_ascii(ranking: Ranking, glyphs: Glyphs) -> None:
+def test_every_line_fits(ranking: Ranking) -> None:
     result = make_ranked(ranking, chunks=[one for one in CHUNKS if one.text.isascii()])
     for scored in everything(result):
         explained = Explained(result, ranking, subject=scored.chunk.id)
         for width in (40, 76, 160):
-            for line in _drawn(explained, width, glyphs):
+            for line in _drawn(explained, width):
                 assert line.cell_length <= width, line.plain
-                assert glyphs is UNICODE or line.plain.isascii(), line.plain
-        for line in why_lines(result, scored.chunk.id, 46, glyphs):
+        for line in why_lines(result, scored.chunk.id, 46):
             assert line.cell_length <= 46, line.plain
 
 
 def test_query_words_and_passages_are_marked_in_the_text() -> None:
     chunk = CHUNKS[0]
     result, passages = make_ranked(), make_passages(chunk)
-    drawn = text_lines(chunk.text, result, passages, 200, UNICODE)
+    drawn = text_lines(chunk.text, result, passages, 200)
     first = passages.found[0]
     marked = {
         (style, line.plain[span.start : span.end])
@@ -91,7 +88,7 @@ def test_query_words_and_passages_are_marked_in_the_text() -> None:
     }
     assert ("underline", chunk.text[first.start : first.end]) in marked
     assert ("mark", "router") in marked
-    other = text_lines(chunk.text, result, make_passages(CHUNKS[1]), 80, UNICODE)
+    other = text_lines(chunk.text, result, make_passages(CHUNKS[1]), 80)
     assert not any("underline" in str(span.style) for line in other for span in line.spans)
 
 

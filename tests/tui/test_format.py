@@ -27,7 +27,6 @@ from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
 from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
@@ -91,7 +90,7 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     with memory.open() as engine:
         ranked = engine.search.ask("router config", ranking=Ranking(k=2))
     hit, drop = ranked.hits[0], ranked.drops[0]
-    look = RowContext(UNICODE, 2, 1.0, ranked, moved={})
+    look = RowContext(2, 1.0, ranked, moved={})
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
     assert heads == ["▼100", "▼1", "=", "▲1"]
@@ -115,7 +114,7 @@ def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_i
     (drop,) = ranked.drops
     assert drop.score > free.score
     rule = "a free place: keyword match alone, below the minimum"
-    assert rule in draw_hit(free, RowContext(UNICODE, 2, 1.0, ranked), 80).plain
+    assert rule in draw_hit(free, RowContext(2, 1.0, ranked), 80).plain
     verdict = verdict_words(ranked, free)
     assert verdict == f"SHOWN at rank 2, score {free.score:.3f}; weak match; {rule}"
     why = f"{drop.score:.3f} < minimum 0.35, found by meaning too: no free place"

@@ -17,7 +17,6 @@ from memtui.model import ErrorRecord, IndexState, Reason, SkippedFile, SyncStats
 from memtui.report.status import last_sync_words
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
@@ -57,9 +56,7 @@ def test_a_state_is_told_with_what_it_means(state: str, changes: dict[str, Any],
 
 def test_the_status_line_says_who_embeds_where_and_who_else_writes() -> None:
     def line(**changes: Any) -> str:
-        return "  ".join(
-            part.plain for part in status_segments(replace(status(), **changes), UNICODE)
-        )
+        return "  ".join(part.plain for part in status_segments(replace(status(), **changes)))
 
     assert line().startswith("● ready  minilm, here  142 files 1,284 chunks  watching, ")
     assert line(writer="process 7").endswith("chunks  another memtui writes the index")
@@ -73,7 +70,7 @@ def test_without_results_the_list_says_how_the_index_is(state: str, chunks: int,
     now = replace(status(IndexState(state)), chunks=chunks)
     assert said in empty_memory(now, {}).plain
     if not chunks:
-        assert said in nothing_found(make_ranked(), UNICODE, now, {}).plain
+        assert said in nothing_found(make_ranked(), now, {}).plain
     if state == IndexState.NO_INDEX:
         assert "Esc r index this folder" in empty_memory(now, {"index.sync": "r"}).plain
 

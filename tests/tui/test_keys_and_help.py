@@ -20,7 +20,6 @@ from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS, Action
 from memtui.settings.schema import KeymapSettings, Settings
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.explain import ExplainScreen
@@ -341,7 +340,7 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
 def test_a_rebuild_is_priced_and_says_where_text_is_sent(
     cost: RebuildCost, words: list[str]
 ) -> None:
-    text = "\n".join(value.plain for _, value in rebuild_facts(cost, UNICODE))
+    text = "\n".join(value.plain for _, value in rebuild_facts(cost))
     assert [word for word in words if word not in text] == []
 
 

@@ -21,7 +21,6 @@ from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.memories import ASKED
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint
@@ -51,9 +50,8 @@ def with_provider(provider: ProviderState) -> IndexStatus:
     return replace(status(), provider=provider)
 
 
-def test_a_fallback_is_named_with_its_reason_in_both_glyph_sets() -> None:
+def test_a_fallback_is_named_with_its_reason() -> None:
     assert "! openai → minilm: key refused" in _line(FALLEN)
-    assert "! openai > minilm: key refused" in _line(FALLEN, ASCII)
     assert "ready  openai, here" in _line(replace(OPENAI, remote=False, address=""))
     assert "ollama → 127.0.0.1:11434" in _line(
         ProviderState("ollama", "ollama", "m", None, address="127.0.0.1:11434")
@@ -76,8 +74,8 @@ def test_an_index_of_another_model_is_named() -> None:
         assert words.provider_change(same) == ""
 
 
-def _line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> str:
-    segments = status_segments(with_provider(provider), glyphs)
+def _line(provider: ProviderState) -> str:
+    segments = status_segments(with_provider(provider))
     return "  ".join(segment.plain for segment in segments)
 
 

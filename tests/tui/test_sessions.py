@@ -32,7 +32,6 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.settings.load import SettingsFiles
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
 from memtui.tui.screens.sessions.listing import SORTS, Matches, filtered, in_order, listing_row
@@ -157,7 +156,7 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -
 
 
 async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_sight() -> None:
-    view = TurnView(UNICODE, id="turns")
+    view = TurnView(id="turns")
     app = ReaderApp(view)
     async with app.run_test(size=(60, 10)) as pilot:
         edges = chunk_edges(TURNS, [chunk(2, 5)])
@@ -328,11 +327,11 @@ def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
 
 def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     entered = tuple(row(path, None, at, RecallChange.ENTERED) for at, path in enumerate("ab", 1))
-    unknown = comparison_rows(Replayed(UNKNOWN.call, entered), UNICODE)
+    unknown = comparison_rows(Replayed(UNKNOWN.call, entered))
     told = "\n".join(each.draw(80).plain for each in unknown)
     assert "new" not in told
     assert "now        ? → #1" in told
-    known = comparison_rows(Replayed(SAME.call, entered), UNICODE)
+    known = comparison_rows(Replayed(SAME.call, entered))
     assert "* new" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"

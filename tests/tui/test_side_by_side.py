@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.side_by_side import (
     MOST_CHARACTERS,
@@ -50,16 +49,16 @@ def _marked(line: Content) -> set[str]:
 def test_equal_lines_stand_beside_each_other_and_others_are_marked(
     texts: tuple[SideText, SideText], lines: list[str]
 ) -> None:
-    drawn = [line.plain for line in two_texts(*texts, 63, UNICODE)]
+    drawn = [line.plain for line in two_texts(*texts, 63)]
     squeezed = [" ".join(line.split()) for line in drawn]
     assert squeezed == [" ".join(line.split()) for line in lines]
     assert len({line.find("│") for line in drawn}) == 1
 
 
 def test_the_words_that_differ_are_marked() -> None:
-    lines = two_texts(LEFT, RIGHT, 63, UNICODE)
+    lines = two_texts(LEFT, RIGHT, 63)
     assert [_marked(line) for line in lines[1:3]] == [set(), {"old", "new"}]
-    alone = [line.plain for line in two_texts(LEFT, RIGHT, 63, UNICODE, compared=False)]
+    alone = [line.plain for line in two_texts(LEFT, RIGHT, 63, compared=False)]
     assert alone[3].split() == ["10", "only", "here", "│", "3", "end"]
     assert "~" not in "".join(alone)
     lines = one_text(SideText("a", 1, "Routers are routed\nplain"), 40, ("router",))
@@ -69,7 +68,7 @@ def test_the_words_that_differ_are_marked() -> None:
 @pytest.mark.parametrize("width", [1, 8, 24, 50, 51, 80, 200])
 def test_no_line_is_wider_than_there_is_room_once_there_is_some(width: int) -> None:
     wide = SideText("memory/家/网络.md#L1", 1, "路由器 配置 " * 40 + "\n" + "x" * 300)
-    for lines in (two_texts(wide, RIGHT, width, UNICODE), one_text(wide, width)):
+    for lines in (two_texts(wide, RIGHT, width), one_text(wide, width)):
         assert width < 24 or max(line.cell_length for line in lines) <= width
 
 
@@ -80,13 +79,13 @@ def test_a_long_text_is_cut_and_the_rest_counted() -> None:
     assert one_text(wide, 600)[-1].plain == "and 10 more lines"
     assert one_text(SideText("a", 5, "x\ny", 9), 40)[-1].plain == "and 3 more lines"
     assert one_text(SideText("a", 5, "x\ny", 6), 40)[-1].plain == "6   y"
-    assert "and 5 more lines" in two_texts(long, RIGHT, 80, UNICODE)[-1].plain
+    assert "and 5 more lines" in two_texts(long, RIGHT, 80)[-1].plain
 
 
 def test_what_is_the_same_is_folded_and_what_is_near_a_difference_is_not() -> None:
     left = SideText("a", 1, "\n".join(f"line {n}" for n in range(1, 41)))
     right = SideText("b", 1, left.text.replace("line 20", "row 20"))
-    lines = [line.plain.rstrip() for line in two_texts(left, right, 63, UNICODE, folded=True)]
+    lines = [line.plain.rstrip() for line in two_texts(left, right, 63, folded=True)]
     assert lines[1].split("│") == ["     16 lines the same         ", "      16 lines the same"]
     assert [line[:14].rstrip() for line in lines[2:9]] == [
         *(f"{n}   line {n}" for n in (17, 18, 19)),
@@ -101,7 +100,7 @@ def test_what_is_near_a_line_at_the_top_of_one_text_is_not_folded() -> None:
     short = SideText("a", 1, "\n".join(f"line {n}" for n in range(1, 11)))
     long = SideText("b", 1, f"first\n{short.text}")
     for texts in ((short, long), (long, short)):
-        lines = [line.plain for line in two_texts(*texts, 63, UNICODE, folded=True)]
+        lines = [line.plain for line in two_texts(*texts, 63, folded=True)]
         assert "first" in lines[1]
         assert [line.count(f"line {n}") for n, line in enumerate(lines[2:5], 1)] == [2, 2, 2]
         assert "7 lines the same" in lines[5]

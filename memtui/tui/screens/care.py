@@ -21,10 +21,9 @@ from memtui.model.browsing import CareFinding, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
-from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.index_status import progress_line
@@ -52,9 +51,9 @@ class CareScreen(Screen[None]):
     findings = query_one("#care-list", RowList)
     detail = query_one("#care-detail", LineView)
 
-    def __init__(self, options: UiOptions, engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(id="care")
-        self.glyphs, self.engine = options.glyphs, engine
+        self.engine = engine
         self.report: CareReport | None = None
         """The newest report about the memory."""
         self._by_row: dict[str, CareFinding] = {}
@@ -139,7 +138,7 @@ class CareScreen(Screen[None]):
         """Draw the rows of the newest report that the filter leaves."""
         if self.report is None:
             return
-        rows = care_rows(self.report, self.filter_box.value, self.glyphs)
+        rows = care_rows(self.report, self.filter_box.value)
         ids, chosen = [row.id for row in rows], self.findings.chosen_id
         if chosen not in ids:
             chosen = next((one for one in ids if not one.startswith(_HEADING)), None)
@@ -150,10 +149,10 @@ class CareScreen(Screen[None]):
         report = self.report
         if self._looking.is_running:
             progress = Progress("checking", *self._looking.progress, rate=0.0, eta=None)
-            meter = progress_line(progress, _METER_CELLS, self.glyphs)
+            meter = progress_line(progress, _METER_CELLS)
             state = Content.assemble("checking ", meter, "  ", draw_key("escape", "stop"))
         elif self._problem:
-            text = f"{self.glyphs.error} {safe_line(self._problem)} · r rescan"
+            text = f"{glyphs.ERROR} {safe_line(self._problem)} · r rescan"
             state = Content.styled(text, "$state-error")
         elif report is None:
             address = query_address(self.engine)
@@ -183,10 +182,10 @@ class CareScreen(Screen[None]):
         draw: Draw | None = None
         if finding is not None:
             title, place = RULE_WORDS[finding.rule].title, safe_line(finding.place.citation)
-            draw = partial(finding_lines, finding, self.glyphs)
+            draw = partial(finding_lines, finding)
         elif report is not None and chosen is not None:
             rule = CareRule(chosen.removeprefix(_HEADING))
-            title, draw = RULE_WORDS[rule].title, partial(rule_lines, report, rule, self.glyphs)
+            title, draw = RULE_WORDS[rule].title, partial(rule_lines, report, rule)
         detail.border_title, detail.border_subtitle = Content(title), Content(place)
         detail.lay_out(draw or (lambda width: []))
         self.refresh_bindings()
@@ -258,7 +257,7 @@ def by_row(findings: Sequence[CareFinding]) -> dict[str, CareFinding]:
     return rows
 
 
-def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
+def care_rows(report: CareReport, words: str) -> list[Row]:
     """Return a heading for every rule, and below it those of its findings that hold all words.
 
     A finding holds those of its rule, its paths and its reason. Rules that found something come
@@ -281,7 +280,7 @@ def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
     rows: list[Row] = []
     for rule in sorted(RULE_WORDS, key=lambda rule: (not every[rule], rule not in report.skipped)):
         if shown[rule] or holds_words(RULE_WORDS[rule].title, rule.value):
-            draw = partial(rule_line, report, rule, len(shown[rule]), every[rule], glyphs)
+            draw = partial(rule_line, report, rule, len(shown[rule]), every[rule])
             rows += [Row(_HEADING + rule.value, draw), *shown[rule]]
     return rows
 
@@ -295,32 +294,30 @@ def _judged_words(report: CareReport, rule: CareRule) -> str:
     return f"{what} checked"
 
 
-def rule_line(
-    report: CareReport, rule: CareRule, shown: int, total: int, glyphs: Glyphs, width: int
-) -> Content:
+def rule_line(report: CareReport, rule: CareRule, shown: int, total: int, width: int) -> Content:
     """Draw a heading: `! Near-duplicates  4          8,911 chunks checked`."""
     is_skipped = rule in report.skipped
-    mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
+    mark, style = (glyphs.DEGRADED, "$state-warn") if total else (glyphs.PASSED, "$state-ok")
     number = f"  {fmt.count(total)}" if total else "  none"
     if total >= MOST_FINDINGS:
         number = f"  the first{number[1:]}"
     if shown != total:
         number = f"  {fmt.count(shown)} of{number[1:]}"
     if is_skipped:
-        mark, style, number = glyphs.skipped, fmt.MUTED, ""
+        mark, style, number = glyphs.SKIPPED, fmt.MUTED, ""
     head = Content.assemble((f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), number)
     aside = Content.styled(_judged_words(report, rule), fmt.MUTED)
     room = 0 if is_skipped else width - head.cell_length - aside.cell_length
     return fmt.fit(Content.assemble(head, " " * max(2, room), aside), width)
 
 
-def rule_lines(report: CareReport, rule: CareRule, glyphs: Glyphs, width: int) -> list[Content]:
+def rule_lines(report: CareReport, rule: CareRule, width: int) -> list[Content]:
     """Draw what a rule looks for, how much it judged, and why it could not be applied."""
     judged, count = _judged_words(report, rule), sum(one.rule is rule for one in report.findings)
     findings = fmt.count(count, "finding") if count else "nothing found"
     words = Content.styled(f"{judged}, {findings}", fmt.MUTED)
     if rule in report.skipped:
-        words = Content.styled(f"{glyphs.skipped} {judged}", "$state-warn")
+        words = Content.styled(f"{glyphs.SKIPPED} {judged}", "$state-warn")
     about = f"{RULE_WORDS[rule].about} {RULE_WORDS[rule].advice}"
     return [*Content(about).wrap(width), *words.wrap(width)]
 
@@ -339,7 +336,7 @@ def finding_line(finding: CareFinding, width: int) -> Content:
     return fmt.fit(Content.assemble("  ", place, *reason), width)
 
 
-def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Content]:
+def finding_lines(finding: CareFinding, width: int) -> list[Content]:
     """Draw what was found and what to do, then the text; with another place both side by side.
 
     The texts are shown as they come, which is with credentials masked.
@@ -356,4 +353,4 @@ def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Cont
     if not others:
         return lines + one_text(first, width)
     compared = finding.rule is CareRule.NEAR_DUPLICATE
-    return lines + two_texts(first, others[0], width, glyphs, compared=compared, folded=compared)
+    return lines + two_texts(first, others[0], width, compared=compared, folded=compared)

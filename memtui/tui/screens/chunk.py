@@ -26,9 +26,9 @@ from memtui.report.chunk_record import (
 )
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
@@ -76,10 +76,9 @@ class ChunkScreen(Screen[None]):
     terms = query_one("#terms", RowList)
     answers = query_one("#queries", RowList)
 
-    def __init__(self, options: UiOptions, engine: Engine, chunk_id: str) -> None:
+    def __init__(self, engine: Engine, chunk_id: str) -> None:
         super().__init__()
-        self.options, self.glyphs, self.engine = options, options.glyphs, engine
-        self.chunk_id = chunk_id
+        self.engine, self.chunk_id = engine, chunk_id
         self.record: ChunkRecord | None = None
         """The newest that was read, also of a chunk that is gone."""
         self.is_gone = False
@@ -226,7 +225,7 @@ class ChunkScreen(Screen[None]):
     @on(events.Resize)
     def _show(self) -> None:
         """Draw what the index holds about the chunk, and what is like it."""
-        record, glyphs, engine = self.record, self.glyphs, self.engine
+        record, engine = self.record, self.engine
         note = next(filter(None, self._problems.values()), "")
         place = Content.styled(safe_line(self.chunk_id), "bold")
         if not note and self.is_gone and record is None:
@@ -237,7 +236,7 @@ class ChunkScreen(Screen[None]):
                 lines = citation("", now.start_line, now.end_line).removeprefix("#")
                 note = f"gone from the index · r current version: {lines}"
         self.set_class(bool(note), "-noted")
-        warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
+        warning = Content.styled(f"{glyphs.PROBLEM} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
         if record is not None:
             section = record_section(record, engine.now())
@@ -254,7 +253,7 @@ class ChunkScreen(Screen[None]):
             terms = sorted(record.terms, key=SORTS[self._sort])
             chunks = engine.index.status().chunks
             self.terms.set_rows(
-                rows_of(terms_section("", terms, chunks), [one.term for one in terms], glyphs),
+                rows_of(terms_section("", terms, chunks), [one.term for one in terms]),
                 self.terms.chosen_id,
                 empty="keyword match sees no words here",
             )
@@ -266,8 +265,8 @@ class ChunkScreen(Screen[None]):
             rarest = [term.term for term in record.terms[:_WORDS]]
             for one in neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
-                rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
-        empty = f"{glyphs.ellipsis} looking for similar chunks"
+                rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike])
+        empty = "… looking for similar chunks"
         if self.is_gone or self._problems.get("chunk") or self._problems.get("like"):
             empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
@@ -302,7 +301,7 @@ class ChunkScreen(Screen[None]):
             progress, style = f"asking {done} of {total} · r stop", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
             progress, style = "before the last change · r ask again", "$state-warn"
-        rows = rows_of(queries_section("", answered), [one.query for one in answered], self.glyphs)
+        rows = rows_of(queries_section("", answered), [one.query for one in answered])
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
         self.answers.border_title = Content(f"Past queries that find it{count}")
@@ -368,7 +367,7 @@ class ChunkScreen(Screen[None]):
     def action_refresh(self) -> None:
         """Ask the queries again, or stop; of a chunk that is gone show what stands there now."""
         if self.successor is not None:
-            self.app.switch_screen(ChunkScreen(self.options, self.engine, self.successor.id))
+            self.app.switch_screen(ChunkScreen(self.engine, self.successor.id))
         elif not self.stop_running() and not self.is_gone:
             self._ask()
 

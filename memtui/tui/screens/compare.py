@@ -23,9 +23,9 @@ from memtui.report.explanation import value_words, verdict_words
 from memtui.report.words import PARAMETER_WORDS, leg_name, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
@@ -88,7 +88,7 @@ class CompareScreen(Screen[str | None]):
         """
         super().__init__()
         self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
-        self.glyphs, self._engine = search.glyphs, engine
+        self._engine = engine
         self.pinned = tuple(search.state.pins) if len(search.state.pins) == 2 else ()
         self.chosen = search.state.selected_id
         """The chunk that is looked at."""
@@ -178,11 +178,11 @@ class CompareScreen(Screen[str | None]):
         room = self.size.height - 10 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
         answers = (first.ranked, second.ranked)
-        terms = self.search.state.terms
+        terms, braille = self.search.state.terms, not self.search.options.ascii_only
 
         def lists(width: int) -> list[Content]:
             return comparison_lines(
-                answers, width, lines, self.glyphs, self.chosen, self.active, terms
+                answers, width, lines, self.chosen, self.active, terms, braille=braille
             )
 
         draws: dict[str, Draw] = {
@@ -214,7 +214,7 @@ class CompareScreen(Screen[str | None]):
             if key == "stages":
                 words.append(Content.styled("other stages", "bold"))
             elif key != "profile":
-                change = f"{value_words(first)}{self.glyphs.arrow}", (value_words(second), "bold")
+                change = f"{value_words(first)}→", (value_words(second), "bold")
                 words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
         rows: list[list[Content]] = [[]]
         for word in words or [Content.styled("the same parameters", fmt.MUTED)]:
@@ -265,7 +265,7 @@ class CompareScreen(Screen[str | None]):
                 Content("A pinned chunk is not among the candidates of this search."),
                 Content("x says why; tab compares two rankings."),
             ]
-        return two_results(self.ranked, first, second, width, self.glyphs)
+        return two_results(self.ranked, first, second, width)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only with two pinned chunks there is another comparison; it has no sides to cycle."""
@@ -337,10 +337,11 @@ def comparison_lines(
     sides: Sequence[Ranked | None],
     width: int,
     height: int,
-    glyphs: Glyphs,
     chosen: str | None = None,
     active: int = 1,
     terms: tuple[str, ...] = (),
+    *,
+    braille: bool = True,
 ) -> list[Content]:
     """Draw two lists with lines between the places of each chunk; a missing list is empty.
 
@@ -357,11 +358,11 @@ def comparison_lines(
             return [fmt.fit(line, column, pad=True) for line in lines]
         is_chosen, is_active = hit.chunk.id == chosen, side == active
         style = f"{'$primary' if is_active else '$foreground'} bold"
-        marker = (glyphs.marker if is_chosen else " ", style)
+        marker = (glyphs.MARKER if is_chosen else " ", style)
         score = f"{fmt.score(hit.effective):>{7 - side}}" if column >= _SCORED else ""
         rank = (f"{hit.rank:>{3 - side}}", "bold")
-        mark, style = moved_mark(before.get(hit.chunk.id), hit.rank, glyphs)
-        moved = (f"{mark or glyphs.same:<4}", style or fmt.MUTED)
+        mark, style = moved_mark(before.get(hit.chunk.id), hit.rank)
+        moved = (f"{mark or glyphs.SAME:<4}", style or fmt.MUTED)
         tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
         room = max(column - Content.assemble(*tail).cell_length - 1, 1)
         where = place_text(hit.chunk.path, hit.chunk.start_line, room)
@@ -380,9 +381,9 @@ def comparison_lines(
 
     left, right = (ranked.hits if ranked is not None else () for ranked in sides)
     rows = max(len(left), len(right), 1)
-    canvas = Canvas(gutter, rows * height, glyphs is not ASCII)
+    canvas = Canvas(gutter, rows * height, braille)
     end, flat = gutter * canvas.across - 1, canvas.across
-    dash = ("╌" if canvas.braille else "-") * 2
+    dash = "╌" * 2
     # Words stand over lines, and the chosen line, which is thicker, over the others.
     for one in sorted(
         {**after, **before}, key=lambda one: (one not in before or one not in after, one == chosen)
@@ -404,9 +405,7 @@ def comparison_lines(
     return lines
 
 
-def two_results(
-    ranked: Ranked, first: Scored, second: Scored, width: int, glyphs: Glyphs
-) -> list[Content]:
+def two_results(ranked: Ranked, first: Scored, second: Scored, width: int) -> list[Content]:
     """Draw the steps of both as mirrored bars with values, ranks and the difference of the second.
 
     The step that made the better one the better one is marked; the last lines say why in words.
@@ -465,9 +464,9 @@ def two_results(
             change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
             style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
         line = Content.assemble(
-            _side(pair[0], True, cells, outer, scale, glyphs),
+            _side(pair[0], True, cells, outer, scale),
             (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone]),
-            _side(pair[1], False, cells, outer, scale, glyphs),
+            _side(pair[1], False, cells, outer, scale),
             (f"{change:>{_DIFFERENCE}}", style),
         )
         if kind is decided:
@@ -478,9 +477,7 @@ def two_results(
     return [*above, *blank_line, *lines, *blank_line, *why.wrap(width), *blank_line, *below]
 
 
-def _side(
-    step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale: float, glyphs: Glyphs
-) -> Content:
+def _side(step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale: float) -> Content:
     """Draw a step of one result from the middle outwards: its bar, value, rank and formula.
 
     The bar is solid for what is left after the step, then comes what the step took.
@@ -488,9 +485,9 @@ def _side(
     solid_cells = lost_cells = 0
     glyph = style = solid = solid_style = ""
     if step is not None and step.value is not None:
-        glyph, style = step_glyph(step, glyphs), STYLES[step.tone]
+        glyph, style = step_glyph(step), STYLES[step.tone]
         is_leg, takes = isinstance(step.kind, Leg), step.sign in ("×", fmt.MINUS)
-        solid, solid_style = (glyph, style) if is_leg else (glyphs.vector, "$foreground 60%")
+        solid, solid_style = (glyph, style) if is_leg else (glyphs.VECTOR, "$foreground 60%")
         before = step.extent.high if step.extent is not None and takes else 0.0
         solid_cells, cells_before = (
             min(cells - 1, round(max(value, 0.0) / scale * (cells - 1)))

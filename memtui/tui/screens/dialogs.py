@@ -24,9 +24,9 @@ from memtui.report import status as words
 from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings, is_typed, key_name, keys_of
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import act_on_part, after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
@@ -58,11 +58,6 @@ class Dialog(ModalScreen[ScreenResultType]):
             cls.BINDINGS = bindings(keys, "dialog")
         cls.BINDING_GROUP_TITLE = title or cls.BINDING_GROUP_TITLE
         super().__init_subclass__(**options)
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The characters of the interface."""
-        return app_of(self).options.glyphs
 
     def on_compose(self) -> None:
         self.mount(KeyBar())
@@ -151,7 +146,7 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
         close(self, message.row_id)
 
 
-def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
+def rebuild_facts(cost: RebuildCost) -> list[Fact]:
     """Return what indexing everything again costs, and where text goes."""
     missing = cost.chunks - cost.cached
     if not cost.chunks:
@@ -171,7 +166,7 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
         else:
             tokens += " on this machine"
         facts = [("index", chunks), ("cost", Content.styled(f"{tokens}, {price}", "bold"))]
-    facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=cost.remote)))
+    facts.append(("text", sent_text(cost.address, "note text", remote=cost.remote)))
     if cost.withheld:
         withheld = words.withheld_words(cost.withheld)
         facts.append(("not sent", Content.styled(withheld, "$state-warn")))
@@ -179,14 +174,14 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
     return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
 
 
-def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Content:
+def sent_text(address: str, what: str, *, remote: bool) -> Content:
     """Return where text goes; a warning names `what` leaves this machine."""
     if not address and not remote:
         return Content(f"stays on {words.HERE}")
     place = (words.place_words(address, remote=True), "bold")
     if not remote:
         return Content.assemble("is sent to ", place, ", a program on this machine")
-    warning = f"{glyphs.degraded} {what} is sent to "
+    warning = f"{glyphs.DEGRADED} {what} is sent to "
     return Content.assemble(warning, place).stylize_before("$state-warn")
 
 
@@ -205,7 +200,7 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
         facts = [
             ("read", Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")),
             ("vectors", Content(f"by {words.brief(name)}")),
-            *rebuild_facts(cost, app_of(screen).options.glyphs),
+            *rebuild_facts(cost),
         ]
         answers = {"rebuild": ("rebuild the index", "R"), "keep": ("keep it as it is", "esc")}
         screen.app.push_screen(Confirm("Rebuild the index?", facts, answers), confirmed)
@@ -265,7 +260,7 @@ class ParametersScreen(Dialog[None], title="Parameters"):
         return app_of(self).search_screen.rankings
 
     def compose(self) -> ComposeResult:
-        yield ParamPanel(self.glyphs, classes="dialog-box")
+        yield ParamPanel(classes="dialog-box")
 
     def on_mount(self) -> None:
         self.rankings.show_parameters()
@@ -288,7 +283,7 @@ class SideScreen(Dialog[None], keys="side", title="Side by side"):
         self.frame(title)
         left, right = (SideText(one.citation, one.start_line, one.text) for one in self._chunks)
         view = self.query_one(LineView)
-        view.lay_out(lambda width: two_texts(left, right, width, self.glyphs))
+        view.lay_out(lambda width: two_texts(left, right, width))
         view.focus()
 
 

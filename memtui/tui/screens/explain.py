@@ -28,9 +28,9 @@ from memtui.report.layout import Section, SectionId
 from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.place_actions import act_on_place
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, act_on_part, after_refresh, close, is_open
@@ -57,10 +57,10 @@ class ChangeList(TextBlock, can_focus=True):
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
     BINDINGS = bindings("least_list")
 
-    def __init__(self, page: VerticalScroll, glyphs: Glyphs) -> None:
+    def __init__(self, page: VerticalScroll) -> None:
         """`page` scrolls around this list."""
         super().__init__(id="explain-changes")
-        self._page, self._glyphs = page, glyphs
+        self._page = page
         self._numbers: list[int | None] = []
         """The number of the change that each line is a part of."""
         self.at = 0
@@ -73,7 +73,7 @@ class ChangeList(TextBlock, can_focus=True):
             lines: list[tuple[int | None, Content]] = []
             first = 0
             for section in sections:
-                rows = section_rows(section, max(1, width), self._glyphs, self.at - first)
+                rows = section_rows(section, max(1, width), self.at - first)
                 lines += [(None if row is None else first + row, line) for row, line in rows]
                 lines.append((None, Content("")))
                 first += len(section.rows)
@@ -191,7 +191,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
                     for name in (*_LEFT, "text-left"):
                         yield TextBlock(id=f"explain-{name}")
                 with Vertical(id="explain-right"):
-                    yield ChangeList(page, self.glyphs)
+                    yield ChangeList(page)
                     for name in (*_RIGHT, "text"):
                         yield TextBlock(id=f"explain-{name}")
 
@@ -292,7 +292,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         )
 
         def draw(sections: Sequence[Section], width: int) -> list[Content]:
-            return [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
+            return [line for one in sections for _, line in section_rows(one, width)]
 
         for name in (*_LEFT, *_RIGHT):
             sections = [section for section in report.sections if section.id == name]
@@ -305,7 +305,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
             block.show(
                 lambda width: (
-                    text_lines(chunk.text, self.ranked, passages, width, self.glyphs)
+                    text_lines(chunk.text, self.ranked, passages, width)
                     if chunk is not None
                     else []
                 )
@@ -316,7 +316,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         self.refresh_bindings()
 
     def _show_frame(self) -> None:
-        mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.state.pins else ""
+        mark = f"{glyphs.PIN} " if self.chunk_id in self.search.state.pins else ""
         explained, scored = self.explained, self.explained.scored
         where = "not shown"
         if isinstance(scored, Hit):
@@ -422,7 +422,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             self.search.rankings.compare()
 
     def action_copy(self, format_: str) -> None:
-        ascii_only = self.glyphs is ASCII
+        ascii_only = self.search.options.ascii_only
         self.app.copy_to_clipboard(exported(self.explained, Format(format_), ascii_only=ascii_only))
         tell(self, f"Explanation copied as {'text' if format_ == Format.TEXT else 'Markdown'}.")
 

@@ -24,8 +24,8 @@ from memtui.report.layout import Tone
 from memtui.report.status import state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
@@ -65,9 +65,9 @@ class IndexScreen(Screen[None]):
 
     parts = query_one(PartLine)
 
-    def __init__(self, glyphs: Glyphs, engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(id="index")
-        self.glyphs, self.engine = glyphs, engine
+        self.engine = engine
         self.state_filter = ""
         """A state of files, `drifted`, or empty for all files of an agent's index."""
         self._rows: dict[str, Sequence[ReportRow | FileTruth]] = {}
@@ -105,13 +105,13 @@ class IndexScreen(Screen[None]):
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
         status, now = self.engine.index.status(), self.engine.now()
-        lines, progress = [state_line(status, self.glyphs)], status.progress
+        lines, progress = [state_line(status)], status.progress
         if not (status.foreign or status.pending or status.skipped or status.errors):
             lines[0] += Content.styled("  nothing waiting, skipped or wrong", fmt.MUTED)
         if progress is not None:
             width = min(_METER_CELLS, max(20, self.size.width - 32))
             done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
-            lines.append(progress_line(progress, width, self.glyphs) + safe_line(done))
+            lines.append(progress_line(progress, width) + safe_line(done))
             lines.append(Content.styled(safe_line(progress.current), fmt.MUTED))
         self.query_one("#index-state", Static).update(Content("\n").join(lines))
         asks = app_of(self).completed("`memtui search WORDS`")
@@ -155,13 +155,13 @@ class IndexScreen(Screen[None]):
                 note += f"  first {fmt.count(SHOWN)} shown" if len(about) > SHOWN else ""
                 counter = Counter(file.state for file in truth.files)
                 widget.border_subtitle = Content("  ").join(
-                    file_state(state, self.glyphs, f"{fmt.count(counter[state])} ")
+                    file_state(state, f"{fmt.count(counter[state])} ")
                     for state in FILE_ORDER
                     if counter[state]
                 )
             self._rows[name] = about = about[:SHOWN]
             rows = [
-                Row(f"{one.source}:{one.path}", partial(file_line, one, self.glyphs))
+                Row(f"{one.source}:{one.path}", partial(file_line, one))
                 if isinstance(one, FileTruth)
                 else Row(str(at), partial(self._line, name, one), 0 if name == "findings" else 1)
                 for at, one in enumerate(about)
@@ -181,8 +181,7 @@ class IndexScreen(Screen[None]):
 
     def _line(self, name: str, row: ReportRow, width: int) -> Content:
         """Draw a row of the report with a glyph for its tone; the names behind it are counted."""
-        glyphs = self.glyphs
-        marks = {Tone.OK: glyphs.passed, Tone.WARN: glyphs.degraded, Tone.ERROR: glyphs.error}
+        marks = {Tone.OK: glyphs.PASSED, Tone.WARN: glyphs.DEGRADED, Tone.ERROR: glyphs.ERROR}
         # What is neither right nor wrong.
         mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
         head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
@@ -198,7 +197,7 @@ class IndexScreen(Screen[None]):
         name, at = message.row_list.id or "", message.row_list.cursor
         row = self._rows[name][at] if at is not None else None
         if isinstance(row, FileTruth):
-            lines = file_lines(row, self.glyphs, self.engine.now())
+            lines = file_lines(row, self.engine.now())
             self.app.push_screen(DetailScreen(row.path, lines))
         elif isinstance(row, ReportRow):
             detail = [safe_line(row.cells[-1]), *(f"  {safe_line(one)}" for one in row.names)]
@@ -238,22 +237,22 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             self.refresh_status()
 
 
-def file_state(state: FileState, glyphs: Glyphs, count: str = "") -> Content:
+def file_state(state: FileState, count: str = "") -> Content:
     """Return how a file stands, with a glyph: `~ stale`, and how many such files there are."""
     marks: Mapping[FileState, str] = {
-        FileState.CURRENT: glyphs.passed,
+        FileState.CURRENT: glyphs.PASSED,
         FileState.STALE: "~",
-        FileState.ORPHAN: glyphs.error,
+        FileState.ORPHAN: glyphs.ERROR,
         FileState.NEVER_INDEXED: "+",
-        FileState.SKIPPED: glyphs.not_indexed,
+        FileState.SKIPPED: glyphs.NOT_INDEXED,
     }
     mark = f"{marks[state]} ", STYLES[tone_of(state)]
     return Content.assemble(mark, f"{count}{state_words(state)}")
 
 
-def file_line(file: FileTruth, glyphs: Glyphs, width: int) -> Content:
+def file_line(file: FileTruth, width: int) -> Content:
     """Draw a row: `~ stale  memory/a.md  the file changed`."""
-    state = file_state(file.state, glyphs).stylize(STYLES[tone_of(file.state)])
+    state = file_state(file.state).stylize(STYLES[tone_of(file.state)])
     head, path = state.pad_right(_STATE + 3 - state.cell_length), Content(safe_line(file.path))
     if file.state is FileState.CURRENT or not file.reason:
         return fmt.fit(head + path, width)
@@ -262,7 +261,7 @@ def file_line(file: FileTruth, glyphs: Glyphs, width: int) -> Content:
     return fmt.fit(Content.assemble(head, path, "  ", reason), width)
 
 
-def file_lines(file: FileTruth, glyphs: Glyphs, now: datetime) -> list[Content]:
+def file_lines(file: FileTruth, now: datetime) -> list[Content]:
     """Return the state of a file, why, and when it was changed and indexed."""
     changed, indexed = (
         f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}" if when else fmt.NOTHING
@@ -274,6 +273,6 @@ def file_lines(file: FileTruth, glyphs: Glyphs, now: datetime) -> list[Content]:
         "on disk": changed,
         "in index": indexed,
     }
-    state = file_state(file.state, glyphs).stylize(STYLES[tone_of(file.state)])
+    state = file_state(file.state).stylize(STYLES[tone_of(file.state)])
     lines = fact_lines([(name, Content(value)) for name, value in facts.items()], 200)
     return [state, Content(safe_line(file.reason)), Content(""), *lines]

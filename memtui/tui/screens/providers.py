@@ -21,8 +21,8 @@ from memtui.report.words import FAILURE_WORDS, duration, ending
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
@@ -96,15 +96,15 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         heads = [(name, fmt.MUTED) for name in _HEADS]
         # Above the rows, whose marker has two cells.
         self.query_one("#providers-columns", TextBlock).show(
-            lambda width: [table_line(heads, width - 2, self.glyphs).pad_left(2)]
+            lambda width: [table_line(heads, width - 2).pad_left(2)]
         )
-        looking = f"looking at the providers{self.glyphs.ellipsis}"
+        looking = "looking at the providers…"
         self._message = Content.styled(looking, fmt.MUTED)
         self.rows.focus()
         self._show()
 
         def failed(error: str) -> None:
-            text = f"{self.glyphs.error} {words.brief(error)}"
+            text = f"{glyphs.ERROR} {words.brief(error)}"
             self._message = Content.styled(text, "$state-error")
             self._show()
 
@@ -138,7 +138,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
 
     def _show_rows(self, keep: str | None) -> None:
         rows = [
-            Row(each.name, partial(provider_line, each, self._probes.get(each.name), self.glyphs))
+            Row(each.name, partial(provider_line, each, self._probes.get(each.name)))
             for each in self.listings
         ]
         self.rows.set_rows(rows, keep)
@@ -152,9 +152,9 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
             state = self._engine.index.status().provider
             fails = listing.is_requested and not listing.is_actual and state.failure is not None
             cause = words.brief(state.cause) if fails else ""
-            facts = provider_facts(listing, self._probes.get(listing.name), self.glyphs, cause)
+            facts = provider_facts(listing, self._probes.get(listing.name), cause)
             if not note and listing.name in self._trying:
-                note = f"asking {listing.address or listing.name}{self.glyphs.ellipsis}"
+                note = f"asking {listing.address or listing.name}…"
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)
         keeps = self._is_first_run and (listing is None or listing.name == EMBEDDED_DEFAULT)
@@ -205,7 +205,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
             self._show(f"{listing.name} cannot be used yet: see what is missing")
         else:
             self._is_busy = True
-            self._show(f"what {listing.name} would cost{self.glyphs.ellipsis}")
+            self._show(f"what {listing.name} would cost…")
             choice = choice_for(self._options.settings.embedding, listing.name)
 
             def priced(cost: RebuildCost | None, error: str = "") -> None:
@@ -232,7 +232,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         model = words.model_words(cost.model or listing.model, listing.dimensions)
         facts = [
             ("model", Content(model or "the provider's own")),
-            *rebuild_facts(cost, self.glyphs),
+            *rebuild_facts(cost),
         ]
 
         def answered(answer: str | None) -> None:
@@ -257,29 +257,29 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
 
 
 def listing_state(
-    listing: ProviderListing, glyphs: Glyphs, probe: ProbeResult | None = None
+    listing: ProviderListing, probe: ProbeResult | None = None
 ) -> tuple[str, str, str]:
     """Return glyph, words and style of how a provider stands; `probe` is the result of a try."""
     state = words.listing_words(listing)
     if probe is not None and not listing.is_actual:
         if probe.works:
-            return glyphs.passed, "answers", "$state-ok"
+            return glyphs.PASSED, "answers", "$state-ok"
         failed = FAILURE_WORDS[probe.failure] if probe.failure is not None else "failed"
-        return glyphs.error, failed, "$state-error"
+        return glyphs.ERROR, failed, "$state-error"
     if listing.is_actual and (listing.is_requested or not listing.is_fallback):
-        return glyphs.ready, "in use", "$state-ok"
+        return glyphs.READY, "in use", "$state-ok"
     if listing.is_actual:
-        return glyphs.degraded, "fallback", "$state-warn"
+        return glyphs.DEGRADED, "fallback", "$state-warn"
     if listing.failure is not None and listing.failure not in _MISSING:
-        return glyphs.error, state, "$state-error"
+        return glyphs.ERROR, state, "$state-error"
     if listing.works and listing.is_requested:
-        return glyphs.degraded, "asked for", "$state-warn"
+        return glyphs.DEGRADED, "asked for", "$state-warn"
     if listing.works:
-        return ("?", state, "") if state == "untried" else (glyphs.passed, state, "$state-ok")
-    return glyphs.no_index, state, fmt.MUTED
+        return ("?", state, "") if state == "untried" else (glyphs.PASSED, state, "$state-ok")
+    return glyphs.NO_INDEX, state, fmt.MUTED
 
 
-def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> Content:
+def table_line(cells: Sequence[tuple[str, str]], width: int) -> Content:
     """Draw glyph, name, state, model, dimensions and place, each with its style, in columns.
 
     The model has what room the others leave; the dimensions have theirs in a wide table.
@@ -292,18 +292,16 @@ def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> 
         Content.styled(text, style).truncate(room, ellipsis=True, pad=True)
         for (text, style), room in (
             *zip(others, columns[:-1], strict=True),
-            ((ending(place_name, place, glyphs.ellipsis), style), place),
+            ((ending(place_name, place, "…"), style), place),
         )
         if room
     )
     return fmt.fit(line.rstrip(), width)
 
 
-def provider_line(
-    listing: ProviderListing, probe: ProbeResult | None, glyphs: Glyphs, width: int
-) -> Content:
+def provider_line(listing: ProviderListing, probe: ProbeResult | None, width: int) -> Content:
     """Draw one line: state, name, model, where text goes."""
-    glyph, state, style = listing_state(listing, glyphs, probe)
+    glyph, state, style = listing_state(listing, probe)
     is_there = listing.works or listing.is_actual or listing.is_requested
     place = place_style(listing.address, remote=listing.remote)
     cells = (
@@ -317,11 +315,11 @@ def provider_line(
             place if is_there else fmt.MUTED,
         ),
     )
-    return table_line(cells, width, glyphs)
+    return table_line(cells, width)
 
 
 def provider_facts(
-    listing: ProviderListing, probe: ProbeResult | None, glyphs: Glyphs, failed: str = ""
+    listing: ProviderListing, probe: ProbeResult | None, failed: str = ""
 ) -> list[Fact]:
     """Return what there is to know of a provider; `failed` is why another answers instead."""
     model = words.model_words(listing.model, listing.dimensions)
@@ -331,16 +329,16 @@ def provider_facts(
         (f"  {model}" if model else "", fmt.MUTED),
     )
     whose = "the text of your notes and queries"
-    text = sent_text(listing.address, glyphs, whose, remote=listing.remote)
+    text = sent_text(listing.address, whose, remote=listing.remote)
     label, detail = "missing", words.brief(listing.detail) or "not known"
-    glyph, _, style = listing_state(listing, glyphs)
+    glyph, _, style = listing_state(listing)
     if listing.works:
         label, detail = "found", words.brief(listing.detail) or "everything it needs"
-        glyph, style = glyphs.passed, "$state-ok"
+        glyph, style = glyphs.PASSED, "$state-ok"
     facts = [("about", about), ("text", text)]
     facts.append((label, Content.assemble((f"{glyph} ", style), detail)))
     if failed:
-        facts.append(("failed", Content.styled(f"{glyphs.error} {failed}", "$state-error")))
+        facts.append(("failed", Content.styled(f"{glyphs.ERROR} {failed}", "$state-error")))
     if listing.hint and not listing.works:
         facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
     if probe is None:
@@ -352,11 +350,11 @@ def provider_facts(
         # A word may be looked up in less than the shortest time that is written as a number.
         took = duration(max(1.0, probe.milliseconds or 0.0) / 1e3)
         answer = f"answers in {took}  {model}".rstrip()
-        facts.append(("tried", Content.styled(f"{glyphs.passed} {answer}", "$state-ok")))
+        facts.append(("tried", Content.styled(f"{glyphs.PASSED} {answer}", "$state-ok")))
     else:
         detail, hint = words.brief(probe.detail), words.brief(probe.hint)
         # The hint may end the detail already.
         aside = f"  {hint}" if hint and hint not in detail else ""
-        error = (f"{glyphs.error} {detail}", "$state-error")
+        error = (f"{glyphs.ERROR} {detail}", "$state-error")
         facts.append(("tried", Content.assemble(error, aside)))
     return facts

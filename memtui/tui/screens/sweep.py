@@ -21,9 +21,9 @@ from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.report.words import SWEPT_PARAMETERS, exact, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background, stop_if_cancelled
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
@@ -214,7 +214,6 @@ class SweepScreen(Screen[Ranking | None]):
         self.cursor = 0.0
         self.swept: Sweep | None = None
         """The flips; `None` until they are computed."""
-        self._glyphs = search.glyphs
 
     @property
     def subject(self) -> Subject:
@@ -238,7 +237,7 @@ class SweepScreen(Screen[Ranking | None]):
         yield TextBlock(id="sweep-parameters")
         with Horizontal(id="sweep-body"):
             with Container(id="sweep-box"):
-                yield RankChart(braille=self._glyphs is not ASCII)
+                yield RankChart(braille=not self.search.options.ascii_only)
             with Container(id="sweep-order-box"):
                 yield TextBlock(id="sweep-order")
         yield TextBlock(id="sweep-flips")
@@ -291,7 +290,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     def _show(self) -> None:
         subject, order, swept = self.subject, self.list_at_cursor(), self.swept
-        words, is_unicode = PARAMETERS[self.parameter], self._glyphs is not ASCII
+        words = PARAMETERS[self.parameter]
         lines = [
             Line(*self.traced[one], segments, one == self.chosen)
             for one, segments in (swept.ranks if swept is not None else {}).items()
@@ -301,7 +300,7 @@ class SweepScreen(Screen[Ranking | None]):
         marks: list[Mark] = []
         for stroke, foot, number, name, style in zip(
             "│┆┊",
-            "▲△◇" if is_unicode else "^nc",
+            "▲△◇",
             (self.cursor, subject.now, self.configured),
             ("", "off " if subject.note else "now ", "config "),
             ("$primary bold", "$state-ok", fmt.MUTED),
@@ -370,8 +369,8 @@ class SweepScreen(Screen[Ranking | None]):
                 elif will is None:
                     turn = f"out from {was}"
                 else:
-                    glyph = self._glyphs.up if will < was else self._glyphs.down
-                    turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
+                    glyph = glyphs.UP if will < was else glyphs.DOWN
+                    turn = f"{glyph} {was}→{will}"
                 parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
             if others := len(changes) - len(named):
                 nouns = ("other result",) if named else ("result not drawn", "results not drawn")
@@ -387,13 +386,13 @@ class SweepScreen(Screen[Ranking | None]):
         for chunk_id in dict.fromkeys((*ranks, *self.traced)):
             chunk, rank_ = order.pool.chunks[chunk_id], ranks.get(chunk_id)
             letter, style = self.traced.get(chunk_id, ("·", ""))
-            mark, mark_style = moved_mark(before.get(chunk_id), rank_, self._glyphs)
+            mark, mark_style = moved_mark(before.get(chunk_id), rank_)
             is_chosen, is_pinned = chunk_id == self.chosen, chunk_id in self.search.state.pins
             line = Content.assemble(
-                (self._glyphs.marker if is_chosen else " ", "$primary bold"),
+                (glyphs.MARKER if is_chosen else " ", "$primary bold"),
                 (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),
                 (letter, f"bold {style}" if style else fmt.MUTED),
-                (self._glyphs.pin if is_pinned else " ", "$state-warn"),
+                (glyphs.PIN if is_pinned else " ", "$state-warn"),
                 (f"{mark:<4}", mark_style),
             )
             line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))

@@ -20,8 +20,8 @@ from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
@@ -62,7 +62,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 
     def on_mount(self) -> None:
-        self._message = Content(f"looking for transcripts{self.glyphs.ellipsis}")
+        self._message = Content("looking for transcripts…")
         self.rows.focus()
         self._draw()
 
@@ -81,12 +81,9 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
 
     def _show_rows(self, error: str = "") -> None:
         if error:
-            text = f"{self.glyphs.error} {safe_line(error)}"
+            text = f"{glyphs.ERROR} {safe_line(error)}"
             self._message = Content.styled(text, "$state-error")
-        rows = [
-            source_row(source, name in self.selected, self.glyphs)
-            for name, source in self.sources.items()
-        ]
+        rows = [source_row(source, name in self.selected) for name, source in self.sources.items()]
         self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()
 
@@ -149,7 +146,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 
 
-def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row:
+def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
     """Draw whether it is chosen, its name, and how much of what was found is indexed."""
     amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
@@ -157,7 +154,7 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
     state, style = " not indexed", fmt.MUTED
     if is_chosen != source.is_indexed:
         words = "will be indexed" if is_chosen else "will be taken out of the index"
-        state, style = f" {glyphs.arrow} {words}", "$state-warn"
+        state, style = f" → {words}", "$state-warn"
     elif source.is_indexed:
         state, style = f" {fmt.count(source.indexed)} indexed", "$state-ok"
 

@@ -24,6 +24,7 @@ from memtui.settings.toml import toml_key
 from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import next_of
 from memtui.tui.screens.common import close
@@ -143,20 +144,19 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
 
     def _show(self, plan: Plan | None = None, error: str = "") -> None:
         """Show the places, the difference, and what else there is to know."""
-        glyphs = self.glyphs
         self.plan = plan
         if error:
-            difference = [Content.styled(f"{glyphs.error} {safe_line(error)}", "$state-error")]
+            difference = [Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")]
         elif plan is None:
-            difference = [Content.styled(f"reading the settings{glyphs.ellipsis}", fmt.MUTED)]
+            difference = [Content.styled("reading the settings…", fmt.MUTED)]
         elif not plan.changes:
-            already = f"{glyphs.ready} Nothing to write: the file says exactly this already."
+            already = f"{glyphs.READY} Nothing to write: the file says exactly this already."
             difference = [Content.styled(already, "$state-ok")]
         else:
             # Without what may be secret.
             before, after = (shown_text(text).splitlines() for text in (plan.file.text, plan.after))
             difference = list(diff_contents(unified_lines(before, after, CONTEXT)))
-        mark = (f"{glyphs.degraded} ", "$state-warn bold")
+        mark = (f"{glyphs.DEGRADED} ", "$state-warn bold")
         warnings = [Content.assemble(mark, self._warning)] if self._warning else []
         notes = [Content.assemble(mark, safe_line(note)) for note in plan.notes] if plan else []
         if self._note:
@@ -186,12 +186,12 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
         if path := self._paths.get(place):
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
-            file = ending(fmt.home_relative(str(path)), room, self.glyphs.ellipsis)
+            file = ending(fmt.home_relative(str(path)), room, "…")
             shown = before + file + after
         if not several:
             return Content.styled(shown, "bold")
         line = Content.assemble(
-            (f"{self.glyphs.marker if is_chosen else ' '} ", "bold $primary"),
+            (f"{glyphs.MARKER if is_chosen else ' '} ", "bold $primary"),
             (f"{place.value:<{LABEL}}", "bold $primary" if is_chosen else fmt.MUTED),
             (shown, "" if is_chosen else fmt.MUTED),
         )

@@ -195,10 +195,10 @@ class Chart(Struct, frozen=True):
                 Content.assemble((f"{labels.get(at, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(at))
                 for at in range(height)
             ),
-            *(" " * LABEL + line for line in self._foot(width, braille=braille)),
+            *(" " * LABEL + line for line in self._foot(width)),
         ]
 
-    def _foot(self, width: int, *, braille: bool) -> list[Content]:
+    def _foot(self, width: int) -> list[Content]:
         """Draw the axis, its numbers, and the marks with their words right or left of them.
 
         Of two marks that would overlap, the first one keeps its label.
@@ -210,12 +210,12 @@ class Chart(Struct, frozen=True):
             is_inside = first >= 0 and first + len(text) <= width
             return is_inside and all((column, row) not in foot.cells for column in around)
 
-        foot.put(0, 0, ("─" if braille else "-") * width, fmt.MUTED)
+        foot.put(0, 0, "─" * width, fmt.MUTED)
         for value, label in self.axis.ticks:
             column = self.axis.place(value, width)
             first = min(max(column - len(label) // 2, 0), width - len(label))
             if has_room(first, 1, label):
-                foot.put(column, 0, "┴" if braille else "+", fmt.MUTED)
+                foot.put(column, 0, "┴", fmt.MUTED)
                 foot.put(first, 1, label, fmt.MUTED)
         columns = [self.axis.place(mark.value, width) for mark in self.marks]
         for column, mark in zip(columns, self.marks, strict=True):

@@ -14,7 +14,7 @@ from memtui.report import status as words
 from memtui.report.words import duration, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui import glyphs
 from memtui.tui.present import STYLES
 from memtui.tui.widgets.lists import Fact, TextBlock
 
@@ -33,17 +33,25 @@ _NEXT = {
     IndexState.STALE: "F5 continue",
     IndexState.ERROR: "Esc R rebuild the index",
 }
+_SIGNS = {
+    IndexState.READY: glyphs.READY,
+    IndexState.INDEXING: glyphs.INDEXING,
+    IndexState.STALE: glyphs.STALE,
+    IndexState.DEGRADED: glyphs.DEGRADED,
+    IndexState.ERROR: glyphs.ERROR,
+    IndexState.NO_INDEX: glyphs.NO_INDEX,
+}
 _WATCHING = {"events": "watching", "off": "not watching"}
 
 
-def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
+def state_line(status: IndexStatus) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     details = [safe_line(words.state_detail(status))]
     if status.state in _NEXT and status.foreign is None:
         is_other = words.has_other_writer(status)
         details.append("another memtui is indexing" if is_other else _NEXT[status.state])
     detail = ", ".join(filter(None, details))
-    head = f"{getattr(glyphs, status.state.value)} {words.state_words(status.state)}"
+    head = f"{_SIGNS[status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
     return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))
 
@@ -79,7 +87,7 @@ def place_style(address: str, *, remote: bool) -> str:
     return "" if address else fmt.MUTED
 
 
-def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> Content:
+def progress_line(progress: Progress, width: int) -> Content:
     """Draw a meter in `width` cells with share, rate and time left: `━━── 61 %  41/s  9 s left`."""
     tail = f" {fmt.percent(progress.done, progress.total)}"
     extra = f"  {short_number(progress.rate, 0)}/s" if progress.rate > 0 else ""
@@ -88,8 +96,8 @@ def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> C
     cells = max(_METER, width - len(tail) - len(extra))
     full = cells * progress.done // max(progress.total, 1)
     return Content.assemble(
-        (glyphs.meter_full * full, "$accent"),
-        (glyphs.meter_empty * (cells - full), "$foreground 30%"),
+        (glyphs.METER_FULL * full, "$accent"),
+        (glyphs.METER_EMPTY * (cells - full), "$foreground 30%"),
         tail,
         (extra, fmt.MUTED),
     )
@@ -98,9 +106,8 @@ def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> C
 class IndexStatusPane(TextBlock):
     """The index at a glance, for the layout with three columns."""
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self) -> None:
         super().__init__(id="index-status")
-        self.glyphs = glyphs
         self.border_title = "Index"
         self.show(lambda width: [Content.styled("opening the index…", fmt.MUTED)])
 
@@ -113,8 +120,8 @@ class IndexStatusPane(TextBlock):
 
         def lines(width: int) -> list[Content]:
             progress = status.progress
-            meter = [progress_line(progress, width, self.glyphs)] if progress is not None else []
-            shown = [state_line(status, self.glyphs), *meter, *facts]
+            meter = [progress_line(progress, width)] if progress is not None else []
+            shown = [state_line(status), *meter, *facts]
             return [fmt.fit(line, width) for line in shown]
 
         self.show(lines)
@@ -123,14 +130,13 @@ class IndexStatusPane(TextBlock):
 class StatusBar(TextBlock):
     """State, provider and where text goes, counts, watcher: what fits, in this order."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self) -> None:
         super().__init__(id="status-bar")
-        self._glyphs = glyphs
         self.show_note("opening…")
 
     def show_status(self, status: IndexStatus) -> None:
         """Show a snapshot of the index status; a long state leaves room for the provider."""
-        state, provider, *others = status_segments(status, self._glyphs)
+        state, provider, *others = status_segments(status)
 
         def draw(width: int) -> list[Content]:
             room = max(width // 3, width - provider.cell_length - 2)
@@ -145,7 +151,7 @@ class StatusBar(TextBlock):
 
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
-        text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, fmt.DIM)
+        text, style = (f"{glyphs.ERROR} {note}", "$state-error") if error else (note, fmt.DIM)
         line = _segment(text, style)
         self.show(lambda width: [fmt.fit(line, width)])
 
@@ -154,7 +160,7 @@ class StatusBar(TextBlock):
         await self.run_action("app.show_screen('index')")
 
 
-def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
+def status_segments(status: IndexStatus) -> list[Content]:
     """Return the parts of the status line, the most important first."""
     foreign, watcher, errors = status.foreign, status.watcher, words.present_errors(status)
     counts = f"{fmt.count(status.files, 'file')} {fmt.count(status.chunks, 'chunk')}"
@@ -173,27 +179,27 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
         if words.has_other_writer(status):
             follows = "another memtui writes the index"
         segments = [
-            provider_segment(status.provider, glyphs),
-            _segment(f"{glyphs.error} {fmt.count(errors, 'error')}" * bool(errors), "$state-error"),
+            provider_segment(status.provider),
+            _segment(f"{glyphs.ERROR} {fmt.count(errors, 'error')}" * bool(errors), "$state-error"),
             _segment(counts, ""),
             _segment(follows, fmt.DIM),
         ]
-    return [state_line(status, glyphs), *filter(None, segments)]
+    return [state_line(status), *filter(None, segments)]
 
 
-def provider_segment(provider: ProviderState, glyphs: Glyphs) -> Content:
+def provider_segment(provider: ProviderState) -> Content:
     """Return who makes vectors, instead of whom, and where text goes: `minilm, here`."""
     # Until it is loaded, a service that was asked for has no address yet.
     if provider.actual is None:
         return Content.styled("no model: keyword match only", fmt.DIM)
     name, style = words.brief(provider.actual), fmt.DIM
     if words.is_fallback(provider):
-        name = f"{glyphs.degraded} {words.brief(provider.requested)} {glyphs.arrow} {name}"
+        name = f"{glyphs.DEGRADED} {words.brief(provider.requested)} → {name}"
         name, style = f"{name}: {words.why(provider)}", "$state-warn"
     place = words.place_words(provider.address, remote=provider.remote)
     if place == words.HERE:
         return Content.styled(f"{name}, here", style)
-    goes = f" {glyphs.arrow} {place}"
+    goes = f" → {place}"
     return Content.assemble(
         (name, style), (goes, place_style(provider.address, remote=provider.remote) or fmt.DIM)
     )

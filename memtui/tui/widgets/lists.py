@@ -26,8 +26,8 @@ from textual.widget import Widget
 
 from memtui.report.layout import Section
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present import INDENT, section_rows
 
 Draw = Callable[[int], Sequence[Content]]
@@ -239,14 +239,14 @@ class Row(Struct, frozen=True):
     """True if it is passed over: it cannot be chosen, and stands where others have their marker."""
 
 
-def rows_of(section: Section, ids: Sequence[str], glyphs: Glyphs) -> list[Row]:
+def rows_of(section: Section, ids: Sequence[str]) -> list[Row]:
     """Return the rows of a section by these ids; the lines around them are headings."""
 
     @lru_cache(1)
     def lines_by_row(width: int) -> Mapping[int, list[Content]]:
         # Before the rows stands what is -1, behind them what has the number behind the last one.
         lines, at = defaultdict[int, list[Content]](list), -1
-        for row, line in section_rows(section, width, glyphs):
+        for row, line in section_rows(section, width):
             at = row if row is not None else at if at < 0 else len(ids)
             lines[at].append(line if row is None else line[INDENT:])
         return lines
@@ -485,4 +485,4 @@ class RowList(LineView, inherit_bindings=False):
         is_marked = (place, below) == (self.cursor, 0) and (
             self.has_focus or not self.has_class("-secondary")
         )
-        return style, Content((UNICODE.marker if is_marked else " ").ljust(self._margin))
+        return style, Content((glyphs.MARKER if is_marked else " ").ljust(self._margin))

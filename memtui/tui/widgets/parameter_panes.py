@@ -19,8 +19,8 @@ from memtui.ranking.pipeline import Difference, for_mode
 from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS, exact
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings, keys_of, next_of
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.key_bar import draw_key
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
@@ -210,10 +210,10 @@ class ParamPanel(Vertical):
     BINDINGS = bindings("parameter_panel")
     rows = query_one(RowList)
 
-    def __init__(self, glyphs: Glyphs, *, classes: str = "") -> None:
+    def __init__(self, *, classes: str = "") -> None:
         """`classes` are those of the list."""
         super().__init__(id="parameters")
-        self._glyphs, self._list_classes = glyphs, classes
+        self._list_classes = classes
 
     def compose(self) -> ComposeResult:
         yield RowList(id="parameter-list", classes=self._list_classes, opens="change")
@@ -261,8 +261,8 @@ class ParamPanel(Vertical):
             room = _METER_AT - end if width >= _METER_AT + _METER else -1
             if not is_changed and name in shares and room >= 0:
                 full = round(min(shares[name], 1.0) * _METER)
-                line += Content.styled(" " * room + self._glyphs.meter_full * full, "$primary")
-                empty = self._glyphs.meter_empty * (_METER - full)
+                line += Content.styled(" " * room + glyphs.METER_FULL * full, "$primary")
+                empty = glyphs.METER_EMPTY * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
             return line
 

@@ -21,8 +21,8 @@ from memtui.report.words import line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.highlight import MAX_CELLS, Highlighter, display_line
 from memtui.tui.widgets.lists import LineView
 
@@ -186,7 +186,7 @@ class Preview(LineView):
 
         link: WrittenLink | None
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, is_file: bool = False) -> None:
+    def __init__(self, *, is_file: bool = False) -> None:
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
@@ -199,7 +199,6 @@ class Preview(LineView):
         """The current chunk."""
         self.chosen: Mark | None = None
         """The match or the link that was gone to."""
-        self._glyphs = glyphs
         self._source: SourceText | None = None
         self._note = NoteText()
         self._room = 0
@@ -448,21 +447,20 @@ class Preview(LineView):
         inside = [self.chunks[place] for place in chunks_on(self.chunks, line)]
         begins = is_first and any(chunk.start_line == line for chunk in inside)
         ends = is_last and any(chunk.end_line == line for chunk in inside)
-        glyphs = self._glyphs
         match len(inside):
             case 0:
                 return " "
             case 1 if begins:
-                return glyphs.chunk_only if ends else glyphs.chunk_start
+                return glyphs.CHUNK_ONLY if ends else glyphs.CHUNK_START
             case 1:
-                return glyphs.chunk_end if ends else glyphs.chunk_line
-        return glyphs.chunk_both if begins or ends else glyphs.chunk_overlap
+                return glyphs.CHUNK_END if ends else glyphs.CHUNK_LINE
+        return glyphs.CHUNK_BOTH if begins or ends else glyphs.CHUNK_OVERLAP
 
     def frame_at(self, at: int) -> tuple[Style, Content]:
         block, _ = self.block_at(at) or (0, 0)
         line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
-        marker = self._glyphs.in_chunk if is_inside else " "
+        marker = glyphs.IN_CHUNK if is_inside else " "
         marker_style = self._mark_style("marker")
         if self.rendered:
             return self.visual_style, Content.styled(marker, marker_style) + " "

@@ -41,8 +41,8 @@ from memtui.report.words import (
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import key_while_typing
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.lists import BAR_META, Row
 
 if TYPE_CHECKING:
@@ -128,7 +128,6 @@ def start_rows(
 class RowContext(Struct, frozen=True):
     """The values that the rows of one list share."""
 
-    glyphs: Glyphs
     lines: int
     """1, 2 or 4 lines a row."""
     scale: float
@@ -144,7 +143,7 @@ class RowContext(Struct, frozen=True):
     """Chunks that are followed through every query."""
 
 
-def moved_mark(was: int | None, now: int | None, glyphs: Glyphs) -> tuple[str, str]:
+def moved_mark(was: int | None, now: int | None) -> tuple[str, str]:
     """Return how a rank changed, `↑2`, `new` or `out`, and its style; nothing for no change."""
     if was == now:
         return "", ""
@@ -152,7 +151,7 @@ def moved_mark(was: int | None, now: int | None, glyphs: Glyphs) -> tuple[str, s
         return "new", "$state-warn bold"
     if now is None:
         return "out", "$state-error bold"
-    arrow, style = (glyphs.up, "$state-ok") if now < was else (glyphs.down, "$state-error")
+    arrow, style = (glyphs.UP, "$state-ok") if now < was else (glyphs.DOWN, "$state-error")
     return f"{arrow}{abs(was - now)}", f"{style} bold"
 
 
@@ -161,17 +160,17 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
 
     The text is the part that matches best, matched terms underlined.
     """
-    glyphs, chunk = context.glyphs, hit.chunk
+    chunk = hit.chunk
     emphasis = "" if context.moved is None else "reverse "
     steps = hit.gained if context.moved is None else context.moved.get(chunk.id, 0)
     if chunk.id in context.entered:
         moved = "new", "$state-warn bold"
     elif steps:
         style = "$state-ok" if steps > 0 else "$state-error"
-        arrow = glyphs.up if steps > 0 else glyphs.down
+        arrow = glyphs.UP if steps > 0 else glyphs.DOWN
         moved = f"{arrow}{abs(steps)}", emphasis + style
     else:
-        moved = glyphs.same, fmt.MUTED
+        moved = glyphs.SAME, fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved)
     if context.lines == 1:
         return head
@@ -189,9 +188,9 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
     rows = [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
     if context.lines == 4:
-        named = _numbers(hit, glyphs, named=True)
+        named = _numbers(hit, named=True)
         fits = named.cell_length <= width
-        numbers = named if fits else _numbers(hit, glyphs, named=False)
+        numbers = named if fits else _numbers(hit, named=False)
         rows.append(numbers if context.scale else Content(""))
     return Content("\n").join([head, *rows])
 
@@ -205,7 +204,7 @@ def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
     head = _head(drop, context, width, rank, moved)
     if context.lines == 1:
         return head
-    former = f"{context.glyphs.down} was #{was}  " if was is not None else ""
+    former = f"{glyphs.DOWN} was #{was}  " if was is not None else ""
     why = Content.assemble(
         " " * INDENT,
         (former, "$state-error bold"),
@@ -224,10 +223,10 @@ def _head(
     moved: tuple[str, str],
 ) -> Content:
     """Write the first line of a row: rank, pin, movement, score, bar, place, strength and age."""
-    ranked, chunk, glyphs = context.ranked, scored.chunk, context.glyphs
+    ranked, chunk = context.ranked, scored.chunk
     # 12 to 20 cells of bar, less in a narrow row.
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
-    pin = (glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
+    pin = (glyphs.PIN if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
     # A long movement and a long score do not run into one another.
@@ -236,12 +235,12 @@ def _head(
     used = INDENT + len(rank[0]) + len(moved[0]) + len(gap)
     if context.lines > 1:
         looks = {
-            "vector": (glyphs.vector, "$leg-vector"),
-            "keyword": (glyphs.keyword, "$leg-keyword"),
-            "gain": (glyphs.rerank, "$leg-rerank"),
-            "mmr": (glyphs.mmr, "$leg-mmr"),
-            "decay": (glyphs.decay, "$leg-decay"),
-            "loss": (glyphs.decay, "$leg-rerank"),
+            "vector": (glyphs.VECTOR, "$leg-vector"),
+            "keyword": (glyphs.KEYWORD, "$leg-keyword"),
+            "gain": (glyphs.RERANK, "$leg-rerank"),
+            "mmr": (glyphs.MMR, "$leg-mmr"),
+            "decay": (glyphs.DECAY, "$leg-decay"),
+            "loss": (glyphs.DECAY, "$leg-rerank"),
         }
         # Exactly so many cells; a score of the context's scale fills them.
         parts = part_cells(scored, cells, context.scale) if context.scale else ()
@@ -274,10 +273,10 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     return fmt.fit(Content.assemble(("…", fmt.MUTED), text), width)
 
 
-def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
+def _numbers(hit: Hit, *, named: bool) -> Content:
     """Write the numbers of legs and stages for a row of four lines, legs by name or by sign."""
     parts: list[Content] = []
-    for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
+    for leg, glyph in ((Leg.VECTOR, glyphs.VECTOR), (Leg.KEYWORD, glyphs.KEYWORD)):
         name = (f"{glyph} {LEG_WORDS[leg]} " if named else f"{glyph} ", f"$leg-{leg}")
         sum_ = ""
         rank = fmt.NOTHING
@@ -288,11 +287,11 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
     for stage in hit.stages:
         operand = stage.operand
         if stage.stage is Stage.DECAY and operand is not None:
-            sign, number = (f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(operand)}"
+            sign, number = (f"{glyphs.DECAY} ", "$leg-decay"), f"×{fmt.score(operand)}"
         elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
-            sign, number = (f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-operand)
+            sign, number = (f"{glyphs.MMR} ", "$leg-mmr"), fmt.score(-operand)
         elif stage.stage not in TONES and operand not in (None, stage.before):
-            word = f"{glyphs.rerank} {STAGE_WORDS[stage.stage]} "
+            word = f"{glyphs.RERANK} {STAGE_WORDS[stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
         else:
             continue
@@ -324,14 +323,12 @@ def message(name: str, keymap: Mapping[str, str] = {}, **values: str) -> Content
     return Content.from_markup(markup, **values)
 
 
-def nothing_found(
-    ranked: Ranked, glyphs: Glyphs, status: IndexStatus | None, keymap: Mapping[str, str]
-) -> Content:
+def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[str, str]) -> Content:
     """Say what was searched, what was nearest, and what might help."""
     if status is not None and not status.chunks:
         return empty_memory(status, keymap)
     lines = [message("nothing", query=safe_line(ranked.pool.query))]
-    for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
+    for leg, glyph in ((Leg.VECTOR, glyphs.VECTOR), (Leg.KEYWORD, glyphs.KEYWORD)):
         state = ranked.pool.states[leg]
         text = safe_line(leg_words(state))
         if state.status is LegStatus.OK:

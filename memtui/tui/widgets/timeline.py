@@ -27,8 +27,8 @@ from textual.widgets import Static
 from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.key_bar import draw_key
 
 WEEKS = 53
@@ -111,9 +111,8 @@ class HeatMap(Widget, can_focus=True):
     BINDING_GROUP_TITLE = "Timeline"
     BINDINGS = bindings("heat_map")
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self) -> None:
         super().__init__(id="heat-map")
-        self._glyphs = glyphs
         self.day = self._today = date(2000, 1, 1)
         """The day under the cursor."""
         self.days: Mapping[date, DayTotals] = {}
@@ -206,12 +205,12 @@ class HeatMap(Widget, can_focus=True):
         def cell(day: date | None) -> Segment:
             if day is not None and day == self.day:
                 cursor = self.get_component_rich_style("heat-map--cursor")
-                return Segment(self._glyphs.chosen_day.ljust(step), cursor)
+                return Segment(glyphs.CHOSEN_DAY.ljust(step), cursor)
             if day is None or (day > self._today and day not in self.days):
                 return Segment(" " * step, base)
             level = self._levels.get(day, 0)
             style = self.get_visual_style(f"heat-map--{level}").rich_style
-            glyph = self._glyphs.density[level]
+            glyph = glyphs.DENSITY[level]
             return Segment(glyph * step if level else glyph.ljust(step), style)
 
         name, cells = "", []
@@ -230,13 +229,12 @@ class Timeline(Container):
 
     heat_map = query_one(HeatMap)
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self) -> None:
         super().__init__(id="timeline")
-        self._glyphs = glyphs
         self._note = ""
 
     def compose(self) -> ComposeResult:
-        yield HeatMap(self._glyphs)
+        yield HeatMap()
         yield Static(id="day-words", markup=False)
 
     def show_note(self, note: str) -> None:
@@ -253,8 +251,8 @@ class Timeline(Container):
             notes = f"{fmt.count(len(totals.paths), 'note')}  {fmt.size_words(totals.size)}"
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
-        words = [f"{self._glyphs.chosen_day} {day:%a} {day}", *words]
-        legend = draw_key("B", f"less {self._glyphs.density} more {heat_map.measure.value}")
+        words = [f"{glyphs.CHOSEN_DAY} {day:%a} {day}", *words]
+        legend = draw_key("B", f"less {glyphs.DENSITY} more {heat_map.measure.value}")
         if self._note:
             legend = Content(safe_line(self._note))
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")

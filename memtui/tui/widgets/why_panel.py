@@ -14,7 +14,7 @@ from memtui.ranking.trace import find
 from memtui.report.arithmetic import ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
-from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui import glyphs
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text
@@ -25,7 +25,7 @@ _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
 _EMPTY = "Select a result to see why it ranks where it does."
 
 
-def why_lines(ranked: Ranked, chunk_id: str, width: int, glyphs: Glyphs = UNICODE) -> list[Content]:
+def why_lines(ranked: Ranked, chunk_id: str, width: int) -> list[Content]:
     """The steps of a chunk and the verdict, in lines of at most `width` cells.
 
     Raises `KeyError` when the pool does not hold the chunk.
@@ -36,7 +36,7 @@ def why_lines(ranked: Ranked, chunk_id: str, width: int, glyphs: Glyphs = UNICOD
         if step.kind is Stage.MIN_SCORE and not (step.note or step.failed):
             continue
         style = "bold $state-error" if step.failed else STYLES[step.tone]
-        line = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
+        line = Content.styled(f"{step_glyph(step)} {step.word:<{_WORD - 1}} ", style)
         note, gap, indent = step.brief, "", 2
         if step.value is not None:
             if cell_len(note) <= width - line.cell_length:
@@ -77,9 +77,8 @@ class WhyPanel(TextBlock, can_focus=True):
 
     HELP = "The numbers that put the selected result where it is. `x` shows all of them."
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = "why") -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = "why") -> None:  # noqa: A002
         super().__init__(id=id)
-        self.glyphs = glyphs
         self.border_title = "Why this rank"
         self.explain(None, None)
 
@@ -90,7 +89,7 @@ class WhyPanel(TextBlock, can_focus=True):
             room = max(16, width)
             if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
                 return Content.styled(_EMPTY, fmt.MUTED).wrap(room)
-            return why_lines(ranked, chunk_id, room, self.glyphs)
+            return why_lines(ranked, chunk_id, room)
 
         self.show(lines)
 
@@ -106,7 +105,7 @@ class Pin(Struct, frozen=True):
     inquiry: Inquiry | None = None
     problem: str = ""
 
-    def standing(self, ranked: Ranked | None, glyphs: Glyphs) -> Content:
+    def standing(self, ranked: Ranked | None) -> Content:
         if ranked is None:
             return Content.styled("followed from the next query on", fmt.MUTED)
         scored = find(ranked, self.chunk.id) if self.chunk.id in ranked.pool.chunks else None
@@ -118,7 +117,7 @@ class Pin(Struct, frozen=True):
         if scored is not None:
             why = drop_words(scored, ranked)
         elif self.inquiry is None:
-            why = self.problem or glyphs.ellipsis
+            why = self.problem or "…"
         else:
             failure = self.inquiry.first_failure
             why = failure_words(failure, brief=True) if failure is not None else "not in this list"
@@ -128,14 +127,10 @@ class Pin(Struct, frozen=True):
 class Pins(TextBlock):
     """The pinned chunks through every query and every change: one line each; not there without."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="pins")
-        self.glyphs = glyphs
-
     def show_pins(self, pins: Sequence[Pin], ranked: Ranked | None) -> None:
         def line(pin: Pin, width: int) -> Content:
-            standing = pin.standing(ranked, self.glyphs)
-            mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")
+            standing = pin.standing(ranked)
+            mark = Content.styled(f"{glyphs.PIN} ", "bold $primary")
             room = max(width // 3, width - standing.cell_length - mark.cell_length - 2)
             place = place_text(pin.chunk.path, pin.chunk.start_line, room)
             return fmt.fit(Content.assemble(mark, place, "  ", standing), width)

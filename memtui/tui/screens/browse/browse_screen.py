@@ -20,7 +20,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
@@ -53,9 +52,9 @@ class BrowseScreen(Screen[None]):
     timeline = query_one("#timeline", Timeline)
     filter_input = query_one("#browse-filter", Input)
 
-    def __init__(self, options: UiOptions, engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(id="reader" if self.is_alone else "browse")
-        self.glyphs, self.engine = options.glyphs, engine
+        self.engine = engine
         self.file_list = FileList(self)
         self.reader = Reader(self)
         self.timeline_wanted: bool | None = None
@@ -70,11 +69,11 @@ class BrowseScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield ScreenBar()
         yield QueryBar("/", "browse-filter", "filter files")
-        yield Timeline(self.glyphs)
+        yield Timeline()
         with Container(id="browse-body"):
             yield RowList(id="file-tree", gap=0)
             with Horizontal(id="browse-right"):
-                yield Preview(self.glyphs, is_file=True)
+                yield Preview(is_file=True)
                 yield RowList(id="outline", secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
@@ -83,7 +82,7 @@ class BrowseScreen(Screen[None]):
     def on_mount(self) -> None:
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
-        self.file_rows.set_rows((), empty=f"listing the files{self.glyphs.ellipsis}")
+        self.file_rows.set_rows((), empty="listing the files…")
         self.timeline.heat_map.show_days({}, Measure.BYTES, self.today())
         (self.file_rows if self.reader.target is None else self.view).focus()
         self.apply_layout()
@@ -151,7 +150,7 @@ class BrowseScreen(Screen[None]):
         if listed.problems:
             content = Content.styled(safe_line("; ".join(listed.problems)), "$state-warn")
         elif file is not None:
-            content = file_line(file, self.engine.now(), self.glyphs, listed.shown_recalls)
+            content = file_line(file, self.engine.now(), listed.shown_recalls)
         elif line is not None:
             chunks = sum(one.chunks for one in line.files)
             counts = fmt.count(line.number, "file"), fmt.count(chunks, "chunk")

@@ -21,9 +21,9 @@ from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import next_of
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Row
@@ -186,14 +186,14 @@ def filter_files(
     return [file for file in files if fits(file)], (*query.problems, *query.unlisted)
 
 
-def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:
+def badge(state: FileState) -> tuple[str, str]:
     """Return one character for the state of a file, a space for one that is current; its style."""
     return {
         FileState.CURRENT: (" ", ""),
-        FileState.STALE: (glyphs.changed, "$state-warn"),
-        FileState.ORPHAN: (glyphs.stale, "$state-warn"),
-        FileState.ERROR: (glyphs.problem, "$state-error"),
-    }.get(state, (glyphs.not_indexed, fmt.MUTED))
+        FileState.STALE: (glyphs.CHANGED, "$state-warn"),
+        FileState.ORPHAN: (glyphs.STALE, "$state-warn"),
+        FileState.ERROR: (glyphs.PROBLEM, "$state-error"),
+    }.get(state, (glyphs.NOT_INDEXED, fmt.MUTED))
 
 
 def state_words(file: MemoryFile) -> str:
@@ -206,10 +206,10 @@ def state_words(file: MemoryFile) -> str:
 
 
 def file_line(
-    file: MemoryFile, now: datetime, glyphs: Glyphs, recalled: Mapping[str, int] | None = None
+    file: MemoryFile, now: datetime, recalled: Mapping[str, int] | None = None
 ) -> Content:
     """Draw the state of a file and its numbers, the most important first."""
-    character, style = badge(file.state, glyphs)
+    character, style = badge(file.state)
     words = [fmt.count(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:
         times = recalled.get(file.path, 0)
@@ -462,7 +462,7 @@ class FileList:
         self._show_lines(keep)
 
     def _draw_line(self, line: TreeLine, width: int) -> Content:
-        file, glyphs, is_roomy = line.file, self._screen.glyphs, width >= _ROOMY
+        file, is_roomy = line.file, width >= _ROOMY
         is_open = file is None and line.id not in self._folded
         if file is not None:
             when = ""
@@ -479,21 +479,21 @@ class FileList:
             numbers = f" {fmt.count(line.number, 'file')}  {fmt.size_words(line.size)}"
         else:
             numbers = f" {fmt.count(line.number):>4}"
-        state = badge(FileState.CURRENT if is_open else line.state, glyphs)
+        state = badge(FileState.CURRENT if is_open else line.state)
         right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
         indent = " " * min(2 * len(line.around), max(0, room - 8))
         name, source = safe_line(line.name), safe_line(line.source)
         if file is None:
             shown = Content.assemble(
-                f"{glyphs.opened if is_open else glyphs.folded} ",
+                f"{glyphs.OPENED if is_open else glyphs.FOLDED} ",
                 (name if source else f"{name}/", "bold"),
                 (f"  {source}" if source and source != name else "", fmt.MUTED),
             )
         else:
             folder, slash, last = name.rpartition("/")
             if folder and len(indent) + Content(name).cell_length > room:
-                folder = glyphs.ellipsis
+                folder = "…"
             shown = Content.assemble((folder + slash, fmt.MUTED), (last, state[1]))
         left = fmt.fit(indent + shown, room)
         return left + " " * max(1, width - left.cell_length - right.cell_length) + right

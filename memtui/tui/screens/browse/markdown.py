@@ -20,8 +20,8 @@ from textual.style import Style
 from memtui.memory.care.rules import WrittenLink, written_links
 from memtui.report.words import count, line_spans
 from memtui.text.sanitize import safe_line
+from memtui.tui import glyphs
 from memtui.tui.format import MUTED
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line, front_matter_lines
 from memtui.tui.widgets.preview import RenderedLine, link_style
 
@@ -51,9 +51,9 @@ def too_much(lines: Sequence[str]) -> str:
     return f"too long to render ({size}): shown as text"
 
 
-def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLine]:
+def render(lines: Sequence[str], width: int) -> list[RenderedLine]:
     """Draw a Markdown text in `width` cells; call `too_much` first."""
-    renderer = _Renderer(max(width, _NARROWEST), glyphs)
+    renderer = _Renderer(max(width, _NARROWEST))
     texts = [display_line(line) for line in lines]
     matter = front_matter_lines(lines)
     if matter:
@@ -64,10 +64,9 @@ def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLin
 
 
 class _Renderer:
-    def __init__(self, width: int, glyphs: Glyphs) -> None:
+    def __init__(self, width: int) -> None:
         self.lines: list[RenderedLine] = []
         self._width = width
-        self._glyphs = glyphs
         self._indents: list[list[Content]] = []
         """The text that each quote or item puts before its lines: the last of them before the
         next line, the first one before all after it."""
@@ -75,16 +74,16 @@ class _Renderer:
         """The line, counted from 0, behind what was drawn last."""
 
     def draw(self, tokens: Sequence[Token]) -> None:
-        stream, glyphs = iter(tokens), self._glyphs
+        stream = iter(tokens)
         for token in stream:
             start = _start(token)
             if start > self._end and token.nesting >= 0:
                 self._put_blank(self._end)
             match token.type:
                 case "blockquote_open":
-                    self._indents.append([Content.styled(f"{glyphs.quote} ", "$text-secondary")])
+                    self._indents.append([Content.styled(f"{glyphs.QUOTE} ", "$text-secondary")])
                 case "list_item_open":
-                    bullet = f"{token.info}{token.markup}" if token.info else glyphs.bullet
+                    bullet = f"{token.info}{token.markup}" if token.info else glyphs.BULLET
                     mark = Content.styled(f"{bullet} ", "$text-primary")
                     self._indents.append([Content(" " * mark.cell_length), mark])
                 case "blockquote_close" | "list_item_close":
@@ -121,7 +120,7 @@ class _Renderer:
         if task is not None and inline.children and self._indents and len(self._indents[-1]) > 1:
             inline.children[0].content = inline.children[0].content[task.end() :]
             is_done = task[1] != " "
-            box = self._glyphs.done if is_done else self._glyphs.undone
+            box = glyphs.DONE if is_done else glyphs.UNDONE
             mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
             self._indents[-1] = [Content(" " * mark.cell_length), mark]
 
@@ -132,7 +131,7 @@ class _Renderer:
             self.draw_code(texts, "text", start)
             return
         name = token.info.split()[0] if token.info.strip() else ""
-        head = self._glyphs.rule * 2 + (f" {name} " if name else "")
+        head = glyphs.RULE * 2 + (f" {name} " if name else "")
         self._put(Content.styled(head, MUTED) + self._rule(room - len(head)), start)
         self.draw_code(texts, LANGUAGES.get(name.lower(), "text"), start + 1)
         if token.map is not None and token.map[1] - start == len(texts) + 2:
@@ -149,7 +148,7 @@ class _Renderer:
             max(1, *(min(cell.cell_length, _WIDEST_CELL) for cell in column))
             for column in zip(*(cells for _, cells in rows), strict=True)
         ]
-        between = Content.styled(f" {self._glyphs.column} ", MUTED)
+        between = Content.styled(f" {glyphs.COLUMN} ", MUTED)
         for number, (source, cells) in enumerate(rows):
             row = between.join(
                 cell.truncate(width, ellipsis=True, pad=True)
@@ -157,13 +156,13 @@ class _Renderer:
             )
             self._put(row if number else row.stylize("bold"), source)
             if number == 0:
-                rule = self._glyphs.rule
-                crossing = f"{rule}{self._glyphs.crossing}{rule}"
+                rule = glyphs.RULE
+                crossing = f"{rule}{glyphs.CROSSING}{rule}"
                 line = crossing.join(rule * column for column in columns)
                 self._put(Content.styled(line, MUTED), source + 1)
 
     def _rule(self, cells: int) -> Content:
-        return Content.styled(self._glyphs.rule * max(0, cells), MUTED)
+        return Content.styled(glyphs.RULE * max(0, cells), MUTED)
 
     def _room(self) -> int:
         left = sum(below.cell_length for below, *_ in self._indents[:_DEEPEST])

@@ -116,7 +116,7 @@ class Reader:
             source = engine.index.files.source(target.path)
             chunks, lines = engine.browse.chunks_of(target.path), source.lines
             is_drawn = is_rendered and not too_much(lines)
-            rendered = render(lines, self._width, screen.glyphs) if is_drawn else ()
+            rendered = render(lines, self._width) if is_drawn else ()
             return source, chunks, headings(lines), rendered
 
         in_background(
@@ -337,7 +337,7 @@ class Reader:
             return
 
         def draw(file: MemoryFile, width: int) -> Content:
-            right = f" {badge(file.state, screen.glyphs)[0]} {fmt.count(file.chunks, 'chunk')}"
+            right = f" {badge(file.state)[0]} {fmt.count(file.chunks, 'chunk')}"
             room = max(1, width - len(right))
             path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
             return Content.assemble(path, (right, fmt.MUTED))

@@ -36,6 +36,7 @@ from memtui.retrieval.query import parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import keys_of, next_of
 from memtui.tui.place_actions import app_of
@@ -330,7 +331,7 @@ class SearchController:
         if state.request is None or event.sequence != state.request.number:
             return
         state.request = None
-        self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
+        self.view.query_bar.show_note(f"{glyphs.ERROR} failed")
         status = self.view.engine.index.status() if self.view.engine is not None else None
         if state.ranked is None and status is not None and status.state is IndexState.ERROR:
             self.show_message(empty_memory(status, app_of(self.view).keymap))
@@ -360,7 +361,6 @@ class SearchController:
             state.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in state.pins.items()}
         is_listed = ranked.pool.search_mode is SearchMode.FILTERS_ONLY
         context = state.context = RowContext(
-            glyphs=view.glyphs,
             lines=view.row_lines,
             scale=0.0 if is_listed else bar_scale(ranked.hits),
             ranked=ranked,
@@ -378,7 +378,7 @@ class SearchController:
         else:
             state.selected_id = None
             status = view.engine.index.status() if view.engine is not None else None
-            self.show_message(nothing_found(ranked, view.glyphs, status, app_of(view).keymap))
+            self.show_message(nothing_found(ranked, status, app_of(view).keymap))
         if view.has_class("-near"):
             near, drops = view.near, ranked.drops
             # One that nobody reads starts at its top when the list is another.
@@ -389,7 +389,7 @@ class SearchController:
             chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
             gone = sum(drop.chunk.id in context.left for drop in drops)
             more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
-            words = f"  {context.glyphs.down} {gone} out" if gone else ""
+            words = f"  {glyphs.DOWN} {gone} out" if gone else ""
             out = Content.styled(words, "$state-error bold")
             title = f"Not shown ({fmt.count(len(drops))}{more})"
             near.border_title = draw_key(keys_of(view, "near_misses.toggle")[0], title) + out

@@ -22,6 +22,7 @@ from memtui.report import status as words
 from memtui.report.words import leg_name, reason_words
 from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
+from memtui.tui import glyphs
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions, View
@@ -97,7 +98,6 @@ class SearchScreen(Screen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__(id="search")
         self.options = options
-        self.glyphs = options.glyphs
         self.engine: Engine | None = None
         self.engine_error = ""
         self.state = SearchState(options.ranking)
@@ -159,22 +159,22 @@ class SearchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(self.glyphs.prompt, "query", "search memory")
+        yield QueryBar(glyphs.PROMPT, "query", "search memory")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
         with Container(id="body"):
             with Vertical(id="left"):
                 yield RowList(id="results", gap=0)
                 yield RowList(id="near-misses", gap=0, secondary=True)
-                yield Pins(self.glyphs)
+                yield Pins(id="pins")
             with Container(id="right"):
                 with Vertical(id="middle"):
-                    yield Preview(self.glyphs)
-                    yield WhyPanel(glyphs=self.glyphs)
+                    yield Preview()
+                    yield WhyPanel()
                 with Vertical(id="side"):
-                    yield ParamPanel(self.glyphs)
-                    yield IndexStatusPane(glyphs=self.glyphs)
-        yield StatusBar(self.glyphs)
+                    yield ParamPanel()
+                    yield IndexStatusPane()
+        yield StatusBar()
         yield KeyBar()
         yield Static(Content(TOO_SMALL), id="too-small", markup=False)
 

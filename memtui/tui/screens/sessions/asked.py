@@ -21,8 +21,8 @@ from memtui.report.status import place_words
 from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import cancellation, in_background, tell
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
@@ -49,8 +49,8 @@ class AskedPane(Pane):
     calls_list = query_one("#memory-calls", RowList)
     comparison = query_one("#comparison", RowList)
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(glyphs, id="sessions-asked")
+    def __init__(self) -> None:
+        super().__init__(id="sessions-asked")
         self.calls: dict[str, MemoryCall] = {}
         """The searches by a key that tells them apart, newest first."""
         self.replays: dict[str, Replayed] = {}
@@ -130,7 +130,7 @@ class AskedPane(Pane):
         # What is listed stays until everything is found again.
         if path != self._of:
             self._of, self.calls, self.replays, self._is_complete = path, {}, {}, False
-            self._message = [aside(f"looking for searches{self.glyphs.ellipsis}")]
+            self._message = [aside("looking for searches…")]
             self.show()
 
         so_far: list[MemoryCall] = []
@@ -249,7 +249,7 @@ class AskedPane(Pane):
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
             address = query_address(self.engine)
-            waiting = aside(f"asking again{self.glyphs.ellipsis}")
+            waiting = aside("asking again…")
             goes = f"ask again: the query goes to {place_words(address, remote=True)}"
             widget.show_message([draw_key("r", goes) if address else waiting])
         elif replayed.problem:
@@ -258,9 +258,9 @@ class AskedPane(Pane):
             then = "Nothing came back then" if call.returned is not None else "Results not recorded"
             widget.show_message([aside(f"{then}, and nothing comes back now.")])
         else:
-            scores = f"scores: the agent's {self.glyphs.arrow} memtui's"
+            scores = "scores: the agent's → memtui's"
             widget.border_title = Content.assemble("Then and now  ", (scores, fmt.MUTED))
-            widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
+            widget.set_rows(comparison_rows(replayed), keep=widget.chosen_id)
             if call.problem and call.returned is None:
                 problem = f"{then_words(call)}: {safe_line(call.problem)}"
                 widget.border_subtitle = Content(problem)
@@ -334,7 +334,7 @@ def same_words(replays: Iterable[Replayed], total: int) -> str:
     return f"{fmt.count(same)} of {fmt.count(len(comparable))} unchanged{more}"
 
 
-def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
+def comparison_rows(replayed: Replayed) -> list[Row]:
     """Draw two lines for each place: its change, ranks and name, then its scores and why it left.
 
     Where it was not recorded what came back then, nothing is said to be new.
@@ -342,15 +342,15 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
     is_known = replayed.call.returned is not None
 
     def row(at: int, one: RecallRow) -> Row:
-        sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}.get(one.change)
+        sign = {"same": glyphs.SAME, "entered": glyphs.NEW, "left": glyphs.SKIPPED}.get(one.change)
         change, then = f"{sign} {RECALL_WORDS[one.change]}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)
-            change = f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"
+            change = f"{glyphs.UP if gained > 0 else glyphs.DOWN}{abs(gained)} moved"
         if not is_known:
             change, then = "now", "?"
-        ranks = f"{then} {glyphs.arrow} {fmt.rank(one.rank_now)}"
-        scores = f" {glyphs.arrow} ".join(
+        ranks = f"{then} → {fmt.rank(one.rank_now)}"
+        scores = " → ".join(
             fmt.NOTHING if score is None else fmt.score(score)
             for score in (one.score_then, one.score_now)
         )

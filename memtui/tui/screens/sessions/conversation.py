@@ -22,7 +22,6 @@ from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, tell
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import (
@@ -61,8 +60,8 @@ class ReaderPane(Pane):
     view = query_one("#turns", TurnView)
     within_input = query_one("#within", Input)
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(glyphs, id="sessions-reader")
+    def __init__(self) -> None:
+        super().__init__(id="sessions-reader")
         self.conversation: OpenConversation | None = None
         """The conversation that is shown."""
         self.path = ""
@@ -81,7 +80,7 @@ class ReaderPane(Pane):
         """Of the conversation's files, as they were read or looked at last."""
 
     def compose(self) -> ComposeResult:
-        yield TurnView(self.glyphs, id="turns")
+        yield TurnView(id="turns")
         yield QueryBar("/", "within", "find in this conversation")
 
     def on_mount(self) -> None:
@@ -108,7 +107,7 @@ class ReaderPane(Pane):
             return
         if not is_shown:
             self.conversation = None
-            self.view.show_message([aside(f"reading{self.glyphs.ellipsis}")])
+            self.view.show_message([aside("reading…")])
             self.stop_looking()
         engine = self.engine
 
@@ -201,7 +200,7 @@ class ReaderPane(Pane):
         present = conversations.listings.get(self.path)
         counter = "not found" if self.needle else ""
         if self.matches is None:
-            counter = f"looking{self.glyphs.ellipsis}"
+            counter = "looking…"
         elif self.matches:
             number = bisect_right(self.matches, view.at)
             counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"

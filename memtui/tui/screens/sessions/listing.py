@@ -24,9 +24,9 @@ from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.bindings import next_of
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
@@ -53,9 +53,8 @@ _LONG = 70
 class Pane(Vertical):
     """A part of the sessions screen with workers of its own."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.glyphs = glyphs
         self.delayed = Timers(self)
 
     @property
@@ -79,7 +78,7 @@ class Pane(Vertical):
 
     def error_line(self, error: str) -> Content:
         """Draw what went wrong, in one line."""
-        return Content.styled(f"{self.glyphs.error} {safe_line(error)}", "$state-error")
+        return Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")
 
 
 def aside(text: str) -> Content:
@@ -92,8 +91,8 @@ class ListPane(Pane):
 
     rows = query_one("#conversations", RowList)
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(glyphs, id="sessions-list")
+    def __init__(self) -> None:
+        super().__init__(id="sessions-list")
         self.listings: dict[str, ConversationListing] = {}
         """Every conversation by its path."""
         self.sort_name = next(iter(SORTS))
@@ -194,7 +193,7 @@ class ListPane(Pane):
         elif self._error:
             widget.show_message([self.error_line(self._error)])
         elif not self.is_loaded:
-            widget.show_message([aside(f"looking for conversations{self.glyphs.ellipsis}")])
+            widget.show_message([aside("looking for conversations…")])
         else:
             hint = Content("O  choose which transcripts are indexed")
             asides = [

@@ -16,9 +16,9 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine import Engine
+from memtui.tui import glyphs
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.screens.sessions.asked import AskedPane
@@ -51,13 +51,12 @@ class SessionsScreen(Screen[None]):
 
     filter_input = query_one("#sessions-filter", Input)
 
-    def __init__(self, options: UiOptions, engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(id="sessions")
-        self.options, self.engine = options, engine
-        self.glyphs = options.glyphs
-        self.conversations = ListPane(self.glyphs)
-        self.reader = ReaderPane(self.glyphs)
-        self.asked = AskedPane(self.glyphs)
+        self.engine = engine
+        self.conversations = ListPane()
+        self.reader = ReaderPane()
+        self.asked = AskedPane()
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
         self.is_visited = False
@@ -70,7 +69,7 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(self.glyphs.prompt, "sessions-filter", "filter the conversations")
+        yield QueryBar(glyphs.PROMPT, "sessions-filter", "filter the conversations")
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
@@ -215,7 +214,7 @@ class SessionsScreen(Screen[None]):
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
         self.app.push_screen(
-            TranscriptsScreen(self.engine, self.options.files),
+            TranscriptsScreen(self.engine, app_of(self).options.files),
             lambda changed: self.conversations.load() if changed else None,
         )
 

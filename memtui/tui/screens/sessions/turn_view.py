@@ -20,8 +20,8 @@ from memtui.report.words import TURN_WORDS, left_out_words, line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import local
 from memtui.tui.widgets.lists import LineView
 from memtui.tui.widgets.preview import chunks_on
@@ -139,17 +139,17 @@ def local_time(turns: Sequence[Turn], at: int) -> str:
     return time and time.removeprefix(next(filter(None, times), "")[: len("2026-02-10 ")])
 
 
-def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyphs) -> Content:
+def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
     """Name a turn in one line."""
     size, stamp = fmt.count(turn.size, "character"), f"  {time}" if time else ""
     left_out = f"  not indexed: {left_out_words(turn.left_out)}" if turn.left_out else ""
     if turn.kind is TurnKind.MALFORMED:
-        problem = f"{glyphs.degraded} line {turn.line} is no record: {turn.text}"
+        problem = f"{glyphs.DEGRADED} line {turn.line} is no record: {turn.text}"
         line = Content.styled(safe_line(problem), "$state-warn")
     elif turn.kind in (TurnKind.RESET, TurnKind.COMPACTION):
         middle = f" {TURN_WORDS[turn.kind]}{f'  {size}' if turn.size else ''}{stamp} "
-        text = glyphs.rule * 4 + middle
-        line = Content.styled(text + glyphs.rule * max(0, width - len(text)), "$state-warn")
+        text = glyphs.RULE * 4 + middle
+        line = Content.styled(text + glyphs.RULE * max(0, width - len(text)), "$state-warn")
     elif turn.kind is TurnKind.MESSAGE:
         role = safe_line(turn.role.capitalize()) or "System"
         style = "$text-primary" if turn.role == "user" else "$text-secondary"
@@ -160,7 +160,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyph
             (left_out, "$state-warn"),
         )
     else:
-        fold = glyphs.opened if is_open else glyphs.folded
+        fold = glyphs.OPENED if is_open else glyphs.FOLDED
         words = "  ".join(filter(None, (TURN_WORDS[turn.kind], safe_line(turn.tool), size)))
         line = Content.assemble(
             (f"{fold} {words}", fmt.DIM),
@@ -214,9 +214,8 @@ class TurnView(LineView, inherit_bindings=False):
     class WholeWanted(Message):
         """The whole text of the turn in front is asked for."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.glyphs = glyphs
         self.turns: Sequence[Turn] = ()
         self.at = 0
         """The turn in front."""
@@ -475,7 +474,7 @@ class TurnView(LineView, inherit_bindings=False):
             edge = NO_CHUNK if edge == CHUNK_START else BETWEEN
         elif edge == CHUNK_START and below > 0:
             edge = IN_CHUNK
-        marker = self.glyphs.marker if place == self.at and below == 0 else " "
+        marker = glyphs.MARKER if place == self.at and below == 0 else " "
         return style, Content.assemble(
             (marker, self.get_visual_style("turn-view--marker", partial=True)),
             (f"{edge} ", self.get_visual_style("turn-view--edge", partial=True)),
@@ -492,10 +491,10 @@ class TurnView(LineView, inherit_bindings=False):
         if below == 0:
             time, is_open = local_time(self.turns, at), self._is_open(at)
             width = self._width - MARGIN
-            return head_line(turn, time, is_open=is_open, width=width, glyphs=self.glyphs)
+            return head_line(turn, time, is_open=is_open, width=width)
         if below > len(block.spans):
             more = fmt.count(block.more, "more character")
-            text = f"{self.glyphs.ellipsis} {more}: enter shows them"
+            text = f"… {more}: enter shows them"
             return " " * INDENT + Content.styled(text, fmt.DIM)
         start, end = block.spans[below - 1]
         marks = block.marks((start, end), self._terms, self._needle)
