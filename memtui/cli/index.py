@@ -67,14 +67,12 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         engine = session.engine.index
         engine.require_writer()
         _announce(output, session)
-        before = session.current_status()
         finished = run_sync(session, rebuild=force)
         output.progress("")
         # A short sync always follows a rebuild.
         stats = next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
         engine.refresh_status()
-        sync = sync_line(stats, had_vectors=bool(before.vectors or not before.chunks))
-        _report(invocation, engine.status(), stats, sync, _beside(invocation, session))
+        _report(invocation, engine.status(), stats, _beside(invocation, session))
         if watch:
             _follow(invocation, output, session, bus)
         failed = engine.status().provider.state is Reason.PROVIDER_FAILED
@@ -129,13 +127,13 @@ def progress_line(event: SyncProgressed) -> str:
 
 
 def _report(
-    invocation: Invocation, status: IndexStatus, stats: SyncStats, sync: str, notes: list[str]
+    invocation: Invocation, status: IndexStatus, stats: SyncStats, notes: list[str]
 ) -> None:
     names = (
         *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
         *("skipped", "withheld", "provider", "warnings"),
     )
-    lines = [sync]
+    lines = [sync_line(stats)]
     if status.provider.address and stats.usage.requests:
         provider = status.provider.actual or status.provider.requested
         lines.append(f"usage: {usage_words(stats.usage)} of {provider}")
@@ -153,14 +151,12 @@ def _report(
     invocation.respond({"sync": stats, **document}, lines, notes=notes)
 
 
-def sync_line(stats: SyncStats, *, had_vectors: bool = True) -> str:
-    """Return what a sync did, in one line; `had_vectors` is false after an index of words alone."""
+def sync_line(stats: SyncStats) -> str:
+    """Return what a sync did, in one line."""
     done = ("added", "changed", "removed", "skipped")
     counts = {word: getattr(stats, f"files_{word}") for word in done}
     parts = [f"{number} {word}" for word, number in counts.items() if number]
     did = "rebuilt" if stats.rebuild else "synced"
-    if stats.rebuild and not had_vectors:
-        did = "made the vectors of"
     vectors = stats.chunks_embedded + stats.cache_hits
     rate = f" ({words.percent(stats.cache_hits, vectors)})" if stats.cache_hits else ""
     return (
