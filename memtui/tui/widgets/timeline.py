@@ -28,6 +28,7 @@ from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.widgets.key_bar import draw_key
 
@@ -182,6 +183,8 @@ class HeatMap(Widget, can_focus=True):
 
     def action_noted(self, direction: int) -> None:
         ahead = [day for day in self.days if (day - self.day).days * direction > 0]
+        if not ahead:
+            tell(self, f"No notes of {'a later' if direction > 0 else 'an earlier'} day.")
         self.go_to(min(ahead, key=lambda day: abs(day - self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
