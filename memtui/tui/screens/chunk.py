@@ -17,13 +17,7 @@ from textual.widgets import Static
 from memtui.engine import Engine
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
-from memtui.report.chunk_record import (
-    KINDS,
-    neighbour_sections,
-    queries_section,
-    record_section,
-    terms_section,
-)
+from memtui.report import chunk_record
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
@@ -239,7 +233,7 @@ class ChunkScreen(Screen[None]):
         warning = Content.styled(f"{glyphs.PROBLEM} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
         if record is not None:
-            section = record_section(record, engine.now())
+            section = chunk_record.record_section(record, engine.now())
             place = Content.styled(safe_line(section.title), "bold $primary")
             facts = [row.cells for row in section.rows]
             if self.size.width < WIDE or self.size.height < TALL:
@@ -253,7 +247,7 @@ class ChunkScreen(Screen[None]):
             terms = sorted(record.terms, key=SORTS[self._sort])
             chunks = engine.index.status().chunks
             self.terms.set_rows(
-                rows_of(terms_section("", terms, chunks), [one.term for one in terms]),
+                rows_of(chunk_record.terms_section("", terms, chunks), [one.term for one in terms]),
                 self.terms.chosen_id,
                 empty="keyword match sees no words here",
             )
@@ -263,7 +257,7 @@ class ChunkScreen(Screen[None]):
         rows: list[Row] = []
         if self.neighbours is not None and record is not None:
             rarest = [term.term for term in record.terms[:_WORDS]]
-            for one in neighbour_sections(self.neighbours, rarest):
+            for one in chunk_record.neighbour_sections(self.neighbours, rarest):
                 alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
                 rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike])
         empty = "… looking for similar chunks"
@@ -301,12 +295,12 @@ class ChunkScreen(Screen[None]):
             progress, style = f"asking {done} of {total} · r stop", "$state-warn"
         elif self.answered is not None and self._answers_are_old:
             progress, style = "before the last change · r ask again", "$state-warn"
-        rows = rows_of(queries_section("", answered), [one.query for one in answered])
+        rows = rows_of(chunk_record.queries_section("", answered), [one.query for one in answered])
         self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
         self.answers.border_title = Content(f"Past queries that find it{count}")
         self.answers.border_subtitle = Content.styled(progress, style)
-        alike = (one for kind in KINDS for one in getattr(self.neighbours, kind, ()))
+        alike = (one for kind in chunk_record.KINDS for one in getattr(self.neighbours, kind, ()))
         counts = {
             "terms": len(self.record.terms) if self.record is not None else 0,
             "like": len({one.chunk.id for one in alike}),

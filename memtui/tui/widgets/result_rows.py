@@ -25,19 +25,10 @@ from memtui.model import (
     Ranked,
     Stage,
 )
+from memtui.report import words
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
 from memtui.report.status import LOOKS_FOR, state_detail
-from memtui.report.words import (
-    LEG_WORDS,
-    STAGE_WORDS,
-    age_of,
-    duration,
-    kept_words,
-    leg_name,
-    leg_words,
-    match_words,
-)
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -53,7 +44,7 @@ QUERY, FILE = "query:", "file:"
 SHOWN_QUERIES = 5
 SHOWN_DROPS = 24
 """More near misses than this are counted in the title and not drawn."""
-SORTS = ("rank", *LEG_WORDS.values(), "date")
+SORTS = ("rank", *words.LEG_WORDS.values(), "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)", re.MULTILINE)
@@ -76,7 +67,7 @@ def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
         if sort == "date":
             day, mtime = hit.chunk.day, hit.chunk.mtime_ns
             return -(day.toordinal() if day else mtime // 86_400_000_000_000 + 719_163)
-        part = next((part for leg, part in hit.legs.items() if LEG_WORDS[leg] == sort), None)
+        part = next((part for leg, part in hit.legs.items() if words.LEG_WORDS[leg] == sort), None)
         return inf if part is None else part.position
 
     return list(ranked.hits) if sort == "rank" else sorted(ranked.hits, key=place)
@@ -180,7 +171,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
-    if kept := kept_words(hit):
+    if kept := words.kept_words(hit):
         text = Content.assemble((f"{kept}  ", "$state-warn"), text)
     wrapped = text.wrap(room) if lines > 1 else [text]
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.
@@ -248,9 +239,9 @@ def _head(
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]
         used += 1 + cells
-    age = fmt.age(age_of(chunk, ranked.ranking.decay.dates, ranked.trace.now))
+    age = fmt.age(words.age_of(chunk, ranked.ranking.decay.dates, ranked.trace.now))
     if width >= _STRENGTH_FROM:
-        age = f"{match_words(ranked, scored):<7}  {age:>{_AGE}}"
+        age = f"{words.match_words(ranked, scored):<7}  {age:>{_AGE}}"
     room = width - used - 3 - max(_AGE, len(age))
     if room >= 8:
         place = place_text(chunk.path, chunk.start_line, room)
@@ -277,7 +268,7 @@ def _numbers(hit: Hit, *, named: bool) -> Content:
     """Write the numbers of legs and stages for a row of four lines, legs by name or by sign."""
     parts: list[Content] = []
     for leg, glyph in ((Leg.VECTOR, glyphs.VECTOR), (Leg.KEYWORD, glyphs.KEYWORD)):
-        name = (f"{glyph} {LEG_WORDS[leg]} " if named else f"{glyph} ", f"$leg-{leg}")
+        name = (f"{glyph} {words.LEG_WORDS[leg]} " if named else f"{glyph} ", f"$leg-{leg}")
         sum_ = ""
         rank = fmt.NOTHING
         if (part := hit.legs.get(leg)) is not None:
@@ -291,7 +282,7 @@ def _numbers(hit: Hit, *, named: bool) -> Content:
         elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
             sign, number = (f"{glyphs.MMR} ", "$leg-mmr"), fmt.score(-operand)
         elif stage.stage not in TONES and operand not in (None, stage.before):
-            word = f"{glyphs.RERANK} {STAGE_WORDS[stage.stage]} "
+            word = f"{glyphs.RERANK} {words.STAGE_WORDS[stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
         else:
             continue
@@ -330,11 +321,11 @@ def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[st
     lines = [message("nothing", query=safe_line(ranked.pool.query))]
     for leg, glyph in ((Leg.VECTOR, glyphs.VECTOR), (Leg.KEYWORD, glyphs.KEYWORD)):
         state = ranked.pool.states[leg]
-        text = safe_line(leg_words(state))
+        text = safe_line(words.leg_words(state))
         if state.status is LegStatus.OK:
             candidates = fmt.count(len(ranked.pool.hits[leg]), "candidate")
-            text = f"{candidates} in {duration(state.elapsed_ms / 1e3)}"
-        head = (f"{glyph} {leg_name(leg):<13}", f"$leg-{leg}")
+            text = f"{candidates} in {words.duration(state.elapsed_ms / 1e3)}"
+        head = (f"{glyph} {words.leg_name(leg):<13}", f"$leg-{leg}")
         lines.append(Content.assemble(head, f" {text}"))
     below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
     if not below:

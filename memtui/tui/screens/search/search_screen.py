@@ -27,29 +27,14 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions, View
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.common import (
-    HEIGHTS,
-    HUGE,
-    TALL,
-    TOO_SMALL,
-    WIDE,
-    WIDTHS,
-    act_on_part,
-    size_classes,
-)
+from memtui.tui.screens import common
 from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.screens.search.search_controller import (
     RankingController,
     SearchController,
     SearchState,
 )
-from memtui.tui.widgets.index_status import (
-    LOOKS_AGAIN,
-    REBUILD_HINT,
-    IndexStatusPane,
-    StatusBar,
-    counted_findings,
-)
+from memtui.tui.widgets import index_status
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
@@ -79,9 +64,9 @@ class SearchScreen(Screen[None]):
     """
 
     BINDINGS = bindings("search")
-    action_part = act_on_part
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    action_part = common.act_on_part
+    HORIZONTAL_BREAKPOINTS = common.WIDTHS
+    VERTICAL_BREAKPOINTS = common.HEIGHTS
 
     query_bar = query_one("#query-bar", QueryBar)
     query_input = query_one("#query", SafeInput)
@@ -92,8 +77,8 @@ class SearchScreen(Screen[None]):
     preview = query_one("#preview", Preview)
     why = query_one("#why", WhyPanel)
     panel = query_one("#parameters", ParamPanel)
-    index_pane = query_one("#index-status", IndexStatusPane)
-    status_bar = query_one("#status-bar", StatusBar)
+    index_pane = query_one("#index-status", index_status.IndexStatusPane)
+    status_bar = query_one("#status-bar", index_status.StatusBar)
 
     def __init__(self, options: UiOptions) -> None:
         super().__init__(id="search")
@@ -173,10 +158,10 @@ class SearchScreen(Screen[None]):
                     yield WhyPanel()
                 with Vertical(id="side"):
                     yield ParamPanel()
-                    yield IndexStatusPane()
-        yield StatusBar()
+                    yield index_status.IndexStatusPane()
+        yield index_status.StatusBar()
         yield KeyBar()
-        yield Static(Content(TOO_SMALL), id="too-small", markup=False)
+        yield Static(Content(common.TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#problems").display = False
@@ -299,7 +284,7 @@ class SearchScreen(Screen[None]):
         if event.problem:
             tell(self, safe_line(f"could not check the index: {event.problem}"), error=True)
         elif self._is_sync_requested and foreign is not None:
-            tell(self, f"checked: {counted_findings(foreign) or 'nothing wrong'}")
+            tell(self, f"checked: {index_status.counted_findings(foreign) or 'nothing wrong'}")
         self._is_sync_requested = False
 
     def leg_changed(self, event: LegChanged) -> None:
@@ -315,7 +300,7 @@ class SearchScreen(Screen[None]):
         if self.engine is not None:
             self._is_sync_requested = True
             if self.is_foreign:
-                tell(self, f"{LOOKS_AGAIN}.")
+                tell(self, f"{index_status.LOOKS_AGAIN}.")
             else:
                 self.rankings.note("syncing")
             self.engine.index.sync()
@@ -336,7 +321,7 @@ class SearchScreen(Screen[None]):
         if self.engine is None:
             tell(self, "Still opening.")
         elif self.is_foreign:
-            tell(self, f"{REBUILD_HINT}.")
+            tell(self, f"{index_status.REBUILD_HINT}.")
         else:
             ask_to_rebuild(self, self.engine, begun)
 
@@ -395,9 +380,9 @@ class SearchScreen(Screen[None]):
         """The classes that depend on the size and on what the user chose."""
         near = self.shows_near_misses
         if near is None:
-            near = self.size.width >= WIDE and self.size.height >= TALL
+            near = self.size.width >= common.WIDE and self.size.height >= common.TALL
         return {
-            **size_classes(self),
+            **common.size_classes(self),
             **{f"-preview-{place}": self.preview_place == place for place in PLACES},
             **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
             "-single": self.is_small,
@@ -423,7 +408,7 @@ class SearchScreen(Screen[None]):
         had_near = self.has_class("-near")
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes(), animate=False)
-        is_large = self.size.width >= HUGE and self.size.height >= 40
+        is_large = self.size.width >= common.HUGE and self.size.height >= 40
         self.row_lines = 1 if self.is_small else 4 if is_large else 2
         context, is_same = self.state.context, had_near == self.has_class("-near")
         if context is not None and not (is_same and context.lines == self.row_lines):
@@ -516,7 +501,7 @@ class SearchScreen(Screen[None]):
 
         Without room beside the list they lie over its lower part.
         """
-        if self.size.width < WIDE or self.is_small:
+        if self.size.width < common.WIDE or self.is_small:
             from memtui.tui.screens.dialogs import ParametersScreen
 
             self.app.push_screen(ParametersScreen())
