@@ -14,7 +14,6 @@ from textual.content import Content, Span
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import glyphs
 from memtui.tui.highlight import display_line
 
 MOST_LINES = 400
@@ -78,7 +77,7 @@ def two_texts(
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
     pairs = _pairs(first, second, folded=folded) if compared else zip_longest(first, second)
     names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
-    bar = f" {glyphs.COLUMN} "
+    bar = " │ "
     column = max(1, (width - len(bar)) // 2)
     digits = max((len(str(line.number)) for line in (*first, *second)), default=1)
     blocks = [

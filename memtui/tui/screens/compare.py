@@ -362,7 +362,7 @@ def comparison_lines(
         score = f"{fmt.score(hit.effective):>{7 - side}}" if column >= _SCORED else ""
         rank = (f"{hit.rank:>{3 - side}}", "bold")
         mark, style = moved_mark(before.get(hit.chunk.id), hit.rank)
-        moved = (f"{mark or glyphs.SAME:<4}", style or fmt.MUTED)
+        moved = (f"{mark or '=':<4}", style or fmt.MUTED)
         tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
         room = max(column - Content.assemble(*tail).cell_length - 1, 1)
         where = place_text(hit.chunk.path, hit.chunk.start_line, room)

@@ -35,7 +35,7 @@ _NEXT = {
 }
 _SIGNS = {
     IndexState.READY: glyphs.READY,
-    IndexState.INDEXING: glyphs.INDEXING,
+    IndexState.INDEXING: "◐",
     IndexState.STALE: glyphs.STALE,
     IndexState.DEGRADED: glyphs.DEGRADED,
     IndexState.ERROR: glyphs.ERROR,

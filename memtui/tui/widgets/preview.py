@@ -21,7 +21,6 @@ from memtui.report.words import line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import glyphs
 from memtui.tui.bindings import bindings
 from memtui.tui.highlight import MAX_CELLS, Highlighter, display_line
 from memtui.tui.widgets.lists import LineView
@@ -442,7 +441,7 @@ class Preview(LineView):
     def border_at(self, line: int, *, is_first: bool = True, is_last: bool = True) -> str:
         """The character in the margin of a line, 1-based: where chunks begin, run and end.
 
-        They begin in the first row of a line, and end in the last one.
+        They begin in the first row of a line, and end in the last one; two are a double line.
         """
         inside = [self.chunks[place] for place in chunks_on(self.chunks, line)]
         begins = is_first and any(chunk.start_line == line for chunk in inside)
@@ -451,16 +450,16 @@ class Preview(LineView):
             case 0:
                 return " "
             case 1 if begins:
-                return glyphs.CHUNK_ONLY if ends else glyphs.CHUNK_START
+                return "[" if ends else "╭"
             case 1:
-                return glyphs.CHUNK_END if ends else glyphs.CHUNK_LINE
-        return glyphs.CHUNK_BOTH if begins or ends else glyphs.CHUNK_OVERLAP
+                return "╰" if ends else "│"
+        return "├" if begins or ends else "║"
 
     def frame_at(self, at: int) -> tuple[Style, Content]:
         block, _ = self.block_at(at) or (0, 0)
         line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
-        marker = glyphs.IN_CHUNK if is_inside else " "
+        marker = "▌" if is_inside else " "
         marker_style = self._mark_style("marker")
         if self.rendered:
             return self.visual_style, Content.styled(marker, marker_style) + " "

@@ -161,7 +161,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         arrow = glyphs.UP if steps > 0 else glyphs.DOWN
         moved = f"{arrow}{abs(steps)}", emphasis + style
     else:
-        moved = glyphs.SAME, fmt.MUTED
+        moved = "=", fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved)
     if context.lines == 1:
         return head

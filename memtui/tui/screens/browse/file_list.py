@@ -190,7 +190,7 @@ def badge(state: FileState) -> tuple[str, str]:
     """Return one character for the state of a file, a space for one that is current; its style."""
     return {
         FileState.CURRENT: (" ", ""),
-        FileState.STALE: (glyphs.CHANGED, "$state-warn"),
+        FileState.STALE: ("●", "$state-warn"),
         FileState.ORPHAN: (glyphs.STALE, "$state-warn"),
         FileState.ERROR: (glyphs.PROBLEM, "$state-error"),
     }.get(state, (glyphs.NOT_INDEXED, fmt.MUTED))

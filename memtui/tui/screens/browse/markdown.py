@@ -81,9 +81,9 @@ class _Renderer:
                 self._put_blank(self._end)
             match token.type:
                 case "blockquote_open":
-                    self._indents.append([Content.styled(f"{glyphs.QUOTE} ", "$text-secondary")])
+                    self._indents.append([Content.styled("▎ ", "$text-secondary")])
                 case "list_item_open":
-                    bullet = f"{token.info}{token.markup}" if token.info else glyphs.BULLET
+                    bullet = f"{token.info}{token.markup}" if token.info else "•"
                     mark = Content.styled(f"{bullet} ", "$text-primary")
                     self._indents.append([Content(" " * mark.cell_length), mark])
                 case "blockquote_close" | "list_item_close":
@@ -120,7 +120,7 @@ class _Renderer:
         if task is not None and inline.children and self._indents and len(self._indents[-1]) > 1:
             inline.children[0].content = inline.children[0].content[task.end() :]
             is_done = task[1] != " "
-            box = glyphs.DONE if is_done else glyphs.UNDONE
+            box = "☑" if is_done else "☐"
             mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
             self._indents[-1] = [Content(" " * mark.cell_length), mark]
 
@@ -148,7 +148,7 @@ class _Renderer:
             max(1, *(min(cell.cell_length, _WIDEST_CELL) for cell in column))
             for column in zip(*(cells for _, cells in rows), strict=True)
         ]
-        between = Content.styled(f" {glyphs.COLUMN} ", MUTED)
+        between = Content.styled(" │ ", MUTED)
         for number, (source, cells) in enumerate(rows):
             row = between.join(
                 cell.truncate(width, ellipsis=True, pad=True)
@@ -156,9 +156,7 @@ class _Renderer:
             )
             self._put(row if number else row.stylize("bold"), source)
             if number == 0:
-                rule = glyphs.RULE
-                crossing = f"{rule}{glyphs.CROSSING}{rule}"
-                line = crossing.join(rule * column for column in columns)
+                line = "─┼─".join(glyphs.RULE * column for column in columns)
                 self._put(Content.styled(line, MUTED), source + 1)
 
     def _rule(self, cells: int) -> Content:

@@ -144,7 +144,7 @@ class SearchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(glyphs.PROMPT, "query", "search memory")
+        yield QueryBar(glyphs.MARKER, "query", "search memory")
         yield Static(id="problems", markup=False)
         yield ParamStrip(id="param-strip")
         with Container(id="body"):

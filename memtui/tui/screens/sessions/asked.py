@@ -342,7 +342,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
     is_known = replayed.call.returned is not None
 
     def row(at: int, one: RecallRow) -> Row:
-        sign = {"same": glyphs.SAME, "entered": glyphs.NEW, "left": glyphs.SKIPPED}.get(one.change)
+        sign = {"same": "=", "entered": "*", "left": glyphs.SKIPPED}.get(one.change)
         change, then = f"{sign} {RECALL_WORDS[one.change]}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)

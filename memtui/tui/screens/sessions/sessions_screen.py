@@ -69,7 +69,7 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(glyphs.PROMPT, "sessions-filter", "filter the conversations")
+        yield QueryBar(glyphs.MARKER, "sessions-filter", "filter the conversations")
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
