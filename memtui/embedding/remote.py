@@ -11,21 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from memtui.embedding import http, provider
+from memtui.embedding import http, provider, services
 from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.registry import Registration
-from memtui.embedding.services import (
-    SERVICES,
-    Address,
-    Answered,
-    Model,
-    Request,
-    Service,
-    Shape,
-    Templates,
-    WrongAnswer,
-    templates_of,
-)
 from memtui.errors import IsCancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -44,11 +32,11 @@ _MOST_SPARE: Final = 1024
 class Plan:
     """The way in which one service is asked for one model; holds no key."""
 
-    service: Service
-    address: Address
+    service: services.Service
+    address: services.Address
     identity: provider.ProviderIdentity
     """The identity of its vectors; the model is named as the service knows it."""
-    templates: Templates
+    templates: services.Templates
     asked_dimensions: int | None
     """The length that is asked for, where it is not what the model gives by itself."""
     input_bytes: int
@@ -81,7 +69,7 @@ class Plan:
 
 def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     """Work out, without asking it, how a service is asked; raises `SettingsError`."""
-    service = SERVICES[name]
+    service = services.SERVICES[name]
     try:
         address = service.address(choice.base_url or "")
     except ValueError as error:
@@ -93,15 +81,16 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         # It would stand in every list, in the index, and in what is sent to another host.
         hint = "embedding.key_env or embedding.key_command says where the key is"
         raise SettingsError(f"{name}: embedding.model looks like a key", hint=hint)
-    listed = service.models.get(model, Model())
-    facts = listed if address.is_own else Model()  # elsewhere a name may mean another model
+    listed = service.models.get(model, services.Model())
+    # Elsewhere a name may mean another model.
+    facts = listed if address.is_own else services.Model()
     templates = listed.templates
-    if service.shape is Shape.OLLAMA:
-        facts = service.models.get(model.removesuffix(":latest"), Model())
-    if service.shape is Shape.OLLAMA or (name == "openai" and not address.is_own):
+    if service.shape is services.Shape.OLLAMA:
+        facts = service.models.get(model.removesuffix(":latest"), services.Model())
+    if service.shape is services.Shape.OLLAMA or (name == "openai" and not address.is_own):
         # A host of open models puts no prefix before a text by itself.
-        templates = templates_of(model)
-    is_typed = service.shape is Shape.GEMINI and templates == Templates()
+        templates = services.templates_of(model)
+    is_typed = service.shape is services.Shape.GEMINI and templates == services.Templates()
     templates = templates.overridden(choice)
     asked_dimensions = choice.dimensions if choice.dimensions != facts.dimensions else None
     if asked_dimensions is not None and facts.one_length:
@@ -112,7 +101,7 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         provider.byte_size(templates.query), provider.byte_size(templates.document)
     )
     input_bytes = max(1, longest - longest_prefix)
-    is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
+    is_at_home = address.is_own or (service.shape is services.Shape.OLLAMA and address.is_loopback)
     # Scheme, host, port and path: what makes two addresses the same service.
     parts = urlsplit(address.url)
     place = f"{parts.scheme}://{address.shown}{parts.path.rstrip('/')}"
@@ -157,7 +146,7 @@ class RemoteProvider(provider.Provider):
         self.pacer = pacer or http.Pacer(choice.requests_per_minute, choice.tokens_per_minute)
         service = plan.service
         self._request_bytes, self._request_texts = service.request_bytes, service.request_texts
-        if not plan.address.is_own and service.shape is not Shape.OLLAMA:
+        if not plan.address.is_own and service.shape is not services.Shape.OLLAMA:
             # What text-embeddings-inference takes by default, and what OpenClaw sends.
             self._request_texts = min(self._request_texts, 32)
             self._request_bytes = min(self._request_bytes, provider.BATCH_BYTES)
@@ -216,7 +205,7 @@ class RemoteProvider(provider.Provider):
     def close(self) -> None:
         self.client.close()
 
-    async def ask(self, request: Request, timeout: float) -> object:
+    async def ask(self, request: services.Request, timeout: float) -> object:
         """Return the JSON of a success; a refused key is looked for once more.
 
         Raises what `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
@@ -235,13 +224,15 @@ class RemoteProvider(provider.Provider):
                 raise
         return await self._ask_with(renewed, request, timeout)
 
-    async def _ask_with(self, key: FoundKey, request: Request, timeout: float) -> object:
+    async def _ask_with(self, key: FoundKey, request: services.Request, timeout: float) -> object:
         keyed, context = self._keyed(request, key)
         reply = await self.client.exchange(keyed, timeout)
         self.pacer.learn(reply.headers)
         return http.json_in(reply, context)
 
-    def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
+    def download(
+        self, request: services.Request, timeout: float, stopped: IsCancelled
+    ) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
         key = self.client.run(self._current_key(), stopped)
         keyed, context = self._keyed(request, key)
@@ -268,13 +259,15 @@ class RemoteProvider(provider.Provider):
                 self._key = plan.require(key)
             return self._key
 
-    def _keyed(self, request: Request, key: FoundKey) -> tuple[Request, http.RequestContext]:
+    def _keyed(
+        self, request: services.Request, key: FoundKey
+    ) -> tuple[services.Request, http.RequestContext]:
         """Return a request with a key, and who is asked with which for the words of a failure."""
         service = self.plan.service
         keyed = replace(request, headers={**request.headers, **service.headers(key.value)})
         name = f"the key of {key.origin}" if key.value else ""
         pull = f"get it with: ollama pull {safe_line(self.identity.model)}"
-        hint = pull if service.shape is Shape.OLLAMA else ""
+        hint = pull if service.shape is services.Shape.OLLAMA else ""
         return keyed, http.RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     async def _made(self, texts: Iterable[str]) -> dict[str, provider.Values]:
@@ -312,12 +305,12 @@ class RemoteProvider(provider.Provider):
             plan.address, plan.identity.model, texts, role, plan.asked_dimensions
         )
 
-        async def attempt(timeout: float) -> Answered:
+        async def attempt(timeout: float) -> services.Answered:
             self.count(Usage(requests=1))
             answer = await self.ask(request, timeout)
             try:
                 return plan.service.vectors_in(answer, len(texts), self.dimensions)
-            except WrongAnswer as error:
+            except services.WrongAnswer as error:
                 words = f"{plan.address.shown}: {error}"
                 raise http.ServiceError(words, error.failure) from None
 
@@ -341,7 +334,7 @@ class RemoteProvider(provider.Provider):
 
 
 def ask_once(
-    request: Request,
+    request: services.Request,
     context: http.RequestContext,
     *,
     stopped: IsCancelled,
@@ -375,7 +368,7 @@ def ask_once(
         client.close()
 
 
-def _registration(service: Service) -> Registration:
+def _registration(service: services.Service) -> Registration:
     name = service.name
 
     def check(choice: EmbeddingSettings) -> str:
@@ -393,7 +386,7 @@ def _registration(service: Service) -> Registration:
             address = service.address(choice.base_url or "")
         except ValueError:
             # `check` says what is wrong with the address.
-            return "", service.shape is not Shape.OLLAMA
+            return "", service.shape is not services.Shape.OLLAMA
         return address.shown, not address.is_loopback
 
     return Registration(
@@ -407,5 +400,7 @@ def _registration(service: Service) -> Registration:
 
 
 REGISTRATIONS: Final = {
-    service.name: _registration(service) for service in SERVICES.values() if service.summary
+    service.name: _registration(service)
+    for service in services.SERVICES.values()
+    if service.summary
 }

@@ -23,15 +23,7 @@ from memtui.index.foreign.disk import SESSIONS, Listing, Why
 from memtui.index.foreign.rows import MEMORY
 from memtui.model import Reason, status
 from memtui.retrieval.connection import snapshot
-from memtui.settings.openclaw.releases import (
-    CHUNKING_VERSION,
-    KEYWORD_ONLY_MODEL,
-    NO_PROVIDER,
-    PROVENANCE_VERSION,
-    effective,
-    expected_identity,
-    release_named,
-)
+from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
 
@@ -43,8 +35,8 @@ _ON_DISK: Final = {status.FileState.CURRENT, status.FileState.STALE, status.File
 _SIDES: Final = ("-wal", "-shm", "-journal")
 
 _VERSIONS: Final = {
-    "chunkingVersion": CHUNKING_VERSION,
-    "provenanceVersion": PROVENANCE_VERSION,
+    "chunkingVersion": releases.CHUNKING_VERSION,
+    "provenanceVersion": releases.PROVENANCE_VERSION,
 }
 _CONFIGURED_DIMS: Final = "outputDimensionality of the configuration"
 _PAUSED: Final = "its search is paused and returns nothing until openclaw memory index --force"
@@ -69,9 +61,13 @@ def examine(
     without a profile.
     """
     findings = Findings()
-    config = effective(target.expected.search, release) if target.expected is not None else None
+    config = (
+        releases.effective(target.expected.search, release) if target.expected is not None else None
+    )
     tables = StoredTables(opened, findings, deep)
-    audit = _Audit(opened, target, release_named(release).name, now, deep, config, findings, tables)
+    audit = _Audit(
+        opened, target, releases.release_named(release).name, now, deep, config, findings, tables
+    )
     return audit.truth(cancelled)
 
 
@@ -172,7 +168,7 @@ class _Audit(Struct):
         """
         config, target, expected = self.config, self.target, status.Identity()
         if target.expected is not None:
-            expected = expected_identity(
+            expected = releases.expected_identity(
                 target.expected.search, target.workspace, self.release, home=target.home
             )
         fields, present, lengths = [], self.tables.identity.present, self.tables.lengths
@@ -229,7 +225,7 @@ class _Audit(Struct):
             served = [*differing] == ["chunkingVersion"]
             code = "keyword_only_served" if served else "identity_outdated"
             version = versions["chunkingVersion"]
-            add(code, older, version=version, newest=CHUNKING_VERSION)
+            add(code, older, version=version, newest=releases.CHUNKING_VERSION)
         wrong = {
             name: f"{name} {_short(field.stored)}, not {_short(field.expected)}"
             for name, field in differing.items()
@@ -240,10 +236,10 @@ class _Audit(Struct):
         if wrong:
             what = ", ".join(wrong[name] for name in names)
             add("identity_mismatch", names, what=what, **follows)
-        if config is not None and stored.model == KEYWORD_ONLY_MODEL:
+        if config is not None and stored.model == releases.KEYWORD_ONLY_MODEL:
             if config.provider == "auto":
                 add("keyword_only_index", form="auto", severity=status.Severity.INFO)
-            elif config.provider != NO_PROVIDER:
+            elif config.provider != releases.NO_PROVIDER:
                 names = [config.provider]
                 add("keyword_only_index", names, severity=severity, provider=config.provider)
         elif config is not None and differing.keys() & {"model", "provider"}:
@@ -252,7 +248,7 @@ class _Audit(Struct):
             code, form = "model_differs", "text"
             if stored.provider == config.fallback and stored.provider != config.provider:
                 code = "fallback_latched"
-            elif config.fallback == NO_PROVIDER:
+            elif config.fallback == releases.NO_PROVIDER:
                 form = "no_fallback"
             add(code, [made, configured], form=form, made=made, wanted=configured)
         dims = stored.vector_dims
@@ -282,8 +278,8 @@ class _Audit(Struct):
             return
         if not config.enabled:
             add("search_disabled")
-        has_vectors = self.tables.identity.model != KEYWORD_ONLY_MODEL
-        if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
+        has_vectors = self.tables.identity.model != releases.KEYWORD_ONLY_MODEL
+        if not config.hybrid_enabled or config.provider == releases.NO_PROVIDER or not has_vectors:
             return
         best, least = config.text_weight, config.min_score
         if self.release == "2026.2" and best < least:

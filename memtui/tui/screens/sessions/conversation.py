@@ -23,14 +23,8 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.place_actions import app_of
+from memtui.tui.screens.sessions import turn_view
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
-from memtui.tui.screens.sessions.turn_view import (
-    TurnView,
-    chunk_edges,
-    chunk_of,
-    turn_with_words,
-    turns_of_answer,
-)
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import query_terms
 
@@ -57,7 +51,7 @@ def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
 class ReaderPane(Pane):
     """One conversation, what is looked for in it, and following its file."""
 
-    view = query_one("#turns", TurnView)
+    view = query_one("#turns", turn_view.TurnView)
     within_input = query_one("#within", Input)
 
     def __init__(self) -> None:
@@ -80,7 +74,7 @@ class ReaderPane(Pane):
         """Of the conversation's files, as they were read or looked at last."""
 
     def compose(self) -> ComposeResult:
-        yield TurnView(id="turns")
+        yield turn_view.TurnView(id="turns")
         yield QueryBar("/", "within", "find in this conversation")
 
     def on_mount(self) -> None:
@@ -120,7 +114,7 @@ class ReaderPane(Pane):
             is_again = self.conversation is not None
             conversation, self._chunks, self._states = reading
             self.conversation, turns = conversation, conversation.turns
-            self.view.show_turns(turns, chunk_edges(turns, self._chunks))
+            self.view.show_turns(turns, turn_view.chunk_edges(turns, self._chunks))
             # One that was indexed since the list was made has no row yet.
             self.sessions.conversations.listings[path] = conversation.listing
             self.sessions.conversations.show()
@@ -150,7 +144,7 @@ class ReaderPane(Pane):
         With `end_line` at the turn from `line` to there that holds the most of these words.
         """
         terms = query_terms(self.ranked) if self.ranked is not None else ()
-        choose = partial(turn_with_words, line=line, end_line=end_line, terms=terms)
+        choose = partial(turn_view.turn_with_words, line=line, end_line=end_line, terms=terms)
         self.read(path, choose, terms)
 
     def _go_to(self, choose: Callable[[Sequence[Turn]], int] | None) -> None:
@@ -185,7 +179,7 @@ class ReaderPane(Pane):
                 group="watch",
             )
 
-    @on(TurnView.Moved)
+    @on(turn_view.TurnView.Moved)
     def show_title(self) -> None:
         """Say what is read, and where in it the reader is."""
         view, turn = self.view, self.view.turn
@@ -204,7 +198,7 @@ class ReaderPane(Pane):
         elif self.matches:
             number = bisect_right(self.matches, view.at)
             counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
-        place, chunks = chunk_of(self._chunks, turn.line), fmt.count(len(self._chunks))
+        place, chunks = turn_view.chunk_of(self._chunks, turn.line), fmt.count(len(self._chunks))
         state = "gone from the disk" if conversations.is_loaded and present is None else ""
         if present is not None and present.state is Reason.STALE:
             state = badge(present)
@@ -243,7 +237,9 @@ class ReaderPane(Pane):
         view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
         if conversation is not None and not needle:
-            self.matches = turns_of_answer(self.ranked, self.path, view.turns, self._terms)
+            self.matches = turn_view.turns_of_answer(
+                self.ranked, self.path, view.turns, self._terms
+            )
         elif conversation is not None:
             self.matches = None
 
@@ -298,7 +294,7 @@ class ReaderPane(Pane):
         elif not self.needle:
             tell(self.sessions, "No match to go to: / looks for a text.")
 
-    @on(TurnView.WholeWanted)
+    @on(turn_view.TurnView.WholeWanted)
     def whole_wanted(self) -> None:
         self._read_whole()
 
@@ -335,7 +331,7 @@ class ReaderPane(Pane):
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""
         turn = self.view.turn
-        place = chunk_of(self._chunks, turn.line) if turn is not None else None
+        place = turn_view.chunk_of(self._chunks, turn.line) if turn is not None else None
         if place is not None:
             app_of(self.screen).open_chunk(self._chunks[place].id)
         elif turn is not None and turn.left_out:
