@@ -29,7 +29,7 @@ from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
-from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
+from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, drop_rows, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.known import cases, load
 from tests.support.pools import chunk, pool
@@ -101,6 +101,10 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     left = replace(look, left={drop.chunk.id: 2})
     assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
     assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
+    last = ranked.drops[-1].chunk.id
+    shown = [row.id for row in drop_rows(replace(look, left={last: 2}))]
+    assert shown[0] == last, "what has just left the list is first"
+    assert len(set(shown)) == len(shown)
 
 
 def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_is_not() -> None:

@@ -114,8 +114,10 @@ class IndexScreen(Screen[None]):
             lines.append(progress_line(progress, width) + safe_line(done))
             lines.append(Content.styled(safe_line(progress.current), fmt.MUTED))
         self.query_one("#index-state", Static).update(Content("\n").join(lines))
-        asks = app_of(self).completed("`memtui search WORDS`")
-        facts = [*index_facts(status, now), ("shell", Content(safe_line(asks.strip("`"))))]
+        words = app_of(self).completed("`memtui search WORDS`").strip("`").split(" ")
+        # A quoted path begins with its quote and stays as it is: no shell expands ~ in one.
+        shell = Content(" ".join(map(fmt.home_relative, words)))
+        facts = [*index_facts(status, now), ("shell", shell)]
         half = (len(facts) + 1) // 2
         self.query_one("#index-first", Facts).show_facts(facts[:half])
         self.query_one("#index-second", Facts).show_facts(facts[half:])

@@ -80,12 +80,11 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
 
 
 def drop_rows(context: RowContext) -> list[Row]:
-    """Return rows of the first near misses, and of those that have just left the list."""
-    drops = context.ranked.drops
-    rest = [drop for drop in drops[SHOWN_DROPS:] if drop.chunk.id in context.left]
-    lines = min(context.lines, 2)
-    shown = (*drops[:SHOWN_DROPS], *rest)
-    return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in shown]
+    """Return rows of the near misses that have just left the list, and of the first others."""
+    drops, lines = context.ranked.drops, min(context.lines, 2)
+    left = [drop for drop in drops if drop.chunk.id in context.left]
+    shown = {drop.chunk.id: drop for drop in (*left, *drops[:SHOWN_DROPS])}
+    return [Row(one, partial(draw_drop, drop, context), lines) for one, drop in shown.items()]
 
 
 def start_rows(
