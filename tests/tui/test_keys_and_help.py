@@ -368,7 +368,7 @@ async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -
 @pytest.mark.parametrize(
     ("keys", "footer"),
     [
-        ("x", "space page down  n next result  Y copy text  p pin  esc back"),
+        ("x", "n next result  Y copy text  p pin  c compare  K chunk  esc back"),
         ("t", "⏎ trace  tab complete  esc back"),
         ("comma", "⏎ change  l more  h less  m MMR  d decay  esc back"),
         ("P", "⏎ use  esc back"),
