@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
@@ -102,23 +103,25 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
         return open_agent(invocation)
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    is_new, flags = False, {} if invocation.demo else {"embedding.provider": "none"}
-    if invocation.demo or warm:
-        with open_session(invocation) as session:
-            is_new = session.engine.index.stamp() is None
-            if invocation.demo and not is_new:
-                status = session.current_status()
-                has_no_vectors = status.state is IndexState.STALE and not status.vectors
-                # Another process may be making them.
-                is_new = has_no_vectors and status.writer == "none"
-    if is_new:
-        output, root = invocation.output(), session.workspace.root
-        words_of = "the demo" if invocation.demo else f"the words of {root}"
-        output.note(f"memtui: indexing {words_of}, this once")
-        with open_session(invocation.with_options(flags=flags), write=True) as writing:
-            writing.engine.index.require_writer()
-            if not run_sync(writing)[-1].files_seen:
-                output.note(f"memtui: no notes in {root}: {LOOKS_FOR}")
+    with ExitStack() as opened:
+        session = opened.enter_context(open_session(invocation, warm=warm))
+        is_new = (invocation.demo or warm) and session.engine.index.stamp() is None
+        if invocation.demo and not is_new:
+            status = session.current_status()
+            has_no_vectors = status.state is IndexState.STALE and not status.vectors
+            # Another process may be making them.
+            is_new = has_no_vectors and status.writer == "none"
+        if not is_new:
+            opened.pop_all()
+            return session
+    output, root = invocation.output(), session.workspace.root
+    flags = {} if invocation.demo else {"embedding.provider": "none"}
+    words_of = "the demo" if invocation.demo else f"the words of {root}"
+    output.note(f"memtui: indexing {words_of}, this once")
+    with open_session(invocation.with_options(flags=flags), write=True) as writing:
+        writing.engine.index.require_writer()
+        if not run_sync(writing)[-1].files_seen:
+            output.note(f"memtui: no notes in {root}: {LOOKS_FOR}")
     return open_session(invocation, warm=warm)
 
 
