@@ -27,6 +27,7 @@ from memtui.model.inquiry import (
     WordChange,
     WordChanges,
 )
+from memtui.model.rankings import MinScoreRule
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, explain, stage_score
@@ -188,7 +189,7 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             after = f" after decay × {words.score(operand)}" if operand not in (None, 1) else ""
             minimum = words.short_number(numbers["min_score"])
             compared = arithmetic.compared_score(drop.score, drop.effective)
-            is_barred = ranked.ranking.min_score_rule == "fill" and len(drop.legs) > 1
+            is_barred = ranked.ranking.min_score_rule is MinScoreRule.FILL and len(drop.legs) > 1
             rule = ", found by meaning too: no free place" if is_barred else ""
             return f"{compared} < minimum {minimum}{after}{rule}"
         case Reason.CUT_AT_K:
