@@ -189,7 +189,6 @@ def status_segments(status: IndexStatus) -> list[Content]:
 
 def provider_segment(provider: ProviderState) -> Content:
     """Return who makes vectors, instead of whom, and where text goes: `minilm, here`."""
-    # Until it is loaded, a service that was asked for has no address yet.
     if provider.actual is None:
         return Content.styled("no model: keyword match only", fmt.DIM)
     name, style = words.brief(provider.actual), fmt.DIM
