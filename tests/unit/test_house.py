@@ -22,29 +22,29 @@ SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (53_690, 260), "tests": (43_700, 200)}
+SUMS = {"memtui": (55_890, 260), "tests": (44_900, 200)}
 """The most lines and files, counted with blanks, comments and docstrings."""
 ROOMS = {
     "memtui": (400, 5),
-    "memtui/model": (1_720, 8),
-    "memtui/text": (660, 5),
-    "memtui/ranking": (1_300, 8),
-    "memtui/ranking/counterfactual": (1_700, 6),
-    "memtui/memory": (1_200, 7),
+    "memtui/model": (1_780, 8),
+    "memtui/text": (780, 7),
+    "memtui/ranking": (1_500, 9),
+    "memtui/ranking/counterfactual": (1_850, 6),
+    "memtui/memory": (1_340, 8),
     "memtui/memory/transcripts": (1_850, 10),
     "memtui/memory/care": (810, 4),
-    "memtui/settings": (2_220, 9),
+    "memtui/settings": (2_260, 9),
     "memtui/settings/openclaw": (1_300, 5),
-    "memtui/embedding": (3_690, 13),
-    "memtui/retrieval": (1_990, 10),
+    "memtui/embedding": (3_910, 13),
+    "memtui/retrieval": (2_410, 12),
     "memtui/retrieval/openclaw": (1_050, 6),
-    "memtui/index": (3_060, 11),
+    "memtui/index": (3_360, 12),
     "memtui/index/transcripts": (1_220, 6),
     "memtui/index/foreign": (2_290, 8),
-    "memtui/engine": (7_420, 24),
-    "memtui/report": (2_730, 10),
-    "memtui/cli": (2_970, 14),
-    "memtui/tui": (14_110, 54),
+    "memtui/engine": (7_570, 24),
+    "memtui/report": (2_930, 11),
+    "memtui/cli": (3_010, 14),
+    "memtui/tui": (14_270, 55),
 }
 """The budget of each room in lines and files, without the rooms inside it that have their own."""
 TOLERANCE = 1.1
