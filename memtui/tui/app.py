@@ -40,7 +40,7 @@ from memtui.report.suggested_commands import completed
 from memtui.settings.files import make_private, remove_view
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import bindings, resolve_keymap
+from memtui.tui.bindings import ASCII_ONLY, bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.glyphs import AsciiFilter
@@ -118,6 +118,8 @@ class MemtuiApp(App[int]):
         """The exception that ended the interface."""
         self.animation_level = "none"
         self.options = options or UiOptions()
+        # Whatever is drawn for this application has its context.
+        ASCII_ONLY.set(self.options.ascii_only)
         self.configured = self.options
         """The options without what an agent's index changes."""
         self.engine: Engine | None = None

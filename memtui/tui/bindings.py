@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ _TABLES = read_table("keys.toml")
 _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
 PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
 """Key presets by name; each names only what differs from the default."""
+ASCII_ONLY = ContextVar("ascii_only", default=False)
+"""True where keys are named by words: the ASCII of their signs are other keys, as `<` and `^`."""
 _NAMESPACES = frozenset({"app", "screen", "focused"})
 """The names before the dot of an action that Textual resolves itself."""
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma", "at"})
@@ -70,9 +73,11 @@ def keys_of(node: DOMNode, action_id: str) -> list[str]:
 
 def key_name(key: str) -> str:
     """Write a key the way the footer shows it: `slash` is `/`, `ctrl+q` is `^q`."""
-    if key in _KEY_NAMES:
-        return _KEY_NAMES[key]
-    for modifier, written in (("ctrl+", "^"), ("shift+", "⇧"), ("alt+", "alt+")):
+    ascii_only, name = ASCII_ONLY.get(), _KEY_NAMES.get(key, "")
+    if name and (name.isascii() or not ascii_only):
+        return name
+    shift = "shift+" if ascii_only else "⇧"
+    for modifier, written in (("ctrl+", "^"), ("shift+", shift), ("alt+", "alt+")):
         if key.startswith(modifier):
             return written + key_name(key.removeprefix(modifier))
     if key.startswith("f") and key[1:].isdigit():

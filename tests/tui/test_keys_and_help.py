@@ -268,18 +268,21 @@ async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> 
         await run.press("escape", "1")
         await run.search("router")
         await until(run.pilot, lambda: bool(re.search(r"\d \|", run.text)))
-        for keys in (
-            ["escape"],
-            ["P"],
-            ["escape", "x"],
-            ["escape", "K"],
-            ["2"],
-            ["3"],
-            ["4"],
-            ["5"],
-            ["E"],
+        # The ASCII of an arrow is another key.
+        for keys, named in (
+            (["escape"], ""),
+            (["S"], "right 0."),
+            (["escape", "P"], "enter use"),
+            (["escape", "x"], ""),
+            (["escape", "K"], ""),
+            (["2"], ""),
+            (["3"], ""),
+            (["4"], ""),
+            (["5"], ""),
+            (["E"], "enter"),
         ):
             await run.press(*keys)
+            assert named in run.text
             # Notes hold letters of other scripts.
             assert not [
                 one for one in run.text if not (one.isascii() or one.isalpha() or one in "。、")

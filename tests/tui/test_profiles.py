@@ -100,7 +100,7 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
     user_file.write_text(sample_config())
     async with running(memory.open, options=options(glyphs="ascii"), size=(80, 24)) as run:
         screen = await _open(run, "m", "d", "plus", "F", "less_than_sign", "right_square_bracket")
-        assert "< write" in run.text
+        assert "enter write" in run.text
         assert "> my settings" in run.text
         await run.pilot.resize_terminal(60, 16)
         await settle(run.app, run.pilot)

@@ -210,7 +210,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         assert shown.cursor < flips[-1]
         assert f"at meaning {value_text(shown.parameter, shown.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} order changes" in run.text)
-        for parameter in ("λ", "half-life", "floor", "minimum", "results", "meaning"):
+        for parameter in ("lambda", "half-life", "floor", "minimum", "results", "meaning"):
             await run.press("tab")
             assert f"at {parameter} " in run.text
         await run.press("tab", "tab", *["l"] * 40)

@@ -25,7 +25,7 @@ from memtui.report.status import state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.bindings import bindings
+from memtui.tui.bindings import bindings, key_name
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
@@ -187,7 +187,7 @@ class IndexScreen(Screen[None]):
         # What is neither right nor wrong.
         mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
         head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
-        aside = f"  ({fmt.count(row.count)}, ⏎ list)" if row.names else ""
+        aside = f"  ({fmt.count(row.count)}, {key_name('enter')} list)" if row.names else ""
         shown = Content.assemble(safe_line(row.cells[-1]), (aside, fmt.MUTED))
         room = max(width - 3, 8)
         lines = shown.wrap(room) if name == "findings" else [fmt.fit(shown, room)]

@@ -23,7 +23,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import in_background, stop_if_cancelled
-from memtui.tui.bindings import bindings, next_of
+from memtui.tui.bindings import bindings, key_name, next_of
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
@@ -348,8 +348,8 @@ class SweepScreen(Screen[Ranking | None]):
         if self.swept is None:
             return []
         lines = []
-        for arrow, direction in (("←", -1), ("→", 1)):
-            head = Content.styled(f"{arrow} ", "$primary bold")
+        for arrow, direction in (("left", -1), ("right", 1)):
+            head = Content.styled(f"{key_name(arrow)} ", "$primary bold")
             flip = next_flip(self.swept, self.cursor, direction)
             if flip is None:
                 lines.append(head + Content.styled("no change this way", fmt.MUTED))
