@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,7 @@ from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval import leg_detail
 from memtui.retrieval.connection import whole_vector
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, filtered_rows, narrowed, parse_query
 from memtui.text.redact import credential_line, redact_name
@@ -164,12 +166,16 @@ class OwnReading(Reading):
         else:
             places = {
                 Leg.VECTOR: self._vector_place(pool, query, rowid, allowed),
-                Leg.KEYWORD: self._keyword_place(pool, terms, allowed),
+                Leg.KEYWORD: self._keyword_place(pool, query, terms, allowed),
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk, rowid), filters)
 
     def _keyword_place(
-        self, pool: CandidatePool, terms: KeywordExplanation, allowed: Collection[int] | None
+        self,
+        pool: CandidatePool,
+        query: Query,
+        terms: KeywordExplanation,
+        allowed: Collection[int] | None,
     ) -> LegPlace:
         refusal, match = refused(pool, Leg.KEYWORD), terms.match
         if refusal is not None or match is None:
@@ -178,12 +184,15 @@ class OwnReading(Reading):
             return LegPlace(None, Reason.NOT_MATCHED, terms.asked)
         if leg_detail.matching_rows(self._connection, leg_detail.NATIVE_TABLE, match) > MOST_ROWS:
             return LegPlace(None, Reason.TOO_MANY, terms.asked)
+        plan = KeywordLeg(self._connection).plan_of(query, match)
         rank = leg_detail.keyword_rank(
             self._connection,
             leg_detail.NATIVE_TABLE,
             match,
             terms.rowid,
             allowed=allowed,
+            conditions=" AND +rowid NOT IN (SELECT value FROM json_each(?))",
+            values=(json.dumps([*plan.outside] if plan is not None else []),),
             in_order=self.in_order,
         )
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NOT_MATCHED, terms.asked)

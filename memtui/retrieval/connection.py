@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memtui.data import read_table
-from memtui.text.tokens import FTS5_TOKENIZE
+from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
 if TYPE_CHECKING:
     import apsw
@@ -133,6 +133,13 @@ def completions(beginning: str) -> tuple[str, ...]:
     for word, stem in zip(finished, tokens(" ".join(finished)), strict=False):
         words.setdefault(stem, word)
     return tuple(word for stem, word in words.items() if not stem.startswith(beginning))
+
+
+def begun_words(text: str, beginning: str) -> set[str]:
+    """Return the words of a text that begin so, folded as `beginning` is."""
+    if text.isascii() and beginning not in text.lower():
+        return set()
+    return {word for word in tokens(index_text(text), FOLDING) if word.startswith(beginning)}
 
 
 def word_with_stem(stem: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from memtui.model import LegState, LegStatus, Reason
 from memtui.retrieval.connection import (
     FOLDING,
     Connection,
+    begun_words,
     completions,
     register_fts5,
     snapshot,
@@ -39,6 +41,8 @@ MAX_KEPT = 64
 
 _END_OF_RANGE = "\U0010ffff"
 _EXPANSIONS = 32
+_READ = 1_000
+"""So many texts are read for a word that is still being typed."""
 _MORE = 16
 """Of one word in four some rows equal the last that is asked for; seldom more than these."""
 _HOLDS = "memtui_holds"
@@ -54,6 +58,8 @@ class Operand(Struct, frozen=True):
     """The FTS5 expression."""
     phrases: tuple[str, ...] = ()
     """FTS5 expressions of its phrases, in the order in which FTS5 numbers them; none: it is one."""
+    unlike: frozenset[int] = frozenset()
+    """Rows that hold the stem of such a word, but no word that begins so."""
 
 
 class Term(Struct, frozen=True):
@@ -85,6 +91,8 @@ class Plan(Struct, frozen=True):
     kept: tuple[Term, ...]
     pruned: tuple[Term, ...]
     """Words that are not looked up."""
+    outside: frozenset[int]
+    """Rows that match without holding any term."""
 
 
 class KeywordLeg:
@@ -132,7 +140,8 @@ class KeywordLeg:
                 if plan is not None and wider.kept == plan.kept:
                     break
                 plan = wider
-                values = (plan.match, *among, limit and limit + _MORE)
+                matching = (plan.match, json.dumps([*plan.outside]), *among)
+                values = (*matching, limit and limit + _MORE)
                 rows = list(self._connection.execute(ranked, values))
                 if len(rows) >= limit or not plan.pruned:
                     break
@@ -141,7 +150,7 @@ class KeywordLeg:
                 last = rows[limit - 1][1]
                 if rows[-1][1] == last and len(rows) == limit + _MORE:
                     rows = [row for row in rows if row[1] < last]
-                    values = (plan.match, *among, last, limit - len(rows))
+                    values = (*matching, last, limit - len(rows))
                     rows += self._connection.execute(equal, values)
                 rows = [row for row in rows if row[1] <= last]
             # The terms that each row holds.
@@ -156,7 +165,7 @@ class KeywordLeg:
             start, end = end, end + max(1, len(operand.phrases))
             if operand.match in by_match:
                 holders = {rowid for rowid, _, flags in rows if "1" in flags[start:end]}
-                holding[by_match[operand.match]] = holders
+                holding[by_match[operand.match]] = holders - operand.unlike
         in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
         held = {rowid: [t.text for t in in_order if rowid in holding[t]] for rowid, _, _ in rows}
         every = max(1, len(plan.phrases) + len(plan.words))
@@ -197,7 +206,7 @@ class KeywordLeg:
         terms = []
         words = () if phrases and query.terms.only_stop_words else query.terms.terms
         for word in words:
-            if word.kind == "prefix":
+            if word.kind in {"prefix", "star"}:
                 terms.append(self._beginning(word, budget))
             else:
                 rows, occurrences = self._frequency(word.fts)
@@ -223,6 +232,7 @@ class KeywordLeg:
             tuple(terms),
             tuple(kept),
             tuple(term for term in terms if term not in kept),
+            self._outside(by_match.values()),
         )
 
     def plan_of(self, query: Query, match: str) -> Plan | None:
@@ -230,11 +240,20 @@ class KeywordLeg:
         plans = (self.plan(query, times=times) for times in BUDGETS)
         return next((plan for plan in plans if plan.match == match), None)
 
+    def _outside(self, operands: Collection[Operand]) -> frozenset[int]:
+        outside = frozenset(row for operand in operands for row in operand.unlike)
+        for operand in operands if outside else ():
+            asked = (operand.match, json.dumps([*outside]))
+            held = {row for (row,) in self._connection.execute(_SQL["holding"], asked)}
+            outside -= held - operand.unlike
+        return outside
+
     def _beginning(self, word: QueryTerm, budget: int) -> Term:
-        """Look up a word that is still being typed.
+        """Look up the beginning of a word.
 
         The index holds stems, and a stem may be shorter than what is typed (`runni`) or another
-        word's beginning (`bus` has the stem `bu`), so a plain FTS5 prefix is not enough.
+        word's beginning (`bus` has the stem `bu`), so a plain FTS5 prefix is not enough. Of such a
+        stem the texts tell which words there are.
         """
         typed = word.text
         text = index_text(typed)
@@ -258,13 +277,22 @@ class KeywordLeg:
             words = (word_with_stem(stem) for (stem,) in stems_begun)
             alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
             begun += rows
-        for finished in completions(whole[0]):
+        is_star, unlike = word.kind == "star", frozenset[int]()
+        shortened = [text] if is_star and whole != stems else []
+        for finished in (*shortened, *completions(whole[0])):
             postings = self._frequency(finished)[0]
-            if postings and begun + postings <= budget:
+            if not postings or begun + postings > (budget if is_star else _READ):
+                continue
+            texts = self._connection.execute(_SQL["texts"], (quote(finished),))
+            held = {row: begun_words(stored, whole[0]) for row, stored in texts}
+            stems_there = tokens(" ".join(chain(*held.values())))
+            if finished != text and tokens(finished)[0] in stems_there:
                 alternatives.append(quote(finished))
                 begun += postings
+            if is_star and quote(finished) in alternatives:
+                unlike |= {row for row, words in held.items() if not words}
         match = alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"
-        operand = Operand(f"{typed}*", match, tuple(alternatives))
+        operand = Operand(f"{typed}*", match, tuple(alternatives), unlike)
         return Term(operand.text, (operand,), begun, begun)
 
     def _frequency(self, text: str) -> tuple[int, int]:

@@ -108,7 +108,7 @@ def explain_bm25(
                     operand.text,
                     operand.match,
                     is_all or operand.match in required,
-                    any(phrase.tf for phrase in phrases),
+                    any(phrase.tf for phrase in phrases) and rowid not in operand.unlike,
                     math.fsum(phrase.share for phrase in phrases),
                     tuple(phrases),
                 )
@@ -119,7 +119,7 @@ def explain_bm25(
         match=match,
         tokenizer=tokenizer,
         indexed=own is not None,
-        found=counted is not None and not missing,
+        found=counted is not None and not missing and any(term.held for term in terms),
         score=None if counted is None else counted.score,
         terms=tuple(terms),
         rows=base.rows,

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from memtui.retrieval.connection import FOLDING, completions, token_places, tokens
+from memtui.retrieval.connection import FOLDING, token_places, tokens
 from memtui.text.tokens import only_spaced, split_scripts
 
 Span: TypeAlias = tuple[int, int]
@@ -179,8 +179,6 @@ def _parsed(terms: tuple[str, ...]) -> _Terms:
             if term.endswith("*"):
                 (beginning,) = tokens(text, FOLDING)
                 parsed.beginnings.append((beginning, place))
-                for stem in tokens(" ".join(completions(beginning))):
-                    parsed.stems.setdefault(stem, place)
     return parsed
 
 

@@ -239,7 +239,7 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
     there = f"there is {', '.join(known)}"
     unknown = [one for one in query.filters.sources if known and one.casefold() not in known]
     own = [f'"{phrase}"' for phrase in query.phrases]
-    own += [f"{term.text}*" for term in query.terms.terms if term.kind == "prefix"]
+    own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]
     problems = [*query.problems, *(f"source:{one} is no source here: {there}" for one in unknown)]
     told = (f"{one}: the agent's program searches its words" for one in own if by_release)
     return [*problems, *told]
@@ -299,7 +299,7 @@ def narrowed(connection: Connection, query: Query) -> tuple[Query, set[int] | No
     if holding or not query.terms.terms:
         return query, holding
     terms = query_terms(query.text)
-    begun = (term for term in query.terms.terms if term.kind == "prefix")
+    begun = (term for term in query.terms.terms if term.kind in {"prefix", "star"})
     terms = replace(terms, terms=tuple(dict.fromkeys((*terms.terms, *begun))))
     return replace(query, phrases=(), terms=terms, relaxed=query.phrases), allowed
 

@@ -32,7 +32,8 @@ MIN_PREFIX_LETTERS = 3
 STOP_WORDS = frozenset(read_table("english.toml")["stop_words"].split())
 """Too common to search for, in lower case."""
 
-TermKind = Literal["word", "gram", "phrase", "prefix"]
+TermKind = Literal["word", "gram", "phrase", "prefix", "star"]
+"""A `prefix` is still being typed, a `star` asks for exactly the words that begin so."""
 
 _EAST_ASIAN = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f"
@@ -117,12 +118,12 @@ def query_terms(text: str, *, prefix_last: bool = False, stars: bool = False) ->
     only_stop_words = not searched and not terms
     if only_stop_words:
         searched = words
+    kinds: dict[str, TermKind] = dict.fromkeys(begun, "star")
     if typing and words[-1] in searched:
-        begun.add(words[-1][0])
+        kinds.setdefault(words[-1][0], "prefix")
     for word, spelled in searched:
-        kind: TermKind = "prefix" if word in begun else "word"
-        star = "*" if word in begun else ""
-        terms.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
+        star = "*" if word in kinds else ""
+        terms.setdefault(word, QueryTerm(spelled, quote(word) + star, kinds.get(word, "word")))
     if _VIETNAMESE.search(raw):
         # Most Vietnamese words have two syllables, written apart.
         for at, ((first, first_text), (second, second_text)) in enumerate(pairwise(words)):

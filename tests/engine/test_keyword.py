@@ -11,6 +11,7 @@ import pytest
 from memtui.index.database import Interrupted, open_database
 from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.leg_detail import explain_keyword
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
 from memtui.retrieval.query import filtered_rows, narrowed, parse_query
@@ -57,10 +58,45 @@ def test_while_typing_no_letter_loses_the_word(
     index: IndexFile, typed: str, found: list[int]
 ) -> None:
     index.add_all(
-        ["deployed it", "a deployment", "running late", "the bus", "business", "memories", "garden"]
+        [
+            "deployed it",
+            "a deployment",
+            "running late",
+            "the bus",
+            "business",
+            "memories",
+            "garden",
+            "con",
+        ]
     )
     hits, _ = ask(index, typed, typing=True)
     assert sorted(hit.rowid for hit in hits) == found
+
+
+@pytest.mark.parametrize(("query", "found"), load("reading")["stars"])
+def test_a_star_finds_exactly_the_words_that_begin_so(
+    index: IndexFile, query: str, found: list[int]
+) -> None:
+    index.add_all(
+        [
+            "con mèo",
+            "run and note",
+            "running confetti",
+            "the bus",
+            "notes",
+            "Điều này",
+            "con config",
+        ]
+    )
+    hits, state = ask(index, query)
+    assert sorted(hit.rowid for hit in hits) == found
+    parsed, match = parse_query(query), str(state.facts["match"])
+    for rowid in range(1, 8):
+        explained = explain_keyword(index.connection, parsed, rowid, match=match)
+        assert explained.found == (rowid in found)
+    assert all(match_spans(index.text_of(hit.rowid), hit.terms) for hit in hits)
+    typed = ask(index, query.removesuffix("*"), typing=True)
+    assert {hit.rowid for hit in typed.hits} >= set(found)
 
 
 @pytest.mark.parametrize(("word", "text"), load("reading")["typed words"])
