@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import foreign, hops, indexing, search, waiting
+from tests.bench import foreign, hops, indexing, quality, search, waiting
 from tests.bench.frame import (
     MARGIN,
     RECORDED,
@@ -38,6 +38,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "memory": indexing.measure_memory,
     "foreign": foreign.measure_foreign,
     "hops": hops.measure_hops,
+    "quality": quality.measure_quality,
 }
 
 
@@ -47,7 +48,10 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="memtui-bench-") as temporary:
         place = (options.keep or Path(temporary)).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        plan = Plan(tuple(options.size or SIZES), place, options.warm, options.rounds)
+        plan = Plan(
+            tuple(options.size or SIZES), place, options.warm, options.rounds,
+            options.data, options.set, options.limit,
+        )  # fmt: skip
         measured, failed = _measure(plan, options.only or list(MEASUREMENTS))
     print(table(measured))
     for name, error in failed.items():
@@ -98,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         "--warm", type=int, default=1, metavar="N", help="uncounted runs of each process first [1]"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the corpora there")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the questions of `quality`")
+    parser.add_argument("--set", action="append", choices=list(quality.SETS), help="ask this [all]")
+    parser.add_argument("--limit", type=int, metavar="N", help="so many of each memory [all]")
     parser.add_argument(
         "--record", action="store_true", help="keep the figures in tests/bench/recorded.json"
     )

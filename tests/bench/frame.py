@@ -66,6 +66,12 @@ class Plan:
     """How many runs of a process come before those that count."""
     rounds: int = 3
     """How often what takes long is repeated."""
+    data: Path | None = None
+    """The folder of the sets of questions that rankings are judged by."""
+    sets: Sequence[str] | None = None
+    """Which of them; `None`: all."""
+    limit: int | None = None
+    """How many questions of each memory; `None`: all."""
 
 
 @dataclass(slots=True)
