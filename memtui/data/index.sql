@@ -29,6 +29,8 @@ CREATE TABLE chunks(
   text TEXT NOT NULL,
   hash TEXT NOT NULL,
   model TEXT NOT NULL,
+  -- Of each passage first character, the one behind its last, flags and number of tokens (uint32).
+  passages BLOB NOT NULL,
   embedded INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX chunks_of_file ON chunks(file_id);

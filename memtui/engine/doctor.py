@@ -40,13 +40,14 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
 from memtui.retrieval.connection import snapshot, whole_vector
+from memtui.retrieval.passages import fetch_passages, pack_passages, unpack_passages
 from memtui.retrieval.pool import fetch_chunks
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
 from memtui.text.sanitize import counted, safe_line, size_words
-from memtui.text.tokens import FTS5_TOKENIZE, index_text
+from memtui.text.tokens import FTS5_TOKENIZE
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
 """Exit codes in the order in which what they stand for has to be put right."""
@@ -366,7 +367,7 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
 def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
     """Yield the place, `path:line`, and the part of every chunk that is not as it was written.
 
-    Its text is compared with its hash, its vector with the checksum, its words with its text;
+    Its text is compared with its hash, its vector with the checksum, passages and words with it;
     `tell` hears how many are done. Raises what SQLite raises, and `DecodeError` for what is wrong
     with files and conversations.
     """
@@ -383,11 +384,21 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
             places[rowid] = place = f"{path}:{line}" if path is not None else f"row {rowid}"
             try:
                 fetch_chunks(connection, [rowid])[rowid]
-                words = rowid, index_text(str(text))
-                connection.execute("INSERT INTO temp.again(rowid, text) VALUES(?, ?)", words)
+                words, packed = pack_passages(str(text))
+                connection.execute(
+                    "INSERT INTO temp.again(rowid, text) VALUES(?, ?)", (rowid, words)
+                )
             except (DatabaseError, DecodeError, KeyError):
                 unread.add(rowid)
                 yield f"{place} (text)"
+            else:
+                made = unpack_passages(packed, len(text))
+                try:
+                    is_same = fetch_passages(connection, [rowid]).get(rowid, made) == made
+                except DatabaseError:
+                    is_same = False
+                if not is_same:
+                    yield f"{place} (passages)"
             try:
                 if embedded:
                     whole_vector(width, rowid, *vector)

@@ -379,7 +379,7 @@ def damage(connection: apsw.Connection) -> str | None:
     return None if first == "ok" else safe_line(first)
 
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
 _TABLES: Final = Path(__file__).parents[1] / "data" / "index.sql"

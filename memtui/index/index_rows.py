@@ -21,7 +21,7 @@ from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
 from memtui.retrieval.connection import vector_checksum
-from memtui.text.tokens import index_text
+from memtui.retrieval.passages import pack_passages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,8 +153,9 @@ _WRITE_FILE = (
     f"ON CONFLICT(path) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS)}"
 )
 _INSERT_CHUNK = (
-    "INSERT OR IGNORE INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
-    "VALUES(?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR IGNORE INTO "
+    "chunks(chunk_id, file_id, start_line, end_line, text, hash, model, passages) "
+    "VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -224,13 +225,13 @@ def write_chunks(
             delete_chunks(connection, [row])
             row = None
         if row is None:
-            values = (name, file_id, start, end, span.text, span.hash, model)
+            words, packed = pack_passages(span.text)
+            values = (name, file_id, start, end, span.text, span.hash, model, packed)
             connection.execute(_INSERT_CHUNK, values)
             if not connection.changes():
                 continue
             row = connection.last_insert_rowid()
-            words = "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)"
-            connection.execute(words, (row, index_text(span.text)))
+            connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (row, words))
             added += 1
         last, place = row, (start, end)
         names.append(name)

@@ -1,17 +1,19 @@
-"""The passages of a text that are nearest to a query, sentence by sentence.
-
-An illustration: the vector leg compares the whole chunk's vector, and no score is made of these.
-"""
+"""The passages of a chunk: as the index keeps them, and those nearest to a query."""
 
 from __future__ import annotations
 
+import json
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from memtui.data import read_table
+from memtui.memory.passages import PassageFlag, passages
 from memtui.model.inquiry import Passage
-from memtui.retrieval.marks import Span
+from memtui.retrieval.connection import FOLDING, Connection, damaged, token_places
+from memtui.text.tokens import are_apart, index_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,52 +23,79 @@ if TYPE_CHECKING:
     """Turns n texts into vectors, shape (n, dims)."""
 
 MOST_PASSAGES = 48
-"""So many are embedded at most; of more sentences, neighbours are taken together."""
-LONGEST = 400
-"""Characters; a longer sentence is cut between words."""
+"""So many are embedded at most; of more passages, neighbours are taken together."""
 
-# A new paragraph, list item, heading, quotation, table row or code fence; not a wrapped line.
-_BLOCK = re.compile(r"\n(?=[ \t]*(?:$|\n|[-*+>|][ \t|-]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|```|~~~))")
-_HEADING = re.compile(r"[ \t]*#{1,6}[ \t][^\n]*\n")
-_MARKER = re.compile(
-    r"(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})[ \t]+|\[[ xX]\][ \t]+|\s+)*(?:(?:```|~~~)\w*[ \t]*\n)?"
-)
-_CLOSING = "\"'”’»)\\]}*_`」』）】》"
-# Of some marks in a row the first tells for all of them: each would be tried to the end else.
-_END = re.compile(
-    rf"(?P<spaced>(?<![.!?…؟।॥])[.!?…]|[؟।॥])[.!?…]*[{_CLOSING}]*(?=\s|$)"
-    rf"|[。！？｡．]+[{_CLOSING}]*",
-    re.MULTILINE,
-)
-_ABBREVIATIONS = frozenset(
-    {"mr", "mrs", "ms", "dr", "prof", "st", "vs", "cf", "ca", "approx", "nr", "fig", "vol"}
-    | {"e.g", "i.e", "z.b", "d.h", "u.a", "bzw", "inkl", "evtl"}
-)
-_LAST_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|\.(?=\w))*$")
+_SQL = read_table("queries.toml")["passages"]
+_ROW = struct.Struct("<4I")
+# No text holds it as a part of a word, and it stays what it is when text is normalised.
+_CUT = "\x1e"
 
 
-def sentences(text: str) -> tuple[Span, ...]:
-    """Cut a text into sentences, as ascending (start, end) in characters that do not overlap.
+class PassageRow(NamedTuple):
+    """A passage as the index keeps it, with its place among the tokens of its chunk.
 
-    Ends at `.`, `!`, `?` before a space, at `。！？` anywhere, and where a paragraph, list item,
-    heading or table row begins. Every letter and digit is in one of them, and each holds at least
-    one; only the markers of lists, headings and code fences are left out.
+    The first has what stands before it, too, and each what stands up to the next.
     """
-    spans: list[Span] = []
-    for start, end in _blocks(text):
-        marker = _MARKER.match(text, start, end)
-        first = marker.end() if marker else start
-        for ending in (*_END.finditer(text, first, end), None):
-            if ending is not None and ending["spaced"] == ".":
-                before = _LAST_WORD.search(text[max(first, ending.start() - 16) : ending.start()])
-                # The full stop of `e.g.`, `Dr.` or `J.` ends no sentence.
-                word = before[0] if before is not None else ""
-                if word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
-                    continue
-            last = ending.end() if ending is not None else end
-            spans += _pieces(text, first, last)
-            first = last
-    return tuple(spans)
+
+    start: int
+    end: int
+    flags: PassageFlag
+    first_token: int
+    tokens: int
+
+
+_NOTHING = PassageRow(0, 0, PassageFlag(0), 0, 0)
+
+
+def pack_passages(text: str) -> tuple[str, bytes]:
+    """Return what the full-text column holds of a chunk's text, and its passages.
+
+    Four little-endian uint32 each: first character, the one behind the last, flags, tokens.
+    """
+    cut = passages(text)
+    # Within a word that is too long there is no cut: its tokens are those of its first passage.
+    inner = [one.start for one in cut[1:] if are_apart(text[one.start - 1 : one.start + 1])]
+    bounds = pairwise([0, *inner, len(text)])
+    words = index_text(_CUT.join([text[start:end].replace(_CUT, " ") for start, end in bounds]))
+    parts = words.split(_CUT)
+    counts = dict(zip([0, *inner], map(_count_tokens, parts), strict=True))
+    rows = [
+        _ROW.pack(one.start, one.end, one.flags, counts.get(one.start if place else 0, 0))
+        for place, one in enumerate(cut)
+    ]
+    return "".join(parts), b"".join(rows)
+
+
+def _count_tokens(words: str) -> int:
+    return len(token_places(words.encode("utf-8", "replace"), FOLDING))
+
+
+def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
+    """Read the passages that the index keeps of a text of `length` characters.
+
+    Raises what SQLite raises about damage for what cannot be those.
+    """
+    rows: list[PassageRow] = []
+    is_whole = type(packed) is bytes and len(packed) % _ROW.size == 0
+    for start, end, flags, tokens in _ROW.iter_unpack(packed if is_whole else b""):
+        before = rows[-1] if rows else _NOTHING
+        is_whole &= before.end <= start < end <= length and flags < 2 * PassageFlag.TIME
+        first = before.first_token + before.tokens
+        rows.append(PassageRow(start, end, PassageFlag(flags), first, tokens))
+    if not is_whole:
+        raise damaged("the passages of a chunk are not those that were written")
+    return rows
+
+
+def fetch_passages(connection: Connection, rowids: Iterable[int]) -> dict[int, list[PassageRow]]:
+    """Read the passages of chunks by their row numbers; an older index has none.
+
+    Raises what SQLite raises about damage for what cannot be those of the text.
+    """
+    if not connection.execute(_SQL["are_kept"]).get:
+        return {}
+    rows = connection.execute(_SQL["of_chunks"], (json.dumps(sorted(set(rowids))),))
+    return {int(row): unpack_passages(packed, int(length)) for row, length, packed in rows}
 
 
 def nearest_passages(
@@ -81,23 +110,23 @@ def nearest_passages(
     """
     import numpy as np
 
-    parts = sentences(text)
+    parts = passages(text)
     size = max(1, -(-len(parts) // MOST_PASSAGES))
     groups = [parts[place : place + size] for place in range(0, len(parts), size)]
-    spans = [(group[0][0], group[-1][1]) for group in groups]
+    spans = [(group[0].start, group[-1].end) for group in groups]
     length = _length(query)
     if not spans or limit <= 0 or not math.isfinite(length) or length == 0:
         return ()
     vectors = np.asarray(embed([text[start:end] for start, end in spans]), dtype=np.float32)
     if vectors.shape != (len(spans), len(query)):
         raise ValueError(f"vectors of shape {vectors.shape} for {len(spans)} x {len(query)}")
-    passages: list[Passage] = []
+    found: list[Passage] = []
     for (start, end), vector in zip(spans, vectors, strict=True):
         norm = _length(vector)
         if math.isfinite(norm) and norm > 0:
             cosine = _dot(vector, query) / (norm * length)
-            passages.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
-    return tuple(sorted(passages, key=lambda passage: -passage.cosine)[:limit])
+            found.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
+    return tuple(sorted(found, key=lambda passage: -passage.cosine)[:limit])
 
 
 def _dot(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
@@ -107,28 +136,3 @@ def _dot(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
 
 def _length(vector: NDArray[np.float32]) -> float:
     return math.sqrt(_dot(vector, vector))
-
-
-def _blocks(text: str) -> Iterator[Span]:
-    start = 0
-    for end in [*(beginning.end() for beginning in _BLOCK.finditer(text)), len(text)]:
-        heading = _HEADING.match(text, start, end)
-        if heading is not None:
-            yield start, heading.end()
-            start = heading.end()
-        yield start, end
-        start = end
-
-
-def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
-    """Trim a sentence, and cut one that is too long; nothing for one without letter or digit."""
-    while start < end:
-        cut = end
-        if end - start > LONGEST:
-            space = text.rfind(" ", start + LONGEST // 2, start + LONGEST)
-            cut = space if space > start else start + LONGEST
-        piece = text[start:cut]
-        if any(map(str.isalnum, piece)):
-            first = start + len(piece) - len(piece.lstrip())
-            yield first, first + len(piece.strip())
-        start = cut

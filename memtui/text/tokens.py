@@ -38,7 +38,8 @@ TermKind = Literal["word", "gram", "phrase", "prefix", "star"]
 _EAST_ASIAN = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f"
 )
-_SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Scripts whose words are written together, as ranges of a character class."""
 _LETTERS = re.compile(r"[^\W_]+")
 _WITHOUT_BARS = str.maketrans("\u0111\u0110", "dD")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
@@ -153,9 +154,20 @@ def split_scripts(text: str) -> list[str]:
     return [*parts, text[end:]]
 
 
+@functools.lru_cache(4096)
+def are_apart(pair: str) -> bool:
+    """Tell whether a text cut between these two characters has the tokens of the whole."""
+    if pair.isascii():
+        return not (pair[0].isalnum() and pair[1].isalnum())
+    before, after = map(index_text, pair)
+    ends = unicodedata.category(before[-1]), unicodedata.category(after[0])
+    is_word = all(end[0] in "LNM" or end == "Co" for end in ends)
+    return index_text(pair) == before + after and not is_word
+
+
 def grams(run: str) -> list[str]:
     """Cut a run of a script without spaces into its n-grams."""
-    length = 3 if re.match(f"[{_SOUTH_EAST_ASIAN}]", run) else 2
+    length = 3 if re.match(f"[{SOUTH_EAST_ASIAN}]", run) else 2
     return [run[at : at + length] for at in range(max(1, len(run) - length + 1))]
 
 
@@ -182,7 +194,7 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
 @functools.cache
 def _unspaced() -> re.Pattern[str]:
     # Compiled when a text needs it: sets this large take longer than to search an English query.
-    return re.compile(f"([{_EAST_ASIAN}]+)|([{_SOUTH_EAST_ASIAN}]+)")
+    return re.compile(f"([{_EAST_ASIAN}]+)|([{SOUTH_EAST_ASIAN}]+)")
 
 
 def _spread(run: re.Match[str]) -> str:

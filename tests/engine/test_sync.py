@@ -255,7 +255,7 @@ def test_stopping_inside_a_file_rolls_that_file_back(
         tokenised += 1
         return index_text(text)
 
-    monkeypatch.setattr("memtui.index.index_rows.index_text", count)
+    monkeypatch.setattr("memtui.retrieval.passages.index_text", count)
     with pytest.raises(Cancelled):
         workspace.sync(lambda: tokenised > 60)
     assert 60 < tokenised <= 110

@@ -163,7 +163,7 @@ def contents(connection: Connection) -> Contents:
     ).fetchall()
     chunks = connection.execute(
         "SELECT c.chunk_id, f.path, c.start_line, c.end_line, c.text, c.hash, c.model, c.embedded, "
-        "c.id FROM chunks c JOIN files f ON f.id = c.file_id"
+        "c.passages, c.id FROM chunks c JOIN files f ON f.id = c.file_id"
     ).fetchall()
     names = {row[-1]: str(row[0]) for row in chunks}
     connection.execute(

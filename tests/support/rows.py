@@ -14,8 +14,8 @@ from memtui.index.database import Connection, create, open_database
 from memtui.index.index_rows import write_vectors
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
+from memtui.retrieval.passages import pack_passages
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
-from memtui.text.tokens import index_text
 
 DIMS = 16
 
@@ -75,15 +75,15 @@ class IndexFile:
         end, hashed = line + text.count("\n"), text_hash(text)
         source = self.connection.execute("SELECT source FROM files WHERE path = ?", (path,)).get
         name = chunk_id(source, path, line, end, hashed, "test-model")
+        words, packed = pack_passages(text)
         self.connection.execute(
-            "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
-            "VALUES(?, ?, ?, ?, ?, ?, 'test-model')",
-            (name, self._files[path], line, end, text, hashed),
+            "INSERT INTO chunks"
+            "(chunk_id, file_id, start_line, end_line, text, hash, model, passages) "
+            "VALUES(?, ?, ?, ?, ?, ?, 'test-model', ?)",
+            (name, self._files[path], line, end, text, hashed, packed),
         )
         rowid = self.connection.last_insert_rowid()
-        self.connection.execute(
-            "INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (rowid, index_text(text))
-        )
+        self.connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (rowid, words))
         return rowid
 
     def add_all(self, texts: Iterable[str]) -> list[int]:

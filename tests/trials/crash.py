@@ -246,7 +246,9 @@ def _digest(folder: IndexFolder) -> Digest | None:
         return None
     with closing(LiveIndex(folder)) as live:
         connection = live.connection()
-        rows = connection.execute("SELECT chunk_id, text, hash, embedded FROM chunks").fetchall()
+        rows = connection.execute(
+            "SELECT chunk_id, text, hash, passages, embedded FROM chunks"
+        ).fetchall()
         meta = read_meta(connection)
     names = ("schema_version", "provider", "model", "fingerprint")
     return frozenset(rows), tuple(meta[name] for name in names)

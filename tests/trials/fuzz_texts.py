@@ -19,6 +19,7 @@ from memtui.index.transcripts.phase import TranscriptChunks
 from memtui.index.transcripts.turns import cut, masked_text
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
+from memtui.memory.passages import passages
 from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import RULES
@@ -36,7 +37,6 @@ from memtui.report.json_text import document_text
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.terms import plan_keyword
-from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query, word_pieces
 from memtui.settings.openclaw.releases import ShortTerms
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
@@ -179,8 +179,7 @@ def check_marks(given: Given) -> None:
     assert len(cut.text) <= max(width, 3)
     assert cut.text.removeprefix("…").removesuffix("…") in " ".join(text.split())
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
-    ends = sentences(text)
-    assert all(0 <= start < end <= len(text) for start, end in ends)
+    assert all(0 <= start < end <= len(text) for start, end, _ in passages(text))
 
 
 def check_sanitizer(given: Given) -> None:

@@ -43,12 +43,12 @@ from memtui.memory.care.rules import (
     note_lines,
 )
 from memtui.memory.documents import front_matter
+from memtui.memory.passages import passages
 from memtui.memory.paths import name_filter
 from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
 from memtui.retrieval.marks import match_spans, snippet
-from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import parse_query, path_pattern
 from memtui.settings.files import SettingsProblems, parse_config
 from memtui.settings.toml import key_lines
@@ -504,7 +504,7 @@ SCANNERS: Final = (
     Scanner("chunking", lambda text: list(chunking.chunk_text(text, per_entry=True))),
     Scanner("text of the index", index_text),
     Scanner("front matter", front_matter),
-    Scanner("sentences", sentences),
+    Scanner("passages", passages),
     Scanner("marks", lambda text: match_spans(text, ("a*", "exact phrase", "東京"))),
     Scanner("snippet", lambda text: snippet(text, ("a", "東"), 80)),
     Scanner("lines of a note", note_lines),

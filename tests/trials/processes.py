@@ -308,8 +308,8 @@ def _content(folder: IndexFolder) -> dict[tuple[Any, ...], bytes]:
     """Every chunk with its vector: (path, chunk id, lines, text) -> the vector's bytes."""
     with closing(open_database(folder.path(folder.current() or 0), readonly=True)) as connection:
         rows = connection.execute(
-            "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, v.vector FROM chunks c "
-            "JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id"
+            "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, c.passages, v.vector "
+            "FROM chunks c JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id"
         ).fetchall()
     return {tuple(key): vector if isinstance(vector, bytes) else b"" for *key, vector in rows}
 

@@ -56,7 +56,7 @@ SMALL_MODULE_LINES = 80
 VAGUE = {"What", "Whether", "Where", "How", "Why", "When", "Who", "Which"}
 CAPABILITIES = """
 search explain browse chunk care index sessions conversations transcripts providers profiles
-config agents openclaw status doctor verify schema document export
+config agents openclaw status doctor verify schema document export passages
 """
 """Names that mean the same in every room: one capability, seen from another layer."""
 

@@ -1,0 +1,211 @@
+"""The passages of a text: a line of dialogue, an item, a row of a table, a sentence of prose.
+
+A heading belongs to what follows it, unless that is a line of dialogue, which begins with a name;
+lines of code stand together up to the longest length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import IntFlag
+from itertools import chain, pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+from memtui.data import read_table
+from memtui.text.tokens import SOUTH_EAST_ASIAN, are_apart
+
+LONGEST: Final = 400
+"""Characters; a longer passage is cut at ends of sentences, then between words."""
+
+Span: TypeAlias = tuple[int, int]
+
+
+class PassageFlag(IntFlag):
+    """A feature of a passage that ranking asks for."""
+
+    QUESTION = 1
+    """It ends with a question mark."""
+    SPEAKER = 2
+    """It begins with somebody's name and a colon."""
+    TIME = 4
+    """It names a time or a date."""
+
+
+class Passage(NamedTuple):
+    """A passage, from character `start` of its text to the one before `end`."""
+
+    start: int
+    end: int
+    flags: PassageFlag
+
+
+_TABLE = read_table("passages.toml")
+_LABELS, _TIMES, _HINTS, _ABBREVIATIONS = (
+    frozenset(_TABLE[name].split()) for name in ("labels", "times", "hints", "abbreviations")
+)
+_CLOCK, _PHRASE = (
+    re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("clock", "phrases")
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
+_LINE_END = re.compile(r"\n")
+
+# How a line begins that does not go on with what stands before it.
+_BEGINNING = re.compile(
+    r"""[ \t]*(?:(?P<blank>$)|(?P<code>(?:```|~~~)[^`\n]*$)|(?P<heading>\#{1,6}[ \t])|(?P<row>\|)
+    |(?P<speaker>(?P<bullet>[-*+>][ \t]+)?(?:[\[(]\d[^\])\n]{0,39}[\])][ \t]*)?(?:\*\*|__)?
+      (?P<name>[^\W\d_][^\n:：|*_<>\[\]`"“”。！？?!,;]{0,29})(?:(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)|：))
+    |(?P<item>[-*+][ \t]|\d{1,3}[.)][ \t])|(?P<quotation>>))""",
+    re.VERBOSE,
+)
+_SAID = ("speaker", "said item")
+_WHOLE = ("heading", "row", "item", *_SAID)
+_MARKS = re.compile(r"(?:[-*+>|#]++(?=\s)|\s++|\[ \])*")
+_CLOSING = "\"'”’»)\\]}*_`」』）】》"
+_ASKED = ("?", "？", "؟")
+# Of some marks in a row the first tells for all of them: each would be tried to the end else.
+_END = re.compile(
+    rf"[.!?…؟।॥。！？｡．](?:(?<=[。！？｡．])[。！？｡．]*[{_CLOSING}]*"
+    rf"|(?<![.!?…؟।॥][.!?…؟।॥])[.!?…؟।॥]*[{_CLOSING}]*(?=\s|$))"
+)
+_LEAST_WITHOUT_STOP: Final = 60
+_WITHOUT_STOP = re.compile(f"[{SOUTH_EAST_ASIAN}]")
+_END_OR_BLANK = re.compile(
+    rf"{_END.pattern}|(?<=[{SOUTH_EAST_ASIAN}])[ \t]+(?=[{SOUTH_EAST_ASIAN}])"
+)
+
+
+def passages(text: str) -> tuple[Passage, ...]:
+    """Cut a text into passages, ascending and apart; every letter and digit is in one of them.
+
+    None is longer than `LONGEST` or blank at an end, and each holds a letter or a digit.
+    """
+    found: list[Passage] = []
+    heading = -1
+    for kind, first, last in _blocks(text):
+        said = PassageFlag.SPEAKER.value if kind in _SAID else 0
+        for start, end in _cut(text, kind, first, last):
+            if heading >= 0 and not said and end - heading <= LONGEST:
+                found.pop()
+                start = heading
+            heading = start if kind == "heading" else -1
+            found.append(Passage(start, end, PassageFlag(said | _flags(text[start:end]))))
+            said = 0
+    return tuple(found)
+
+
+def _flags(passage: str) -> int:
+    is_question = passage.rstrip(_CLOSING).endswith(_ASKED)
+    words = _WORD.findall(passage.lower())
+    names_time = (
+        not _TIMES.isdisjoint(words)
+        or (_DIGIT.search(passage) and _CLOCK.search(passage))
+        or (not _HINTS.isdisjoint(words) and _PHRASE.search(passage))
+    )
+    return PassageFlag.QUESTION * is_question | PassageFlag.TIME * bool(names_time)
+
+
+def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the kind and the place of every run of lines that no passage goes beyond."""
+    kind, start, at = "", 0, 0
+    while at < len(text):
+        end = text.find("\n", at) + 1 or len(text)
+        begun = _BEGINNING.match(text, at, end)
+        line = (begun.lastgroup or "") if begun is not None else ""
+        if begun is not None and line == "speaker" and not _is_name(begun["name"]):
+            line = "item" if begun["bullet"] else ""
+        elif begun is not None and begun["bullet"]:
+            line = "said item"
+        if kind == "code":
+            is_new = False
+        elif line in ("speaker", "code", "blank"):
+            is_new = True
+        elif kind == "speaker":
+            is_new = line == "heading" or end - start > LONGEST
+        else:
+            is_new = bool(line) or kind in ("heading", "row", "blank")
+        if is_new:
+            yield kind, start, at
+            kind, start = line, at
+        elif kind == line == "code":
+            yield kind, start, end
+            kind, start = "", end
+        at = end
+    yield kind, start, at
+
+
+def _is_name(name: str) -> bool:
+    words = name.split()
+    return (
+        len(words) <= 3
+        and not any(word[0].islower() for word in words)
+        and words[0].lower() not in _LABELS
+    )
+
+
+def _cut(text: str, kind: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the passages of a block."""
+    end = start + len(text[start:end].rstrip())
+    spans: Iterable[Span] = [(start, end)]
+    if kind == "code":
+        lines = (line.end() for line in _LINE_END.finditer(text, start, end))
+        spans = _packed(start, chain(lines, [end]))
+    elif start < end:
+        marks = _MARKS.match(text, start, end)
+        start = marks.end() if marks is not None else start
+        spans = [(start, end)]
+        if kind not in _WHOLE:
+            spans = pairwise(chain([start], _sentence_ends(text, start, end)))
+        elif end - start > LONGEST:
+            spans = _packed(start, _sentence_ends(text, start, end))
+    for first, last in spans:
+        yield from _pieces(text, first, last)
+
+
+def _sentence_ends(text: str, first: int, last: int) -> Iterator[int]:
+    start = first
+    ends = _END_OR_BLANK if _WITHOUT_STOP.search(text, first, last) else _END
+    for ending in ends.finditer(text, first, last):
+        place = ending.start()
+        if text[place] in " \t" and place - start < _LEAST_WITHOUT_STOP:
+            continue
+        if text[place] == ".":
+            # The full stop of `e.g.`, `Dr.` or `J.` ends no sentence.
+            word = text[max(start, place - 16) : place].split()[-1:]
+            bare = word[0].strip(_CLOSING + "([{") if word else ""
+            if bare.lower() in _ABBREVIATIONS or (len(bare) == 1 and bare.isupper()):
+                continue
+        start = ending.end()
+        yield start
+    yield last
+
+
+def _packed(start: int, ends: Iterable[int]) -> Iterator[Span]:
+    """Take neighbours together as long as they are not too long."""
+    last = start
+    for end in ends:
+        if end - start > LONGEST and last > start:
+            yield start, last
+            start = last
+        last = end
+    yield start, last
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
+    """Trim a passage, and cut one that is too long; nothing for one without letter or digit."""
+    while start < end:
+        cut = end if end - start <= LONGEST else _break(text, start)
+        piece = text[start:cut]
+        if any(map(str.isalnum, piece)):
+            first = start + len(piece) - len(piece.lstrip())
+            yield first, first + len(piece.strip())
+        start = cut
+
+
+def _break(text: str, start: int) -> int:
+    """Return the last place between words in the longest piece; its end where there is none."""
+    longest = start + LONGEST
+    space = text.rfind(" ", start + LONGEST // 2, longest)
+    places = (at for at in range(longest, start, -1) if are_apart(text[at - 1 : at + 1]))
+    return space if space > start else next(places, longest)
