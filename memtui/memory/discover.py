@@ -391,7 +391,11 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
         return SkippedFile(name, Reason.NOT_A_NOTE, kind(stat.S_IFDIR))
     if not is_markdown(place):
         return SkippedFile(name, Reason.NOT_A_NOTE, "its name does not end in .md or .markdown")
-    return SkippedFile(name, Reason.OUTSIDE_ROOT, "below no folder that belongs to the memory")
+    lies = "lies outside the folder"
+    if parts_below(place, root) is not None:
+        counted = f"{', '.join(ROOT_FILES)} and {MEMORY_FOLDER}/"
+        lies = f"lies in the folder, of which only {counted} count"
+    return SkippedFile(name, Reason.OUTSIDE_ROOT, f"{lies}; memory.extra_paths adds more")
 
 
 def absent(place: str) -> tuple[Reason, str] | None:
