@@ -20,6 +20,7 @@ from memtui.cli.session import (
     open_session,
     refuse_agent,
     run_sync,
+    stale_warning,
 )
 from memtui.errors import SettingsError
 from memtui.memory.workspace import beside_words
@@ -247,6 +248,8 @@ def status(invocation: Invocation, deep: bool) -> int:
     nothing = now.state is IndexState.NO_INDEX and not is_foreign
     code = EXIT_NO_INDEX if nothing else EXIT_OK
     notes = [] if is_foreign else _beside(invocation, session)
+    if now.state is IndexState.STALE and not is_foreign:
+        notes.append(f"memtui: {stale_warning(now)}")
     return invocation.respond(document, lines, notes=notes, exit_code=code)
 
 

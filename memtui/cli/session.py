@@ -15,7 +15,7 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
-from memtui.report.status import LOOKS_FOR
+from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
@@ -139,7 +139,9 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 
 
 def stale_warning(status: IndexStatus) -> str:
-    """Return what to say when files changed after they were indexed."""
+    """Return what to say when files changed after they were indexed, or vectors are missing."""
+    if not status.pending_count:
+        return f"the index is stale: {state_detail(status)}; `memtui index` makes those"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     command = "memtui index" if status.foreign is None else "openclaw memory index"

@@ -251,11 +251,9 @@ def _section(name: str, rows: Iterable[Row]) -> Section:
 
 def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     state, provider, watcher = state_words(status.state), status.provider, status.watcher
-    if status.pending_count:
-        waits = words.count(status.pending_count, "changed file")
-        if status.state is IndexState.NO_INDEX:
-            waits = words.count(status.pending_count, "file", after=" to index")
-        state += f" ({waits})"
+    # What degraded it stands beside the provider.
+    if status.state is not IndexState.DEGRADED and (detail := brief(state_detail(status))):
+        state += f" ({detail})"
     yield Row(("state", state), tone=tone_of(status.state))
     yield Row(("memory", status.root))
     yield Row(("index", f"{status.index_dir} (generation {status.generation})"))
@@ -320,8 +318,13 @@ def state_detail(status: IndexStatus) -> str:
         case IndexState.STALE if foreign is not None or status.pending_count:
             files = words.count(status.pending_count, "file")
             return f"{files} {'waiting' if foreign is None else 'drifted'}"
+        case IndexState.NO_INDEX if status.pending_count:
+            return words.count(status.pending_count, "file", after=" to index")
         case IndexState.STALE:
-            return f"{words.count(status.chunks - status.vectors, 'chunk')} without a vector"
+            waiting = status.chunks - status.vectors - len(status.withheld)
+            return words.count(
+                waiting, "chunk waits for its vector", "chunks wait for their vectors"
+            )
         case IndexState.DEGRADED if foreign is not None:
             findings = foreign.truth.findings if foreign.truth is not None else ()
             return finding_title(findings[0]).lower() if findings else ""

@@ -124,6 +124,19 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
     assert ("memtui: " in answer.err) is bool(told)
 
 
+def test_the_status_says_what_waits_and_the_command_that_makes_it(
+    memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as words_alone:
+        words_alone.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
+        memtui("index", "--root", str(notes))
+    for waits in ("1 chunk waits for its vector", "1 file waiting"):
+        status = memtui("status", "--root", str(notes))
+        assert f"stale ({waits})" in status.out
+        assert f"`memtui index --root {notes}`" in status.err
+        (notes / "MEMORY.md").write_text("# Changed\n")
+
+
 COMMAND = "sh -c 'touch PWNED; echo sk-SECRET' \u202e\u200b\u00a0" + "long " * 200
 SHOWN = COMMAND.replace("\u202e\u200b\u00a0", "\\u202e\\u200b\\xa0")
 
