@@ -64,14 +64,13 @@ def withheld_words(withheld: Sequence[SkippedFile]) -> str:
 
 
 def provider_summary(provider: ProviderState) -> str:
-    """Return who was asked for, who answers, and with which model, in one line."""
+    """Return who was asked for and who answers, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
     requested = f" (asked for: {provider.requested})"
     before = f"{provider.requested} -> " if is_fallback(provider) else ""
     after = "" if before or provider.requested == provider.actual else requested
-    length = "" if provider.dimensions is None else f", {provider.dimensions} dimensions"
-    return f"{before}{provider.actual}, {provider.model}{after}{length}"
+    return f"{before}{provider.actual}{after}"
 
 
 def why(provider: ProviderState) -> str:
@@ -229,10 +228,12 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
     foreign = status.foreign
     if foreign is not None:
         yield _section("index", _agent_rows(status, foreign))
+        yield _section("technical", _agent_technical_rows(status, foreign))
         if foreign.truth is not None:
             yield from _truth_sections(foreign.truth)
         return
     yield _section("index", _index_rows(status, now))
+    yield _section("technical", _technical_rows(status))
     skipped = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
     errors = [f"{time_words(one.at, now)} {one.where}: {one.message}" for one in status.errors]
     for name, label, texts, tone in (
@@ -256,7 +257,6 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         state += f" ({detail})"
     yield Row(("state", state), tone=tone_of(status.state))
     yield Row(("memory", status.root))
-    yield Row(("index", f"{status.index_dir} (generation {status.generation})"))
     sources = ", ".join(
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
         for s in status.sources
@@ -277,24 +277,33 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("text", f"stays on {HERE}" if place == HERE else f"goes to {place}{here}"))
     if status.withheld:
         yield Row(("not sent", withheld_words(status.withheld)), tone=Tone.WARN)
-    yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
-    yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
-    yield Row(("watcher", f"{watcher.mode}{detail}{seen}"))
+    yield Row(("changes", f"{words.WATCHER_WORDS[watcher.mode]}{detail}{seen}"))
+    if status.last_sync is not None:
+        yield Row(("last sync", last_sync_words(status.last_sync, now)))
+    if status.usage.requests and provider.remote:
+        yield Row(("usage", usage_words(status.usage)))
+
+
+def _technical_rows(status: IndexStatus) -> Iterator[Row]:
+    provider = status.provider
+    yield Row(("index", status.index_dir))
+    yield Row(("generation", words.count(status.generation)))
+    if provider.actual is not None:
+        yield Row(("model", model_words(provider.model, provider.dimensions)))
+    yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
+    yield Row(("tokenizer", status.tokenizer))
     yield Row(("writer", status.writer))
     if (stats := status.last_sync) is not None:
-        yield Row(("last sync", last_sync_words(stats, now)))
         did = (
             words.count(stats.files_seen, "file", after=" seen"),
             words.count(stats.chunks_written, "chunk", after=" written"),
             f"{words.count(stats.chunks_embedded)} embedded",
             words.count(stats.cache_hits, "cache hit"),
         )
-        yield Row(("", ", ".join(did)), tone=Tone.MUTED)
-    if status.usage.requests and provider.remote:
-        yield Row(("usage", usage_words(status.usage)))
+        yield Row(("synced", ", ".join(did)))
 
 
 def state_words(state: IndexState | FileState) -> str:
@@ -397,23 +406,25 @@ def last_sync_words(stats: SyncStats, now: datetime | None = None) -> str:
 
 
 def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
-    """Yield which index it is and how it is read, then how whole it is."""
     queries = f"need vectors of {foreign.query_vectors}"
     if status.provider.actual == "none" or status.provider.model == "fts-only":
         queries = "by keywords alone: the index has no vectors"
     facts = (
         ("agent", foreign.agent or "not known"),
-        ("index", status.index_dir),
-        ("", f"{words.GENERATION_WORDS[foreign.generation]}, read-only"),
         ("memory", status.root or "the workspace is not known: --root FOLDER names it"),
         ("profile", f"{foreign.profile}: {foreign.chosen_because}"),
-        ("program", foreign.app_version or "its version is not written in the index"),
         ("queries", queries),
         ("holds", held_words(status, "row", " in the vector table")),
-        ("tokenizer", status.tokenizer or "none"),
     )
     yield Row(("state", state_words(status.state)), tone=tone_of(status.state))
     yield from map(Row, facts)
+
+
+def _agent_technical_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
+    yield Row(("index", status.index_dir))
+    yield Row(("", f"{words.GENERATION_WORDS[foreign.generation]}, read-only"))
+    yield Row(("program", foreign.app_version or "its version is not written in the index"))
+    yield Row(("tokenizer", status.tokenizer or "none"))
     if (truth := foreign.truth) is not None:
         whole = Tone.OK if truth.integrity == "ok" else Tone.ERROR
         yield Row(("integrity", truth.integrity), tone=whole)

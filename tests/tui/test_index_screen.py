@@ -22,6 +22,7 @@ from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 from memtui.tui.widgets.index_status import (
     IndexStatusPane,
+    facts_of,
     index_facts,
     state_line,
     status_segments,
@@ -91,8 +92,10 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain
-    assert "events, last event 3 s ago" in facts["watcher"].plain
-    assert facts[""].plain.endswith("31 chunks written, 29 embedded, 2 cache hits")
+    assert facts["changes"].plain == "noticed as files are written, last event 3 s ago"
+    technical = dict(facts_of(status(), NOW, "technical"))
+    assert technical["synced"].plain.endswith("31 chunks written, 29 embedded, 2 cache hits")
+    assert not technical.keys() & facts.keys(), "figures stand apart"
     assert "cache" not in facts
     assert facts["holds"].plain.endswith(
         "(memory 118 files 902 chunks, sessions 24 files 382 chunks)"
@@ -122,6 +125,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         screen = run.app.screen
         assert isinstance(screen, IndexScreen)
         assert "12 files, 14 chunks, 14 vectors  " in run.text, "one source is all there is"
+        assert "everything is fine: 12 files indexed" in run.text
         assert "memtui search WORDS --root /notes" in run.text
         (memory.root / "memory/link.md").symlink_to("/etc/hosts")
         (memory.root / HOSTILE_NAME).write_text("# new\n")
@@ -131,6 +135,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         skipped.focus()
         await run.press("enter")
         assert "memory/link.md: " in run.text
+        assert "ready  1 left out: tab shows which, and why" in run.text
         assert len(run.app.screen_stack) == 3
         await run.press("escape")
         for size in ((80, 24), (40, 10), (1, 1), (120, 20)):

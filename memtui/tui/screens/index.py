@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.engine import Engine
-from memtui.model import IndexStatus
+from memtui.model import IndexState, IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
@@ -32,6 +32,7 @@ from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.widgets.index_status import (
     LABEL,
+    facts_of,
     index_facts,
     progress_line,
     state_line,
@@ -92,6 +93,7 @@ class IndexScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#facts").border_title = "Index"
+        self.query_one("#index-second").border_title = "Technical details"
         self.parts.show(self.FIRST)
         # Not before it is displayed, where one part is shown at a time.
         self.call_after_refresh(self.query_one(f"#{self.FIRST}").focus)
@@ -106,8 +108,8 @@ class IndexScreen(Screen[None]):
         """Show the newest snapshot."""
         status, now = self.engine.index.status(), self.engine.now()
         lines, progress = [state_line(status)], status.progress
-        if not (status.foreign or status.pending or status.skipped or status.errors):
-            lines[0] += Content.styled("  nothing waiting, skipped or wrong", fmt.MUTED)
+        if status.foreign is None:
+            lines[0] += Content.styled(f"  {what_is_listed(status)}", fmt.MUTED)
         if progress is not None:
             width = min(_METER_CELLS, max(20, self.size.width - 32))
             done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
@@ -118,9 +120,8 @@ class IndexScreen(Screen[None]):
         # A quoted path begins with its quote and stays as it is: no shell expands ~ in one.
         shell = Content(" ".join(map(fmt.home_relative, words)))
         facts = [*index_facts(status, now), ("shell", shell)]
-        half = (len(facts) + 1) // 2
-        self.query_one("#index-first", Facts).show_facts(facts[:half])
-        self.query_one("#index-second", Facts).show_facts(facts[half:])
+        self.query_one("#index-first", Facts).show_facts(facts)
+        self.query_one("#index-second", Facts).show_facts(facts_of(status, now, "technical"))
         # Ages are told to the minute.
         about = status.pending, status.skipped, status.errors, status.foreign
         listed = (*about, self.state_filter, now.minute)
@@ -237,6 +238,18 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             self.state_filter = kinds[(at + 1) % len(kinds)]
             self.query_one("#files").focus()
             self.refresh_status()
+
+
+def what_is_listed(status: IndexStatus) -> str:
+    """Say that everything is fine, and why, or what is not and where it is listed."""
+    counts = {"waiting": status.pending_count, "left out": len(status.skipped)}
+    counts["failed"] = len(status.errors)
+    listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
+    if listed:
+        return f"{listed}: tab shows which, and why"
+    files = fmt.count(status.files, "file")
+    is_fine = status.state is IndexState.READY
+    return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 
 
 def file_state(state: FileState, count: str = "") -> Content:

@@ -23,9 +23,7 @@ LABEL = 12
 READ_ONLY = "the index belongs to the agent's program: memtui only reads it"
 LOOKS_AGAIN = f"{READ_ONLY}, and looks at it again"
 REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force rebuilds it"
-_NOT_IN_PANE = frozenset(
-    ("memory", "index", "", "why", "failure", "next step", "tokenizer", "writer", "usage")
-)
+_NOT_IN_PANE = frozenset(("memory", "why", "failure", "next step", "usage"))
 _PANE_LABEL = 10
 _METER = 6
 _NEXT = {
@@ -65,19 +63,24 @@ def counted_findings(foreign: ForeignStatus) -> str:
 
 
 def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
-    """Return everything about an index that is no list, and the newest error."""
-    facts = [
-        (row.cells[0], Content.styled(fmt.home_relative(row.cells[1]), STYLES[row.tone]))
-        for section in words.status_sections(status, now)
-        for row in section.rows
-        if section.id in ("index", "warnings") and row.cells[0] != "state"
-    ]
+    """Return what there is to know of an index, and the newest error."""
+    facts = facts_of(status, now, "index", "warnings")
     if status.errors:
         error = status.errors[-1]
         aside = f"  {safe_line(error.where)}, {fmt.ago(error.at, now)}"
         message = (safe_line(error.message), "$state-error")
         facts.append(("last error", Content.assemble(message, (aside, fmt.MUTED))))
     return facts
+
+
+def facts_of(status: IndexStatus, now: datetime, *sections: str) -> list[Fact]:
+    """Return the rows of sections of the report but the state, which is told beside them."""
+    return [
+        (row.cells[0], Content.styled(fmt.home_relative(row.cells[1]), STYLES[row.tone]))
+        for section in words.status_sections(status, now)
+        for row in section.rows
+        if section.id in sections and row.cells[0] != "state"
+    ]
 
 
 def place_style(address: str, *, remote: bool) -> str:
