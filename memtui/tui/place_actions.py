@@ -48,7 +48,8 @@ def edit_at(
 
     def edit(file: Path | None) -> None:
         if file is None:
-            tell(screen, f"No file to edit: {path} lies in a database.", warning=True)
+            problem = f"{path} is no file, or it is not known where it lies."
+            tell(screen, f"Nothing to edit: {problem}", warning=True)
         elif file.is_dir():
             tell(screen, f"No file to edit: {path} is a folder.", warning=True)
         elif edit_place(screen, file, line):

@@ -32,8 +32,7 @@ from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
 from memtui.tui.widgets.screen_bar import ScreenBar
 
 SECTIONS: Mapping[str, str] = {
-    "facts": "Chunk",
-    "text": "Text",
+    "text": "Chunk",
     "like": "Similar",
     "terms": "Terms",
     "queries": "Queries",
@@ -77,8 +76,8 @@ class ChunkScreen(Screen[None]):
         """The newest that was read, also of a chunk that is gone."""
         self.is_gone = False
         """True if the index does not hold the chunk any more, or never did."""
-        self.successor: Chunk | None = None
-        """The chunk at the lines of one that is gone."""
+        self.parts_of_file: Sequence[Chunk] = ()
+        """The chunks of its file, in order, as the index has them now."""
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
@@ -94,6 +93,12 @@ class ChunkScreen(Screen[None]):
     def chunk(self) -> Chunk | None:
         """The chunk, once it is read."""
         return self.record.chunk if self.record is not None else None
+
+    @property
+    def successor(self) -> Chunk | None:
+        """The chunk at the lines of one that is gone."""
+        gone = self.chunk if self.is_gone else None
+        return chunk_near(self.parts_of_file, gone) if gone is not None else None
 
     @property
     def neighbour(self) -> Neighbour | None:
@@ -113,8 +118,7 @@ class ChunkScreen(Screen[None]):
         )
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
-                with VerticalScroll(id="facts") as facts:
-                    facts.border_title = "Chunk"
+                with VerticalScroll(id="facts", can_focus=False):
                     yield Facts(label_width=12)
                 yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
@@ -137,14 +141,13 @@ class ChunkScreen(Screen[None]):
         """Read the chunk from the index as it is now, then what is like it."""
         engine, chunk_id, before = self.engine, self.chunk_id, self.chunk
 
-        def read() -> tuple[ChunkRecord | None, Chunk | None]:
+        def read() -> tuple[ChunkRecord | None, Sequence[Chunk]]:
             record = engine.browse.chunk_record(chunk_id)
-            if record is not None or before is None:
-                return record, None
-            return None, chunk_near(engine.browse.chunks_of(before.path), before)
+            chunk = record.chunk if record is not None else before
+            return record, engine.browse.chunks_of(chunk.path) if chunk is not None else ()
 
-        def take(reading: tuple[ChunkRecord | None, Chunk | None]) -> None:
-            record, self.successor = reading
+        def take(reading: tuple[ChunkRecord | None, Sequence[Chunk]]) -> None:
+            record, self.parts_of_file = reading
             self.is_gone = record is None
             self.record = record or self.record
             self._problems = {} if self.is_gone else {**self._problems, "chunk": ""}
@@ -234,7 +237,14 @@ class ChunkScreen(Screen[None]):
         self.query_one("#chunk-note", Static).update(warning)
         if record is not None:
             section = chunk_record.record_section(record, engine.now())
-            place = Content.styled(safe_line(section.title), "bold $primary")
+            ids = [one.id for one in self.parts_of_file]
+            is_there = self.chunk_id in ids
+            part = f"{ids.index(self.chunk_id) + 1} of {len(ids)} " if is_there else ""
+            lines = f"lines {record.chunk.start_line}-{record.chunk.end_line}"
+            place = Content.assemble(
+                (f"Chunk {part}of {safe_line(record.chunk.path)}", "bold $primary"),
+                (f", {lines}: one part, searched and ranked by itself", fmt.MUTED),
+            )
             facts = [row.cells for row in section.rows]
             if self.size.width < WIDE or self.size.height < TALL:
                 facts[:2] = [
