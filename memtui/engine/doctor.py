@@ -39,7 +39,7 @@ from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watch
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
-from memtui.retrieval.connection import snapshot, whole_vector
+from memtui.retrieval.connection import damaged, snapshot, whole_vector
 from memtui.retrieval.passages import fetch_passages, pack_passages, unpack_passages
 from memtui.retrieval.pool import fetch_chunks
 from memtui.settings.files import state_dir
@@ -367,9 +367,9 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
 def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
     """Yield the place, `path:line`, and the part of every chunk that is not as it was written.
 
-    Its text is compared with its hash, its vector with the checksum, passages and words with it;
-    `tell` hears how many are done. Raises what SQLite raises, and `DecodeError` for what is wrong
-    with files and conversations.
+    Its text is compared with its hash and passages, its vector with the checksum, its words with
+    its text. `tell` hears how many are done. Raises what SQLite raises, and `DecodeError` for what
+    is wrong with files and conversations.
     """
     known_files(connection)
     transcript_rows(connection)
@@ -388,17 +388,12 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
                 connection.execute(
                     "INSERT INTO temp.again(rowid, text) VALUES(?, ?)", (rowid, words)
                 )
+                made = unpack_passages(packed, len(text))
+                if fetch_passages(connection, [rowid]).get(rowid, made) != made:
+                    raise damaged("passages of another text")
             except (DatabaseError, DecodeError, KeyError):
                 unread.add(rowid)
                 yield f"{place} (text)"
-            else:
-                made = unpack_passages(packed, len(text))
-                try:
-                    is_same = fetch_passages(connection, [rowid]).get(rowid, made) == made
-                except DatabaseError:
-                    is_same = False
-                if not is_same:
-                    yield f"{place} (passages)"
             try:
                 if embedded:
                     whole_vector(width, rowid, *vector)

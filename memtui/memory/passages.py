@@ -7,6 +7,8 @@ lines of code stand together up to the longest length.
 from __future__ import annotations
 
 import re
+import string
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from enum import IntFlag
 from itertools import chain, pairwise
@@ -47,8 +49,7 @@ _LABELS, _TIMES, _HINTS, _ABBREVIATIONS = (
 _CLOCK, _PHRASE = (
     re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("clock", "phrases")
 )
-_WORD = re.compile(r"[^\W\d_]+")
-_DIGIT = re.compile(r"\d")
+_BLANKS = str.maketrans(dict.fromkeys(f"{string.punctuation}{string.digits}«»“”„‘’…–—", " "))
 _LINE_END = re.compile(r"\n")
 
 # How a line begins that does not go on with what stands before it.
@@ -60,7 +61,7 @@ _BEGINNING = re.compile(
     re.VERBOSE,
 )
 _SAID = ("speaker", "said item")
-_WHOLE = ("heading", "row", "item", *_SAID)
+_WHOLE = ("heading", "row", "item", "code", *_SAID)
 _MARKS = re.compile(r"(?:[-*+>|#]++(?=\s)|\s++|\[ \])*")
 _CLOSING = "\"'”’»)\\]}*_`」』）】》"
 _ASKED = ("?", "？", "؟")
@@ -83,27 +84,29 @@ def passages(text: str) -> tuple[Passage, ...]:
     """
     found: list[Passage] = []
     heading = -1
+    clocks = [clock.start() for clock in _CLOCK.finditer(text)]
     for kind, first, last in _blocks(text):
-        said = PassageFlag.SPEAKER.value if kind in _SAID else 0
+        flags = PassageFlag.SPEAKER.value if kind in _SAID else 0
         for start, end in _cut(text, kind, first, last):
-            if heading >= 0 and not said and end - heading <= LONGEST:
+            if heading >= 0 and not flags and end - heading <= LONGEST:
                 found.pop()
                 start = heading
             heading = start if kind == "heading" else -1
-            found.append(Passage(start, end, PassageFlag(said | _flags(text[start:end]))))
-            said = 0
+            passage = text[start:end]
+            if passage.rstrip(_CLOSING).endswith(_ASKED):
+                flags |= PassageFlag.QUESTION.value
+            is_clock = bisect_left(clocks, start) < bisect_left(clocks, end)
+            if is_clock or _names_time(passage):
+                flags |= PassageFlag.TIME.value
+            found.append(Passage(start, end, PassageFlag(flags)))
+            flags = 0
     return tuple(found)
 
 
-def _flags(passage: str) -> int:
-    is_question = passage.rstrip(_CLOSING).endswith(_ASKED)
-    words = _WORD.findall(passage.lower())
-    names_time = (
-        not _TIMES.isdisjoint(words)
-        or (_DIGIT.search(passage) and _CLOCK.search(passage))
-        or (not _HINTS.isdisjoint(words) and _PHRASE.search(passage))
-    )
-    return PassageFlag.QUESTION * is_question | PassageFlag.TIME * bool(names_time)
+def _names_time(passage: str) -> bool:
+    words = passage.lower().translate(_BLANKS).split()
+    is_phrase = not _HINTS.isdisjoint(words) and _PHRASE.search(passage) is not None
+    return is_phrase or not _TIMES.isdisjoint(words)
 
 
 def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
@@ -113,10 +116,9 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
         end = text.find("\n", at) + 1 or len(text)
         begun = _BEGINNING.match(text, at, end)
         line = (begun.lastgroup or "") if begun is not None else ""
-        if begun is not None and line == "speaker" and not _is_name(begun["name"]):
-            line = "item" if begun["bullet"] else ""
-        elif begun is not None and begun["bullet"]:
-            line = "said item"
+        if begun is not None and line == "speaker":
+            kinds = ("item", "said item") if begun["bullet"] else ("", line)
+            line = kinds[_is_name(begun["name"].split())]
         if kind == "code":
             is_new = False
         elif line in ("speaker", "code", "blank"):
@@ -135,30 +137,24 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
     yield kind, start, at
 
 
-def _is_name(name: str) -> bool:
-    words = name.split()
-    return (
-        len(words) <= 3
-        and not any(word[0].islower() for word in words)
-        and words[0].lower() not in _LABELS
-    )
+def _is_name(words: list[str]) -> bool:
+    is_label = len(words) > 3 or words[0].lower() in _LABELS
+    return not is_label and not any(word[0].islower() for word in words)
 
 
 def _cut(text: str, kind: str, start: int, end: int) -> Iterator[Span]:
     """Yield the passages of a block."""
     end = start + len(text[start:end].rstrip())
-    spans: Iterable[Span] = [(start, end)]
+    marks = _MARKS.match(text, start, end)
+    start = marks.end() if marks is not None else start
+    ends = _sentence_ends(text, start, end)
     if kind == "code":
-        lines = (line.end() for line in _LINE_END.finditer(text, start, end))
-        spans = _packed(start, chain(lines, [end]))
-    elif start < end:
-        marks = _MARKS.match(text, start, end)
-        start = marks.end() if marks is not None else start
-        spans = [(start, end)]
-        if kind not in _WHOLE:
-            spans = pairwise(chain([start], _sentence_ends(text, start, end)))
-        elif end - start > LONGEST:
-            spans = _packed(start, _sentence_ends(text, start, end))
+        ends = chain((line.end() for line in _LINE_END.finditer(text, start, end)), [end])
+    spans: Iterable[Span] = [(start, end)]
+    if kind not in _WHOLE:
+        spans = pairwise(chain([start], ends))
+    elif end - start > LONGEST:
+        spans = _packed(start, ends)
     for first, last in spans:
         yield from _pieces(text, first, last)
 

@@ -52,11 +52,11 @@ def pack_passages(text: str) -> tuple[str, bytes]:
 
     Four little-endian uint32 each: first character, the one behind the last, flags, tokens.
     """
-    cut = passages(text)
+    cut, text = passages(text), text.replace(_CUT, " ")
     # Within a word that is too long there is no cut: its tokens are those of its first passage.
     inner = [one.start for one in cut[1:] if are_apart(text[one.start - 1 : one.start + 1])]
     bounds = pairwise([0, *inner, len(text)])
-    words = index_text(_CUT.join([text[start:end].replace(_CUT, " ") for start, end in bounds]))
+    words = index_text(_CUT.join([text[start:end] for start, end in bounds]))
     parts = words.split(_CUT)
     counts = dict(zip([0, *inner], map(_count_tokens, parts), strict=True))
     rows = [
