@@ -46,6 +46,7 @@ _TABLE = read_table("passages.toml")
 _LABELS, _TIMES, _HINTS, _ABBREVIATIONS = (
     frozenset(_TABLE[name].split()) for name in ("labels", "times", "hints", "abbreviations")
 )
+_MONTHS = frozenset(_TABLE["after_ordinals"].split())
 _CLOCK, _PHRASE = (
     re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("clock", "phrases")
 )
@@ -167,10 +168,12 @@ def _sentence_ends(text: str, first: int, last: int) -> Iterator[int]:
         if text[place] in " \t" and place - start < _LEAST_WITHOUT_STOP:
             continue
         if text[place] == ".":
-            # The full stop of `e.g.`, `Dr.` or `J.` ends no sentence.
-            word = text[max(start, place - 16) : place].split()[-1:]
-            bare = word[0].strip(_CLOSING + "([{") if word else ""
-            if bare.lower() in _ABBREVIATIONS or (len(bare) == 1 and bare.isupper()):
+            # The full stop of `e.g.`, `Dr.`, `J.` or `3. Mai` ends no sentence.
+            word = "".join(text[max(start, place - 16) : place].split()[-1:])
+            bare = word.strip(_CLOSING + "([{").lower()
+            if bare in _ABBREVIATIONS or (len(bare) == 1 and word.isupper()):
+                continue
+            if bare.isdecimal() and _MONTHS.intersection(text[place + 1 : place + 17].split()[:1]):
                 continue
         start = ending.end()
         yield start

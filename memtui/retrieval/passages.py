@@ -95,7 +95,7 @@ def fetch_passages(connection: Connection, rowids: Iterable[int]) -> dict[int, l
     if not connection.execute(_SQL["are_kept"]).get:
         return {}
     rows = connection.execute(_SQL["of_chunks"], (json.dumps(sorted(set(rowids))),))
-    return {int(row): unpack_passages(packed, int(length)) for row, length, packed in rows}
+    return {row: unpack_passages(packed, len(text)) for row, text, packed in rows}
 
 
 def nearest_passages(

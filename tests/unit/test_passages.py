@@ -102,7 +102,12 @@ def test_the_index_keeps_the_tokens_of_each_passage(text: str) -> None:
 
 def test_passages_are_read_from_an_index(tmp_path: Path) -> None:
     index = IndexFile(tmp_path)
-    texts = [*load("reading")["notes in many languages"], "...", "Ann: Where? 東京。\nBob: here."]
+    texts = [
+        *load("reading")["notes in many languages"],
+        "...",
+        "a\0b. c",
+        "Ann: Where? 東京。\nBob: here.",
+    ]
     rows = index.add_all(texts)
     kept = fetch_passages(index.connection, rows)
     for row, text in zip(rows, texts, strict=True):
