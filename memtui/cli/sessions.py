@@ -18,7 +18,7 @@ from memtui.cli.output import EXIT_NOTHING, EXIT_OK, spaced
 from memtui.cli.session import open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
-from memtui.model import IndexState
+from memtui.model import IndexState, Reason
 from memtui.model.conversations import ConversationListing, MemoryCall, TranscriptSource, is_source
 from memtui.report import words
 from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
@@ -78,6 +78,11 @@ def sessions(
     elif len(shown) < len(listings):
         number = words.count(len(listings), "conversation")
         notes = [f"{len(shown)} of {number}; --limit 0: all"]
+    is_off = any(one.state is Reason.DISABLED for one in shown)
+    if is_off and not (session.is_foreign or invocation.demo):
+        notes.append(
+            "memtui: `memtui sessions --coverage` names the command that turns a source on"
+        )
     return invocation.respond(
         {"conversations": list(map(_as_shown, shown)), "found": len(listings)},
         spaced(listing_lines(listing, output.width) for listing in shown),

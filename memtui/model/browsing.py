@@ -16,6 +16,7 @@ from memtui.model.status import FileState
 class CareRule(StrEnum):
     """A defect of notes that memtui looks for; each rule's precision is measured."""
 
+    CREDENTIAL = "credential"
     NEAR_DUPLICATE = "near_duplicate"
     UNREACHABLE = "unreachable"
     """No query by its own first words reaches it."""
@@ -27,7 +28,6 @@ class CareRule(StrEnum):
     """A fact with a date in a file that has none and never decays."""
     BROKEN_LINK = "broken_link"
     LONG_LINE = "long_line"
-    CREDENTIAL = "credential"
 
 
 class MemoryFile(Struct, frozen=True):

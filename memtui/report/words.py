@@ -115,7 +115,7 @@ def leg_name(leg: Leg) -> str:
     return f"{LEG_WORDS[leg]} match"
 
 
-TOLD_REASONS: Final = (Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED)
+TOLD_REASONS: Final = (Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED, Reason.FILTERED)
 """The ways of answering another query than was typed, or none, which are told beside the list."""
 
 

@@ -22,7 +22,7 @@ from memtui.retrieval.connection import (
     word_with_stem,
 )
 from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
-from memtui.retrieval.query import Query, phrase_segments
+from memtui.retrieval.query import Query, filtered_rows, phrase_segments
 from memtui.text.tokens import QueryTerm, index_text, quote
 
 Joiner: TypeAlias = Literal["AND", "OR"]
@@ -121,6 +121,15 @@ class KeywordLeg:
         `allowed` are the rows of the `narrowed` query: they hold what quoted phrases require. A leg
         that cannot answer says why in its state. Raises what SQLite raises.
         """
+        if allowed is not None and not allowed:
+            typed = [
+                " or ".join(values)
+                for one, values in query.filters.fields()
+                if not filtered_rows(self._connection, one)
+            ]
+            if typed:
+                detail = f"no note fits {', '.join(typed)}"
+                return LegAnswer((), LegState(LegStatus.OK, Reason.FILTERED, detail))
         if not query.text and allowed is not None:
             newest = self._connection.execute(_SQL["newest"], (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))

@@ -150,11 +150,11 @@ def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
         values = tuple(dict.fromkeys((*before, value)))
         return replace(filters, **{_FIELDS[key]: values}), ""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        return filters, f"{key}{value} is not a date: write YYYY-MM-DD"
+        return filters, f"{key}{value} is ignored, as it is not a date: write YYYY-MM-DD"
     try:
         day = date.fromisoformat(value)
     except ValueError as error:
-        return filters, f"{key}{value} is not a date: {error}"
+        return filters, f"{key}{value} is ignored, as it is not a date: {error}"
     narrower = max if key == "after:" else min
     return replace(filters, **{_FIELDS[key]: narrower(before or day, day)}), ""
 
@@ -186,7 +186,7 @@ def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Q
                     rest.append(text[at : match.start()].strip())
                     at = match.end()
             elif not typing:
-                problems.append(f"{match['key'].lower()} has no value")
+                problems.append(f"{match['key'].lower()} is ignored, as it has no value")
             continue
         if word := match["word"]:
             words.append(word)
