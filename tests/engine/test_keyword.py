@@ -57,18 +57,10 @@ def test_phrases_in_scripts_without_spaces(index: IndexFile) -> None:
 def test_while_typing_no_letter_loses_the_word(
     index: IndexFile, typed: str, found: list[int]
 ) -> None:
-    index.add_all(
-        [
-            "deployed it",
-            "a deployment",
-            "running late",
-            "the bus",
-            "business",
-            "memories",
-            "garden",
-            "con",
-        ]
+    texts_there = (
+        "deployed it; a deployment; running late; the bus; business; memories; garden; con"
     )
+    index.add_all(texts_there.split("; "))
     hits, _ = ask(index, typed, typing=True)
     assert sorted(hit.rowid for hit in hits) == found
 
@@ -77,17 +69,8 @@ def test_while_typing_no_letter_loses_the_word(
 def test_a_star_finds_exactly_the_words_that_begin_so(
     index: IndexFile, query: str, found: list[int]
 ) -> None:
-    index.add_all(
-        [
-            "con mèo",
-            "run and note",
-            "running confetti",
-            "the bus",
-            "notes",
-            "Điều này",
-            "con config",
-        ]
-    )
+    texts_there = "con mèo; run and note; running confetti; the bus; notes; Điều này; con config"
+    index.add_all(texts_there.split("; "))
     hits, state = ask(index, query)
     assert sorted(hit.rowid for hit in hits) == found
     parsed, match = parse_query(query), str(state.facts["match"])
