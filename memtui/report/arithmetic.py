@@ -275,13 +275,13 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
 def part_cells(scored: Hit | Drop, width: int, scale: float) -> list[tuple[str, int]]:
     """Return how many of `width` cells each part fills; a score of `scale` fills all of them.
 
-    A leg that found the result has a cell of its own, however little it gives.
+    A leg has a cell of its own, however little it gives, unless that rounds to 0.000.
     """
     parts = bar_parts(scored)
     ends = [0, *(min(width, round(end / scale * width)) for end in accumulate(parts.values()))]
     cells = {name: end - start for name, (start, end) in zip(parts, pairwise(ends), strict=True)}
-    for leg, part in scored.legs.items():
-        if part.weight > 0 and not cells[leg.value]:
+    for leg in scored.legs:
+        if parts[leg.value] >= 0.0005 and not cells[leg.value]:
             if sum(cells.values()) >= width:
                 cells[max(cells, key=cells.__getitem__)] -= 1
             cells[leg.value] = 1

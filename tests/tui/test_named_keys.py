@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from memtui.settings.load import SettingsFiles
+from memtui.tui.bindings import is_typed
 from tests.support.conversations import talk
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, dark, running
@@ -60,6 +62,8 @@ async def test_every_key_that_is_named_has_an_effect(
                 await run.press(key)
             screen, *_ = before = situation(run)
             named = named_keys(run)
+            typed = [one for one in named if isinstance(run.app.focused, Input) and is_typed(one)]
+            assert typed == []
             for key in [key for key in named if key not in pressed]:
                 pressed.append(key)
                 await run.press(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from textual.color import Color
 from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
+from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import VIEW
 from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.tui.format import THEMES
@@ -107,6 +109,28 @@ async def test_rows_are_told_apart_without_colour_and_without_blocks(
         await run.search("路由器 配置 router config")
         strips = run.app.screen._compositor.render_strips()
         assert {strip.cell_length for strip in strips} == {80}
+
+
+@pytest.mark.parametrize(("size", "preview"), [((100, 30), "auto"), ((80, 24), "right")])
+async def test_a_narrow_row_keeps_year_and_strength(
+    size: tuple[int, int], preview: str, memory: SmallMemory
+) -> None:
+    async with running(memory.open, size=size, options=dark(view=View(preview=preview))) as run:
+        await run.search()
+        results = run.app.search_screen.results
+        assert results.size.width < 60
+        for row in results.rows:
+            text = row.draw(results.size.width - 1).plain
+            assert re.search("strong|weak|none", text)
+            assert re.search(r"\d{4}-\d\d-\d\d|\w\.md", text)
+
+
+async def test_the_verdict_is_seen_however_long_the_reasons_are(memory: SmallMemory) -> None:
+    options = dark(ranking=replace(PROFILES["openclaw-2026.9"], k=20))
+    async with running(memory.open, size=(120, 40), options=options) as run:
+        await run.search()
+        await run.press("escape", "G")
+        assert "SHOWN at rank" in run.text
 
 
 async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -168,19 +168,26 @@ async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_
         assert run.app.search_screen.state.ranked.ranking.mmr.enabled
 
 
-async def test_where_nothing_is_found_it_is_said_why(run_on: Any) -> None:
+async def test_where_nothing_is_found_it_is_said_why(run_on: Any, memory: SmallMemory) -> None:
     async with run_on(Ranking(min_score=1.5)) as run:
+        for number in range(25):
+            (memory.root / f"memory/more-{number}.md").write_text(f"router {number}\n")
+        run.engine.index.sync(wait=True)
         await run.search()
         count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 1.50" in run.text
         await run.press("escape", "H")
         assert f"Not shown ({count})" in run.text
+        await run.press("G")
+        assert run.app.search_screen.near.cursor == count - 1, "the last one can be reached, too"
 
 
 async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> None:
     async with run_on() as run:
         assert "memory/" in run.text
         assert OPERATORS in run.text
+        await run.press("escape")
+        assert "explain" not in run.text
         await run.search("router")
         assert OPERATORS not in run.text
         await run.press("enter", "slash")
@@ -393,6 +400,8 @@ async def test_another_order_says_how_to_go_back_and_what_it_cannot_do(run_on: A
         assert "Results by meaning, o changes" in run.text
         await run.search("h")
         assert "Results by rank: no meaning match, o changes" in run.text
+        await run.press("slash")
+        assert "no meaning match, alt+o changes" in run.text, "a key that is not typed"
         ranks = [hit.chunk.id for hit in run.app.search_screen.state.ranked.hits]
         assert [row.id for row in run.app.search_screen.results.rows] == ranks
 
@@ -402,13 +411,17 @@ async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run
     async with run_on(size=(width, 24)) as run:
         strip, rankings = run.app.search_screen.strip, run.app.search_screen.rankings
         rankings.step("fusion", 0)
-        for note in ("", "3 moved"):
+        for note, key in product(("", "3 moved"), ("alt+,", ",")):
             rankings.note(note)
             line = strip.render().plain
             assert "…" not in line
-            assert "RRF" in line
+            assert "RRF" in line or (width == 40 and note)
             # What has no room is counted, beside the key that shows it.
-            assert ("more: press ," in line) is ("profile memtui" not in line)
+            assert (f"more: press {key}" in line) is ("profile memtui" not in line)
+            await run.press("escape" if key == "alt+," else "slash")
+        rankings.change(PROFILES["openclaw-2026.9"])
+        rankings.note("")
+        assert width < 80 or "profile openclaw-2026.9" in strip.render().plain
 
 
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:

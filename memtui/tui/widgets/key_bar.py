@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.style import Style
 from textual.widget import Widget
+from textual.widgets import Input
 
-from memtui.tui.bindings import is_typed, key_name, keyed_actions
+from memtui.tui.bindings import is_typed, key_name, keyed_actions, keys_of
 
 LIMIT = 7
 _OFF = "$foreground 40%"
@@ -21,6 +23,13 @@ def draw_key(key: str, label: str = "", enabled: bool = True) -> Content:
         return Content.styled(f"{key_name(key)}{words}", _OFF)
     drawn = Content.assemble((key_name(key), "$primary bold"), words)
     return drawn.stylize(Style.from_meta({"key": key}))
+
+
+def draw_action(node: DOMNode, action_id: str, label: str = "") -> Content:
+    """Write a key of an action and what it does: while a text is typed one that is not typed."""
+    is_typing = isinstance(node.screen.focused, Input)
+    keys = (key for key in keys_of(node, action_id) if not (is_typing and is_typed(key)))
+    return next((draw_key(key, label) for key in keys), Content(label))
 
 
 class KeyBar(Widget):

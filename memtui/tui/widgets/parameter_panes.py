@@ -20,8 +20,8 @@ from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS, exact
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.bindings import bindings, keys_of, next_of
-from memtui.tui.widgets.key_bar import draw_key
+from memtui.tui.bindings import bindings, next_of
+from memtui.tui.widgets.key_bar import draw_action
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
@@ -153,8 +153,10 @@ class ParamStrip(TextBlock):
         names = [name for name in now if name not in idle]
         pills = {name: _pill(name, now, was) for name in names}
         short = {name: _pill(name, now, was, aside=False) for name in names}
-        # What was not changed is left out first, the last one before the others.
+        # What was not changed is left out first, the last one before the others, and last of all
+        # another profile, which says most.
         changed = [name for name in names if pills[name].plain != short[name].plain]
+        changed.sort(key=lambda name: name != "profile")
         leaving = [name for name in names[::-1] if name not in changed] + changed[::-1]
         end = Content.styled(note, "$primary bold")
 
@@ -163,8 +165,7 @@ class ParamStrip(TextBlock):
             parts += [pills[name] for name in names if name not in leaving[:left_out]]
             if left_out:
                 more = Content.styled(f"{left_out} more: press", fmt.DIM)
-                key = keys_of(self, "parameters.toggle")[0]
-                parts.append(more + " " + draw_key(key))
+                parts.append(more + " " + draw_action(self, "parameters.toggle"))
             return Content("  ").join(parts)
 
         def draw(width: int) -> list[Content]:
@@ -223,10 +224,9 @@ class ParamPanel(Vertical):
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
         if not self.query(RowList):
             return
-        key = keys_of(self, "parameters.toggle")[0]
-        self.rows.border_title = draw_key(key, "Parameters") + Content.styled(
-            f"  {ranking.candidates} candidates of each match", fmt.DIM
-        )
+        candidates = f"  {ranking.candidates} candidates of each match"
+        title = draw_action(self, "parameters.toggle", "Parameters")
+        self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
         now, was = values(ranking), values(configured)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
@@ -239,7 +239,7 @@ class ParamPanel(Vertical):
         }
 
         keys_by_name = {
-            name: Content(" ").join(draw_key(keys_of(self, one)[0]) for one in actions)
+            name: Content(" ").join(draw_action(self, one) for one in actions)
             for name, (_, *actions) in PANEL_WORDS.items()
         }
         longest = max(keys.cell_length for keys in keys_by_name.values())

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 QUERY, FILE = "query:", "file:"
 """The beginnings of row ids while the query is empty: queries asked and notes changed last."""
 SHOWN_QUERIES = 5
-SHOWN_DROPS = 24
-"""More near misses than this are counted in the title and not drawn."""
 SORTS = ("rank", *words.LEG_WORDS.values(), "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
@@ -51,8 +49,8 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)", re.MULTILINE)
 _PLACE, _AGO = 40, 12
 _AGE = 4
 """Cells of an age at least: `13 d`."""
-_STRENGTH_FROM = 60
-"""Cells of a row that has room for the strength of a match."""
+_STRENGTH_FROM, _BAR_FROM = 56, 44
+"""Cells of a row with room for the strength of a match beside its place, and for the bar."""
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 _MESSAGES = read_table("messages.toml")
@@ -80,11 +78,10 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
 
 
 def drop_rows(context: RowContext) -> list[Row]:
-    """Return rows of the near misses that have just left the list, and of the first others."""
-    drops, lines = context.ranked.drops, min(context.lines, 2)
-    left = [drop for drop in drops if drop.chunk.id in context.left]
-    shown = {drop.chunk.id: drop for drop in (*left, *drops[:SHOWN_DROPS])}
-    return [Row(one, partial(draw_drop, drop, context), lines) for one, drop in shown.items()]
+    """Return rows of the near misses: what has just left the list, then the others by rank."""
+    drops = sorted(context.ranked.drops, key=lambda drop: drop.chunk.id not in context.left)
+    lines = min(context.lines, 2)
+    return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in drops]
 
 
 def start_rows(
@@ -172,6 +169,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         text = text.stylize("$mark underline", start, end)
     if kept := words.kept_words(hit):
         text = Content.assemble((f"{kept}  ", "$state-warn"), text)
+    text = _strength_below(hit, context, width) + text
     wrapped = text.wrap(room) if lines > 1 else [text]
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.
     last = Content(" ").join(wrapped[lines - 1 : lines + 1])
@@ -197,12 +195,19 @@ def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
     former = f"{glyphs.DOWN} was #{was}  " if was is not None else ""
     why = Content.assemble(
         " " * INDENT,
+        _strength_below(drop, context, width),
         (former, "$state-error bold"),
         (drop_words(drop, context.ranked), "$state-warn"),
         "  ",
         (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
     )
     return Content("\n").join([head, why])
+
+
+def _strength_below(scored: Hit | Drop, context: RowContext, width: int) -> Content:
+    """Write the strength of a match that has no room beside its place."""
+    strength = words.match_words(context.ranked, scored) if width < _STRENGTH_FROM else ""
+    return Content.styled(f"{strength}  " if strength else "", fmt.MUTED)
 
 
 def _head(
@@ -215,7 +220,7 @@ def _head(
     """Write the first line of a row: rank, pin, movement, score, bar, place, strength and age."""
     ranked, chunk = context.ranked, scored.chunk
     # 12 to 20 cells of bar, less in a narrow row.
-    cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
+    cells = min((width + 1) // 5, 20) if width >= 60 else (width + 1) // 6
     pin = (glyphs.PIN if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
@@ -223,7 +228,7 @@ def _head(
     gap = " " * max(3 - len(moved[0]), len(worth) - 5)
     pieces += [gap, (f"{worth:>6}", "bold")]
     used = INDENT + len(rank[0]) + len(moved[0]) + len(gap)
-    if context.lines > 1:
+    if context.lines > 1 and width >= _BAR_FROM:
         looks = {
             "vector": (glyphs.VECTOR, "$leg-vector"),
             "keyword": (glyphs.KEYWORD, "$leg-keyword"),

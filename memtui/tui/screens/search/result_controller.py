@@ -90,7 +90,8 @@ class ResultController:
         """Return the chunk of the chosen result; where there is none, that is told."""
         chunk = self.view.state.selected_chunk
         if chunk is None:
-            tell(self.view, f"Nothing to {verb}: choose a result first.")
+            first = "search for something" if self.view.state.ranked is None else "choose a result"
+            tell(self.view, f"Nothing to {verb}: {first} first.")
         return chunk
 
     def show_note(self, path: str, *, again: bool = False) -> None:

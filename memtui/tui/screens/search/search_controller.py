@@ -38,14 +38,13 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import keys_of, next_of
+from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
-from memtui.tui.widgets.key_bar import draw_key
+from memtui.tui.widgets.key_bar import draw_action, draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.result_rows import (
-    SHOWN_DROPS,
     SORTS,
     RowContext,
     draw_hit,
@@ -380,19 +379,13 @@ class SearchController:
             status = view.engine.index.status() if view.engine is not None else None
             self.show_message(nothing_found(ranked, status, app_of(view).keymap))
         if view.has_class("-near"):
-            near, drops = view.near, ranked.drops
+            near = view.near
             # One that nobody reads starts at its top when the list is another.
             in_list = view.query_input.has_focus or view.results.has_focus
             keep = None if before is not ranked and in_list else keep
             rows = drop_rows(context)
             is_same = [row.id for row in rows] == [row.id for row in near.rows]
             chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
-            gone = sum(drop.chunk.id in context.left for drop in drops)
-            more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
-            words = f"  {glyphs.DOWN} {gone} out" if gone else ""
-            out = Content.styled(words, "$state-error bold")
-            title = f"Not shown ({fmt.count(len(drops))}{more})"
-            near.border_title = draw_key(keys_of(view, "near_misses.toggle")[0], title) + out
             if chosen is not None and (near.has_focus or chosen == keep):
                 state.selected_id = chosen
         if change is not None or entered:
@@ -436,7 +429,13 @@ class SearchController:
     def show_title(self) -> None:
         """Write above and below the list what is special about it."""
         view, state, ranked = self.view, self.view.state, self.view.state.ranked
-        if ranked is None or state.context is None or not ranked.hits:
+        if ranked is None or state.context is None:
+            return
+        gone = len(state.context.left)
+        out = Content.styled(f"  {glyphs.DOWN} {gone} out" if gone else "", "$state-error bold")
+        hidden = f"Not shown ({fmt.count(len(ranked.drops))})"
+        view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
+        if not ranked.hits:
             return
         status, states = view.status, ranked.pool.states
         notes = [agent_gets_words(status.foreign if status else None).partition(" (")[0]]
@@ -450,7 +449,7 @@ class SearchController:
         parts = [Content.styled(safe_line(note), "$state-warn") for note in notes if note]
         if ranked.drops and not view.has_class("-near"):
             hidden = f"{fmt.count(len(ranked.drops))} not shown"
-            parts.append(draw_key(keys_of(view, "near_misses.toggle")[0], hidden))
+            parts.append(draw_action(view, "near_misses.toggle", hidden))
         if is_all_weak(ranked):
             parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
         if state.context.scale not in (0.0, 1.0):
@@ -458,16 +457,15 @@ class SearchController:
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
-        title = "Results"
+        title, relative = Content("Results"), relative_words(ranked)
         if self.sort != SORTS[0]:
             found = {LEG_WORDS[leg] for hit in ranked.hits for leg in hit.legs}
             is_missing = self.sort in LEG_WORDS.values() and self.sort not in found
             order = f"rank: no {self.sort} match" if is_missing else self.sort
-            title = f"Results by {order}, {keys_of(view, 'sort.cycle')[0]} changes"
-        relative = f"{title}, scores {relative_words(ranked)}"
-        if relative_words(ranked) and view.results.size.width >= len(relative) + 4:
-            title = relative
-        view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
+            title = Content(f"Results by {order}, ") + draw_action(view, "sort.cycle", "changes")
+        scores = title + f", scores {relative}"
+        title = scores if relative and scores.cell_length <= view.results.size.width - 4 else title
+        view.results.border_title = title + " ~" if state.is_pending else title
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 
     def choose(self, chunk_id: str) -> None:

@@ -372,6 +372,9 @@ class SearchScreen(Screen[None]):
     def list_entered(self, event: events.DescendantFocus) -> None:
         if event.widget is not self.query_input:
             self.search.show_below()
+        # Other keys work while the query is typed.
+        self.rankings.show_parameters()
+        self.search.show_title()
         chosen = event.widget.chosen_id if event.widget in (self.results, self.near) else None
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
@@ -428,6 +431,8 @@ class SearchScreen(Screen[None]):
         """Over another program's index there is nothing to sync and no rebuild to offer."""
         if binding.id == "leave":
             return replace(binding, show=bool(self.part_in_front or self.came_from))
+        if binding.id == "explain" and self.state.selected_id is None:
+            return replace(binding, show=False)
         if self.is_foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
@@ -439,9 +444,7 @@ class SearchScreen(Screen[None]):
         if action in ("sync", "rebuild"):
             is_error = action == "sync" and bool(self.engine_error)
             return True if is_error or self.engine is not None else None
-        names = ("explain", "toggle_pin", "copy_citation", "copy_text")
-        is_of_result = parameters[:1] == ("notes",) and parameters[1] in names
-        return None if is_of_result and self.state.selected_id is None else True
+        return True
 
     @property
     def part_in_front(self) -> RowList | None:
