@@ -72,9 +72,10 @@ def reset() -> bytes:
     return line({"type": "reset", "id": "r1", "timestamp": AT.format(1), "reason": "new"})
 
 
-def asked(query: str, call: str = "c1") -> bytes:
-    """A search of the memory in an OpenClaw session."""
-    block = {"type": "toolCall", "id": call, "name": "memory_search", "arguments": {"query": query}}
+def asked(query: str, call: str = "c1", **others: float) -> bytes:
+    """A search of the memory in an OpenClaw session, with others of its parameters."""
+    arguments = {"query": query, **others}
+    block = {"type": "toolCall", "id": call, "name": "memory_search", "arguments": arguments}
     message = {"role": "assistant", "content": [block]}
     return line({"type": "message", "timestamp": AT.format(2), "message": message})
 

@@ -433,6 +433,9 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             first = screen.view.chosen
             await run.press("n", "N")
             assert screen.view.chosen == first is not None
+            assert "match 1 of " in run.text
+            await run.press("L", leave)
+            assert (run.app.screen, screen.outline_rows.display) == (screen, False)
             await run.press("M")
             assert not screen.view.rendered
             assert f"{screen.view.chunk.start_line:>4} ▌" in run.text

@@ -24,7 +24,7 @@ from memtui.model import (
     Reason,
     Rerank,
 )
-from memtui.model.inquiry import Passage, Passages
+from memtui.model.inquiry import Passage, Passages, Place
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
@@ -128,6 +128,7 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
         assert kept == pytest.approx(max(0.0, effective), abs=1e-9)
         assert min(parts.values()) >= 0
         cells = dict(part_cells(hit, 20, scale))
+        assert all(parts[name] >= 0.0005 or not cells[name] for name in parts)
         assert sum(cells.values()) <= 20
         assert all(abs(cells[name] - parts[name] / scale * 20) <= 1 for name in parts)
 
@@ -204,6 +205,13 @@ async def test_an_explanation_has_the_whole_width(memory: SmallMemory, width: in
     async with running(memory.open, size=(width, 40), options=OPTIONS) as run:
         screen = await opened(run)
         assert screen.query_one("#explain-box").outer_size.width == width
+        await there(run, screen, Part.LEAST)
+        assert run.text.index("Least changes") < run.text.index("Trace")
+        screen = await opened(run, Place("gone.md"))
+        await there(run, screen, Part.INQUIRY)
+        assert "chunk" not in run.text.splitlines()[-1]
+        await run.press("n", "K")
+        assert run.toasts == ["Nothing after this one.", "No chunk of the index is there."]
 
 
 async def test_what_is_read_stays_in_view_when_words_are_found_above_it(

@@ -210,7 +210,7 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
         )
         for size in SIZES:
             await resize(run.pilot, size)
-            assert "Indexed text · file changed · D difference" in run.text
+            assert "Indexed text, file changed · F8 difference" in run.text
             assert "# MEMORY" in run.text
         await press(run.pilot, "f8")
         await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))

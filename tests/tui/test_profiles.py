@@ -90,6 +90,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         screen = await _open(run)
         await _press(run, "tab")
         await until(run.pilot, lambda: "⏎ close" in run.text)
+        assert "Nothing to write: it is so already." in run.text
         await _press(run, "enter")
         assert (run.app.screen, run.toasts) == (run.app.search_screen, told)
 

@@ -50,7 +50,7 @@ from memtui.tui.screens.sessions.turn_view import (
     wrap,
 )
 from tests.support.conversations import ATTACK as HOSTILE
-from tests.support.conversations import Homes, began, said, talk
+from tests.support.conversations import Homes, asked, began, said, talk
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, all_lines, dark, press, resize, running, settle, until
@@ -572,7 +572,8 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
 
 async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
     texts = (said("user" if at % 2 else "assistant", "word " * 300, at) for at in range(2_000))
-    Homes(memory.root.parent).openclaw("many.jsonl", [began(), *texts])
+    question = asked("router", minScore=0.3)
+    Homes(memory.root.parent).openclaw("many.jsonl", [began(), *texts, question])
     async with talking(memory, talks=False, size=(80, 24)) as talks:
         pilot = talks.run.pilot
         await until(pilot, lambda: len(talks.screen.conversations.listings) == 1)
@@ -587,3 +588,8 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         assert 1_950 < talks.line < 1_999
         await talks.press("g", "right_square_bracket", "right_square_bracket")
         assert talks.line == 5, "the next thing that the user said"
+        await talks.press("A")
+        await talks.shows("minScore")
+        await talks.press("enter")
+        await talks.shows("asked with your parameters, not with minScore 0.3")
+        assert not talks.run.toasts, "they would lie over the preview"

@@ -186,12 +186,12 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog-box", id="explain-box") as page:
             yield TextBlock(id="explain-verdict")
+            yield ChangeList(page)
             with Container(id="explain-columns"):
                 with Vertical(id="explain-left"):
                     for name in (*_LEFT, "text-left"):
                         yield TextBlock(id=f"explain-{name}")
                 with Vertical(id="explain-right"):
-                    yield ChangeList(page)
                     for name in (*_RIGHT, "text"):
                         yield TextBlock(id=f"explain-{name}")
 
@@ -335,6 +335,8 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             "undo": self.follows and bool(self._replaced or self.search.state.undoable),
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
+            "place('chunk')": explained.chunk is not None,
+            "step(1)": self._place < len(self._subjects) - 1,
         }
         return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))
 
@@ -361,7 +363,9 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
 
     def action_step(self, steps: int) -> None:
         place = min(max(self._place + steps, 0), len(self._subjects) - 1)
-        if place != self._place:
+        if place == self._place:
+            tell(self, f"Nothing {'after' if steps > 0 else 'before'} this one.")
+        else:
             self._place, self._note = place, ""
             self._show_another()
 
@@ -411,6 +415,8 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
     def action_place(self, verb: str) -> None:
         if (chunk := self.explained.chunk) is not None:
             act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
+        else:
+            tell(self, "No chunk of the index is there.")
 
     def action_compare(self) -> None:
         from memtui.tui.screens.compare import CompareScreen

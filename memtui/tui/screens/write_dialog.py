@@ -150,7 +150,7 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         elif plan is None:
             difference = [Content.styled("reading the settings…", fmt.MUTED)]
         elif not plan.changes:
-            already = f"{glyphs.READY} Nothing to write: the file says exactly this already."
+            already = f"{glyphs.READY} Nothing to write: it is so already."
             difference = [Content.styled(already, "$state-ok")]
         else:
             # Without what may be secret.

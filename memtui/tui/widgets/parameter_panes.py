@@ -118,7 +118,7 @@ def effect(moves: Difference) -> str:
     return ", ".join(effects) or "nothing moved"
 
 
-_METER, _METER_AT = 10, 31
+_METER, _METER_AT = 10, 34
 
 
 class ParamStrip(TextBlock):
@@ -224,7 +224,7 @@ class ParamPanel(Vertical):
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
         if not self.query(RowList):
             return
-        candidates = f"  {ranking.candidates} candidates of each match"
+        candidates = f"  {ranking.candidates} candidates a match"
         title = draw_action(self, "parameters.toggle", "Parameters")
         self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone

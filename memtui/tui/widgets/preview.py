@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ from memtui.tui.widgets.lists import LineView
 CONTEXT_LINES = 2
 PIECE = MAX_CELLS // 2
 """Characters of a longer line that are wrapped and coloured at a time, at least half as many."""
-_INDEXED = "Indexed text · file changed · D difference"
+_INDEXED = "Indexed text, file changed · F8 difference"
 _RENDERED_MARGIN = 2
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
@@ -153,13 +153,11 @@ class NoteText:
     def _plain(self, at: int) -> str:
         return self.rendered[at].content.plain if self.rendered else display_line(self._texts[at])
 
-    def next_mark(
-        self, marks_of: Callable[[int], Sequence[Mark]], step: int, start: tuple[int, int]
-    ) -> Mark | None:
-        """Return the next mark after a place of a block, or the last one before it."""
+    def next_link(self, step: int, start: tuple[int, int]) -> Mark | None:
+        """Return the next link after a place of a block, or the last one before it."""
         last = len(self.numbers) - 1
         blocks = range(start[0], last + 1) if step > 0 else range(min(start[0], last), -1, -1)
-        marks = (mark for block in blocks for mark in marks_of(block)[::step])
+        marks = (mark for block in blocks for mark in self.links(block)[::step])
         return next(
             (mark for mark in marks if (mark[:2] > start) is (step > 0) and mark[:2] != start), None
         )
@@ -206,6 +204,8 @@ class Preview(LineView):
         """The text of blocks that were drawn, and where each row of it begins and ends."""
         self._message = [Content(self._hint)]
         self._is_placed = True
+        self._title = Content("Preview")
+        self._matches: Sequence[Mark] | None = None
 
     @property
     def rendered(self) -> Sequence[RenderedLine]:
@@ -257,16 +257,17 @@ class Preview(LineView):
                 self._message = [Content(state if is_gone else "This note is empty.")]
         self._note.terms = tuple(terms)
         if is_other_text or not is_same_query:
-            self._drawn, self.chosen = {}, None
+            self._drawn, self.chosen, self._matches = {}, None, None
         if is_other_text or self._room != self._present_room:
             self._wrap()
         title = note if source is not None else ""
         if chunk in chunks:
             title = f"chunk {fmt.count(chunks.index(chunk) + 1)} of {fmt.count(len(chunks))}"
         kind = "Rendered" if rendered else "Preview"
-        self.border_title = Content(f"{kind}  {title}" if title else kind)
+        self._title = Content(f"{kind}  {title}" if title else kind)
         if is_indexed:
-            self.border_title, state = Content.styled(_INDEXED, "$state-warn"), ""
+            self._title, state = Content.styled(_INDEXED, "$state-warn"), ""
+        self.border_title = self._title
         style = "$state-error" if is_gone else "$state-warn" if source is not None else ""
         parts = (Content.styled(state, style), Content(safe_line(place)))
         self.border_subtitle = Content(" · ").join(part for part in parts if part)
@@ -365,20 +366,24 @@ class Preview(LineView):
     def action_match(self, step: int) -> None:
         """Go to the next or the previous word of the query, round at the ends."""
         note = self._note
-        mark = note.next_mark(note.matches, step, self._front(step))
-        end = (0, -1) if step > 0 else (len(note.numbers), 0)
-        if mark := mark or note.next_mark(note.matches, step, end):
-            self._choose(mark)
-        else:
+        if self._matches is None:
+            blocks = range(len(note.numbers))
+            self._matches = [mark for block in blocks for mark in note.matches(block)]
+        if not self._matches:
             self.notify("No word of the query is in this text.", markup=False)
+            return
+        find = bisect_right if step > 0 else bisect_left
+        at = find(self._matches, self._front(step), key=lambda mark: mark[:2]) - (step < 0)
+        at %= len(self._matches)
+        self._choose(self._matches[at], f"  match {at + 1} of {len(self._matches)}")
 
     def action_link(self, step: int) -> None:
         """Go to the next or the previous link; beyond the last one leave the key to the screen."""
         note, before = self._note, self.chosen
-        mark = note.next_mark(note.links, step, self._front(step))
+        mark = note.next_link(step, self._front(step))
         if mark is not None and before is not None and mark.link == before.link:
             # The rest of one that is wrapped.
-            mark = note.next_mark(note.links, step, (mark.block, mark.start))
+            mark = note.next_link(step, (mark.block, mark.start))
         self._choose(mark)
         if mark is None:
             raise SkipAction
@@ -393,8 +398,8 @@ class Preview(LineView):
         start, _ = self._block(place[0])[1][place[1]]
         return place[0], start - (step > 0)
 
-    def _choose(self, mark: Mark | None) -> None:
-        self.chosen = mark
+    def _choose(self, mark: Mark | None, number: str = "") -> None:
+        self.chosen, self.border_title = mark, self._title + number
         if mark is not None:
             y, height = int(self.scroll_offset.y), self.scrollable_content_region.height
             if not y <= (row := self._row_of(mark)) < y + height:

@@ -302,8 +302,15 @@ class ReaderScreen(BrowseScreen):
 
     def action_focus_query(self) -> None:
         """Go back to the query."""
-        self.action_close()
+        self.app.pop_screen()
         app_of(self).search_screen.action_focus_query()
 
+    def close_part(self) -> bool:
+        """Close the outline that has the keys."""
+        if has_keys := self.outline_rows.has_focus:
+            self.reader.toggle_outline()
+        return has_keys
+
     def action_close(self) -> None:
-        self.app.pop_screen()
+        if not self.close_part():
+            self.app.pop_screen()

@@ -440,12 +440,6 @@ class SearchScreen(Screen[None]):
             return replace(binding, description="")
         return binding
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("sync", "rebuild"):
-            is_error = action == "sync" and bool(self.engine_error)
-            return True if is_error or self.engine is not None else None
-        return True
-
     @property
     def part_in_front(self) -> RowList | None:
         """The part with the keys that a key opened: the parameters, or what is not shown."""

@@ -22,7 +22,7 @@ from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.background import cancellation, in_background, tell
+from memtui.tui.background import cancellation, in_background
 from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
@@ -272,7 +272,8 @@ class AskedPane(Pane):
             app_of(self.screen).run_query(safe_line(call.query))
             if call.arguments:
                 others = safe_line(arguments_words(call))
-                tell(self.screen, f"Asked with your parameters, not with {others}.")
+                note = f"asked with your parameters, not with {others}"
+                app_of(self.screen).search_screen.rankings.note(note)
 
 
 def arguments_words(call: MemoryCall) -> str:
