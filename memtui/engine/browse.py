@@ -31,6 +31,7 @@ from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
 from memtui.retrieval.pool import best_first
+from memtui.text.languages import without_tag
 
 if TYPE_CHECKING:
     from memtui.memory.care.rules import WrittenLink
@@ -116,7 +117,7 @@ class Browse:
                 counts = Counter(table.tokens(chunk.text))
                 frequencies = table.frequencies(counts)
                 terms = tuple(
-                    ChunkTerm(term, counts[term], frequency)
+                    ChunkTerm(without_tag(term), counts[term], frequency)
                     for frequency, term in sorted((frequencies[one], one) for one in counts)
                 )
                 tokens = counts.total()
@@ -288,7 +289,7 @@ def _by_words(
 
     def shared_words(one: Neighbour) -> tuple[str, ...]:
         if not is_pieces:
-            return tuple(spelled.get(term, term) for term in one.shared)
+            return tuple(spelled.get(term, without_tag(term)) for term in one.shared)
         there = frozenset(duplicates.words_of(one.chunk.text))
         return tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
 

@@ -25,6 +25,7 @@ from msgspec import DecodeError, Struct
 from memtui.data import read_table
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, undone_on_error
+from memtui.text.languages import STEMMER
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import FTS5_TOKENIZE
 
@@ -457,6 +458,7 @@ class Recipe(Struct, frozen=True):
             "fingerprint": identity.fingerprint,
             "dimensions": str(identity.dimensions or ""),
             "tokenizer": FTS5_TOKENIZE,
+            "stemmer": STEMMER,
             "chunk_tokens": str(self.chunk_tokens),
             "chunk_overlap": str(self.chunk_overlap),
             "chunking": CHUNKING_RULES,

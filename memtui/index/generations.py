@@ -31,6 +31,7 @@ from memtui.index.database import (
     open_database,
     read_meta,
 )
+from memtui.retrieval.connection import find_stems
 from memtui.settings.files import (
     NO_FILE,
     TEMPORARY,
@@ -182,6 +183,7 @@ class LiveIndex:
                 connection = open_database(path, readonly=True)
                 with undone_on_error(connection.close), mapped_errors(path):
                     check_version(read_meta(connection), path)
+                    find_stems(connection)
             except (IndexMissing, IndexUnusable):
                 # With another generation the files of this one go, also while they are opened.
                 if self._folder.current() == generation:

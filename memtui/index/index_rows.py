@@ -22,6 +22,7 @@ from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
 from memtui.retrieval.connection import vector_checksum
 from memtui.retrieval.passages import pack_passages
+from memtui.text.languages import stemmed_by
 
 if TYPE_CHECKING:
     import numpy as np
@@ -231,11 +232,19 @@ def write_chunks(
             if not connection.changes():
                 continue
             row = connection.last_insert_rowid()
-            connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (row, words))
+            write_words(connection, row, words)
             added += 1
         last, place = row, (start, end)
         names.append(name)
     return names, added
+
+
+def write_words(connection: Connection, row: int, words: str) -> None:
+    """Add the words of a chunk, and the language in which those of a query are to be stemmed."""
+    connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (row, words))
+    if language := stemmed_by(words):
+        sql = "INSERT OR IGNORE INTO meta VALUES('language:' || ?, '')"
+        connection.execute(sql, (language,))
 
 
 def delete_chunks(connection: Connection, rows: Iterable[int]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import shlex
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memtui.data import read_table
-from memtui.text.tokens import FTS5_TOKENIZE, index_text
+from memtui.text.languages import stems
+from memtui.text.tokens import FTS5_TOKENIZE, fold_text
 
 if TYPE_CHECKING:
     import apsw
@@ -91,6 +93,7 @@ FOLDING = FTS5_TOKENIZE.removeprefix("porter ")
 
 _FOR_A_QUERY = 1  # FTS5_TOKENIZE_QUERY in fts5.h
 
+_SQL = read_table("queries.toml")["words"]
 _SUFFIXES = read_table("english.toml")["suffixes"].split()
 _SHORTEST_BASE = 3
 
@@ -116,6 +119,49 @@ def token_places(encoded: bytes, tokenizer: str = FTS5_TOKENIZE) -> list[tuple[i
     return listed
 
 
+def query_tokens(
+    connection: Connection, text: str, tokenizer: str = FTS5_TOKENIZE
+) -> list[tuple[str, ...]]:
+    """Return the tokens of a query by a connection, each followed by its synonyms."""
+    name, *arguments = shlex.split(tokenizer)
+    tokenize: Callable[..., Any] = connection.fts5_tokenizer(name, arguments)
+    found = tokenize(text.encode("utf-8", "replace"), _FOR_A_QUERY, None)
+    return [tuple(forms) for _, _, *forms in found]
+
+
+def find_stems(connection: Connection) -> None:
+    """Let each word of a query find its stems as well; before anything else is read.
+
+    The stems are those by the languages that the index has texts in. FTS5 takes them for synonyms:
+    a word and its stems are one term with one document frequency.
+    """
+    languages: dict[int, list[str]] = {}
+
+    def tokenizer(connection: Connection, _: list[str]) -> Callable[..., Any]:
+        def tokenize(encoded: bytes, reason: int, _: object) -> Iterable[tuple[int | str, ...]]:
+            places = token_places(encoded)
+            if not reason & _FOR_A_QUERY:
+                return places
+            version = connection.data_version()
+            if version not in languages:
+                languages.clear()
+                rows = connection.execute(_SQL["languages"]).fetchall()
+                languages[version] = [str(language) for (language,) in rows]
+            return [
+                (start, end, token, *_stems(encoded[start:end], languages[version]))
+                for start, end, token in places
+            ]
+
+        return tokenize
+
+    connection.register_fts5_tokenizer(FTS5_TOKENIZE.partition(" ")[0], tokenizer)
+
+
+def _stems(encoded: bytes, languages: Iterable[str]) -> list[str]:
+    word = encoded.decode("utf-8", "replace").lower()
+    return tokens(" ".join(chain.from_iterable(stems(word, one) for one in languages)), FOLDING)
+
+
 def completions(beginning: str) -> tuple[str, ...]:
     """Finish a suffix that is begun, where the finished word has a stem of its own.
 
@@ -139,7 +185,7 @@ def begun_words(text: str, beginning: str) -> set[str]:
     """Return the words of a text that begin so, folded as `beginning` is."""
     if text.isascii() and beginning not in text.lower():
         return set()
-    return {word for word in tokens(index_text(text), FOLDING) if word.startswith(beginning)}
+    return {word for word in tokens(fold_text(text), FOLDING) if word.startswith(beginning)}
 
 
 def word_with_stem(stem: str) -> str | None:

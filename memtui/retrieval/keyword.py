@@ -16,6 +16,7 @@ from memtui.retrieval.connection import (
     Connection,
     begun_words,
     completions,
+    query_tokens,
     register_fts5,
     snapshot,
     tokens,
@@ -23,7 +24,7 @@ from memtui.retrieval.connection import (
 )
 from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
 from memtui.retrieval.query import Query, filtered_rows, phrase_segments
-from memtui.text.tokens import QueryTerm, index_text, quote
+from memtui.text.tokens import QueryTerm, fold_text, quote
 
 Joiner: TypeAlias = Literal["AND", "OR"]
 
@@ -265,7 +266,7 @@ class KeywordLeg:
         stem the texts tell which words there are.
         """
         typed = word.text
-        text = index_text(typed)
+        text = fold_text(typed)
         whole, stems = tokens(text, FOLDING), tokens(text)
         rows = self._frequency(text)[0]
         if len(whole) != 1 or len(stems) != 1:
@@ -287,7 +288,9 @@ class KeywordLeg:
             alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
             begun += rows
         is_star, unlike = word.kind == "star", frozenset[int]()
-        shortened = [text] if is_star and whole != stems else []
+        (forms,) = query_tokens(self._connection, text)
+        is_shorter = any(not form.startswith(whole[0]) for form in forms)
+        shortened = [text] if is_star and is_shorter else []
         for finished in (*shortened, *completions(whole[0])):
             postings = self._frequency(finished)[0]
             if not postings or begun + postings > (budget if is_star else _READ):
@@ -298,7 +301,7 @@ class KeywordLeg:
             if finished != text and tokens(finished)[0] in stems_there:
                 alternatives.append(quote(finished))
                 begun += postings
-            if is_star and quote(finished) in alternatives:
+            if is_star and (finished == text or quote(finished) in alternatives):
                 unlike |= {row for row, words in held.items() if not words}
         match = alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"
         operand = Operand(f"{typed}*", match, tuple(alternatives), unlike)
@@ -307,12 +310,14 @@ class KeywordLeg:
     def _frequency(self, text: str) -> tuple[int, int]:
         """Bound the chunks that hold a phrase by its rarest word; count all of its words."""
         counts = []
-        for token in tokens(text):
-            if token not in self._frequencies:
-                sql = "SELECT doc, cnt FROM chunks_terms WHERE term = ?"
-                self._frequencies[token] = self._connection.execute(sql, (token,)).get or (0, 0)
-            counts.append(self._frequencies[token])
-        return min((doc for doc, _ in counts), default=0), sum(cnt for _, cnt in counts)
+        for forms in query_tokens(self._connection, text):
+            for token in forms:
+                if token not in self._frequencies:
+                    sql = "SELECT doc, cnt FROM chunks_terms WHERE term = ?"
+                    self._frequencies[token] = self._connection.execute(sql, (token,)).get or (0, 0)
+            counts.append([self._frequencies[token] for token in forms])
+        rows = min((sum(doc for doc, _ in forms) for forms in counts), default=0)
+        return rows, sum(cnt for forms in counts for _, cnt in forms)
 
 
 def _held_phrases(api: Any, *_: object) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from memtui.model import inquiry
-from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
+from memtui.retrieval.connection import Connection, query_tokens, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.tables import Layout
@@ -30,6 +31,7 @@ from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import SLACK, Floats, VectorView, exact_cosines
 from memtui.settings.openclaw.releases import Release
 from memtui.text.ecmascript import trim, well_formed
+from memtui.text.languages import without_tag
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
 
 Value: TypeAlias = str | int | float
@@ -92,7 +94,9 @@ def explain_bm25(
             phrases = []
             for phrase in operand.phrases or (operand.match,):
                 spelled = phrase.rstrip("* ")[1:-1].replace('""', '"')
-                words = tuple(tokens(spelled, tokenizer))
+                found = query_tokens(connection, spelled, tokenizer)
+                different = (_different(map(without_tag, forms)) for forms in found)
+                words = tuple(chain.from_iterable(different))
                 # FTS5 counts only phrases that have a token.
                 tf = next(counts, 0) if words else 0
                 df = matching_rows(connection, table, phrase) if words else 0

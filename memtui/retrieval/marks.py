@@ -1,7 +1,7 @@
 """Finds the terms of a query in a note's own text, and cuts the piece of it to show.
 
-Nothing here needs the index: words are compared by the stems that FTS5's tokenizer gives them, so
-that any thread may mark any text.
+Nothing here needs the index: words are compared by the stems that the language of the text and
+FTS5's tokenizer give them, so that any thread may mark any text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import functools
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from operator import contains
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from memtui.retrieval.connection import FOLDING, token_places, tokens
+from memtui.retrieval.connection import FOLDING, token_places
+from memtui.text.languages import language_of, stems
 from memtui.text.tokens import only_spaced, split_scripts
 
 Span: TypeAlias = tuple[int, int]
@@ -49,15 +51,16 @@ class _Terms(Struct, frozen=True):
     pieces: list[tuple[str, int]] = []
 
 
-def match_spans(text: str, terms: Sequence[str]) -> list[Span]:
+def match_spans(text: str, terms: Sequence[str], language: str | None = None) -> list[Span]:
     """Find the terms of a query in a text, as (start, end) in characters.
 
     Terms are spelled as a keyword hit names them: a word (found in any form with the same stem),
     `begin*` (words that begin so), several words (in that order, one after the other), or text in
     a script without spaces (found anywhere). Case and diacritics do not count. The spans are
     ascending and do not overlap; pieces of a script without spaces that touch are one span.
+    Of a piece of a text, `language` is that of the whole.
     """
-    return _merged(_matches(text, terms))
+    return _merged(_matches(text, terms, language_of(text) if language is None else language))
 
 
 def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
@@ -67,7 +70,7 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     ends between words where there is a space near. Without a term it is the beginning.
     """
     flat = " ".join(text.split())
-    matches = sorted(_matches(flat, terms))
+    matches = sorted(_matches(flat, terms, language_of(flat)))
     marked = _merged(matches)
     if len(flat) <= width:
         return Snippet(flat, tuple(marked))
@@ -112,8 +115,8 @@ def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
     return cut
 
 
-def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
-    parsed = _parsed(tuple(terms))
+def _matches(text: str, terms: Sequence[str], language: str) -> list[_Match]:
+    parsed = _parsed(tuple(terms), language)
     # The NFKC form of the text, and for each place in it the place in the text.
     plain = text
     offsets: Sequence[int] = range(len(text) + 1)
@@ -135,23 +138,23 @@ def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
             start = plain.find(piece, start + 1)
     has_words = parsed.stems or parsed.phrases
     encoded = only_spaced(plain).encode("utf-8", "replace") if has_words else b""
-    tokens_at = token_places(encoded)
+    tokens_at = _stem_places(encoded, language)
     # Where each character begins: tokens are told by their bytes.
     starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
     beginnings = tuple(beginning for beginning, _ in parsed.beginnings)
     # The stemmer makes one token of each.
     folded = token_places(encoded, FOLDING) if beginnings else ()
-    stems = [stem for _, _, stem in tokens_at]
-    for number, (start, end, stem) in enumerate(tokens_at):
+    for number, (start, end, forms) in enumerate(tokens_at):
         last = bisect_left(starts, end)
-        of_stem = parsed.stems.get(stem)
+        of_stem = next((parsed.stems[stem] for stem in forms if stem in parsed.stems), None)
         if of_stem is None and beginnings and (word := folded[number][2]).startswith(beginnings):
             of_stem = next(term for begun, term in parsed.beginnings if word.startswith(begun))
         if of_stem is not None:
             places.append(_Match(bisect_left(starts, start), last, of_stem))
         for phrase, term in parsed.phrases:
             first = number + 1 - len(phrase)
-            if first >= 0 and stems[first : number + 1] == phrase:
+            there = tokens_at[max(0, first) : number + 1]
+            if first >= 0 and all(map(contains, (forms for *_, forms in there), phrase)):
                 places.append(_Match(bisect_left(starts, tokens_at[first][0]), last, term))
     # A character that stands for several, as a fraction does, is marked by the last of them.
     return [
@@ -162,24 +165,36 @@ def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(terms: tuple[str, ...]) -> _Terms:
+def _parsed(terms: tuple[str, ...], language: str) -> _Terms:
     parsed = _Terms()
     for place, term in enumerate(terms):
         scripts = split_scripts(unicodedata.normalize("NFKC", term))
         parsed.pieces.extend((piece, place) for piece in scripts[1::2])
         text = only_spaced("".join(scripts))
-        stems = tokens(text)
+        words = _stems(text, language)
         if len(scripts) > 1:
             # A term of several scripts is marked piece by piece.
-            parsed.stems.update({stem: place for stem in stems if stem not in parsed.stems})
-        elif len(stems) > 1:
-            parsed.phrases.append((stems, place))
-        elif stems:
-            parsed.stems.setdefault(stems[0], place)
+            parsed.stems.update({stem: place for stem in words if stem not in parsed.stems})
+        elif len(words) > 1:
+            parsed.phrases.append((words, place))
+        elif words:
+            parsed.stems.setdefault(words[0], place)
             if term.endswith("*"):
-                (beginning,) = tokens(text, FOLDING)
+                ((_, _, beginning),) = token_places(text.encode("utf-8", "replace"), FOLDING)
                 parsed.beginnings.append((beginning, place))
     return parsed
+
+
+def _stems(text: str, language: str) -> list[str]:
+    return [forms[0] for *_, forms in _stem_places(text.encode("utf-8", "replace"), language)]
+
+
+def _stem_places(encoded: bytes, language: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Return the places of words in UTF-8, each with all that the index holds it as."""
+    return [
+        (start, end, stems(encoded[start:end].decode().lower(), language) or (token,))
+        for start, end, token in token_places(encoded)
+    ]
 
 
 def _merged(matches: Iterable[_Match]) -> list[Span]:

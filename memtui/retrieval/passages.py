@@ -13,6 +13,7 @@ from memtui.data import read_table
 from memtui.memory.passages import PassageFlag, passages
 from memtui.model.inquiry import Passage
 from memtui.retrieval.connection import FOLDING, Connection, damaged, token_places
+from memtui.text.languages import PASSAGE_END
 from memtui.text.tokens import are_apart, index_text
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ MOST_PASSAGES = 48
 
 _SQL = read_table("queries.toml")["passages"]
 _ROW = struct.Struct("<4I")
-# No text holds it as a part of a word, and it stays what it is when text is normalised.
-_CUT = "\x1e"
 
 
 class PassageRow(NamedTuple):
@@ -52,12 +51,12 @@ def pack_passages(text: str) -> tuple[str, bytes]:
 
     Four little-endian uint32 each: first character, the one behind the last, flags, tokens.
     """
-    cut, text = passages(text), text.replace(_CUT, " ")
+    cut, text = passages(text), text.replace(PASSAGE_END, " ")
     # Within a word that is too long there is no cut: its tokens are those of its first passage.
     inner = [one.start for one in cut[1:] if are_apart(text[one.start - 1 : one.start + 1])]
     bounds = pairwise([0, *inner, len(text)])
-    words = index_text(_CUT.join([text[start:end] for start, end in bounds]))
-    parts = words.split(_CUT)
+    words = index_text(PASSAGE_END.join([text[start:end] for start, end in bounds]))
+    parts = words.split(PASSAGE_END)
     counts = dict(zip([0, *inner], map(_count_tokens, parts), strict=True))
     rows = [
         _ROW.pack(one.start, one.end, one.flags, counts.get(one.start if place else 0, 0))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memtui.memory.documents import tags_of
 from memtui.retrieval.connection import FOLDING, Connection, tokens
-from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
+from memtui.text.tokens import QueryTerms, fold_text, grams, query_terms, quote, split_scripts
 
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
@@ -274,7 +274,7 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
     parts: list[str] = []
     for place, piece in enumerate(split_scripts(unicodedata.normalize("NFKC", phrase))):
         if place % 2 == 0:
-            words = index_text(piece).split()
+            words = fold_text(piece).split()
             parts += [word for word in words if any(map(str.isalnum, word))]
             continue
         parts += grams(piece)

@@ -2,8 +2,9 @@
 
 Scripts without spaces are split beforehand, because SQLite's `unicode61` tokenizer takes a whole
 Chinese clause for one word: Han, kana and Hangul into pairs and single characters, Thai, Lao,
-Myanmar and Khmer into triples and pairs. Everything else is left to the tokenizer, which folds case
-and diacritics and stems English. Both sides are normalised to NFKC, with the barred d as d.
+Myanmar and Khmer into triples and pairs. The words of a text in one of Snowball's languages are
+written as their stems. Everything else is left to the tokenizer, which folds case and diacritics
+and stems English. Both sides are normalised to NFKC, with the barred d as d.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.text.ecmascript import well_formed
+from memtui.text.languages import language_of, stem_text
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
@@ -74,6 +76,12 @@ class QueryTerms(Struct, frozen=True):
 
 def index_text(text: str) -> str:
     """Turn text into what the full-text column holds."""
+    language = language_of(text)
+    return stem_text(fold_text(text), language) if language else fold_text(text)
+
+
+def fold_text(text: str) -> str:
+    """Write text in NFKC, what has no spaces as its grams."""
     if text.isascii():
         return text
     pieces = [unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text)]
@@ -159,10 +167,10 @@ def are_apart(pair: str) -> bool:
     """Tell whether a text cut between these two characters has the tokens of the whole."""
     if pair.isascii():
         return not (pair[0].isalnum() and pair[1].isalnum())
-    before, after = map(index_text, pair)
+    before, after = map(fold_text, pair)
     ends = unicodedata.category(before[-1]), unicodedata.category(after[0])
     is_word = all(end[0] in "LNM" or end == "Co" for end in ends)
-    return index_text(pair) == before + after and not is_word
+    return fold_text(pair) == before + after and not is_word
 
 
 def grams(run: str) -> list[str]:

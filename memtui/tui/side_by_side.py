@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from textual.content import Content, Span
 
 from memtui.retrieval.marks import match_spans
+from memtui.text.languages import language_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.highlight import display_line
@@ -55,8 +56,9 @@ def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Cont
     """Draw a text with its line numbers, wrapped to `width` cells, with these words marked."""
     lines, more = _lines_of(side)
     if terms:
+        language = language_of("\n".join(line.content.plain for line in lines))
         for at, line in enumerate(lines):
-            spans = match_spans(line.content.plain, terms)
+            spans = match_spans(line.content.plain, terms, language)
             lines[at] = replace(line, content=_styled(line.content, spans, _MARKED))
     return _draw(lines, width) + more
 

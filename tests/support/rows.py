@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.index.database import Connection, create, open_database
-from memtui.index.index_rows import write_vectors
+from memtui.index.index_rows import write_vectors, write_words
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
+from memtui.retrieval.connection import find_stems
 from memtui.retrieval.passages import pack_passages
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 
@@ -46,6 +47,7 @@ class IndexFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "index-1.db"
         self.connection: apsw.Connection = open_database(self.path)
+        find_stems(self.connection)
         create(self.connection)
         self._files: dict[str, int] = {}
 
@@ -83,7 +85,7 @@ class IndexFile:
             (name, self._files[path], line, end, text, hashed, packed),
         )
         rowid = self.connection.last_insert_rowid()
-        self.connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (rowid, words))
+        write_words(self.connection, rowid, words)
         return rowid
 
     def add_all(self, texts: Iterable[str]) -> list[int]:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memtui.retrieval.connection import find_stems
 from memtui.retrieval.openclaw.terms import match_all, tokens
+from memtui.text.languages import language_of
 from memtui.text.tokens import (
     FTS5_TOKENIZE,
     MAX_QUERY_CHARS,
@@ -109,6 +111,8 @@ def test_typing_changes_no_term_but_the_last(text: str) -> None:
 def table() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
     tokenize = FTS5_TOKENIZE.replace("'", "''")
+    find_stems(connection)
+    connection.execute("CREATE TABLE meta(key, value)")
     connection.execute(
         "CREATE VIRTUAL TABLE notes USING fts5"
         f"(text, content='', contentless_delete=1, tokenize='{tokenize}')"
@@ -142,7 +146,8 @@ def test_no_input_breaks_the_match_expression(table: apsw.Connection, text: str)
 @given(text=WRITTEN_TEXT)
 def test_a_note_is_found_by_each_of_its_words_and_grams(table: apsw.Connection, text: str) -> None:
     with table:
-        table.execute("DELETE FROM notes")
+        table.execute("DELETE FROM notes; DELETE FROM meta")
+        table.execute("INSERT INTO meta VALUES('language:' || ?, '')", (language_of(text),))
         table.execute("INSERT INTO notes(rowid, text) VALUES(7, ?)", (index_text(text),))
     for term in query_terms(text).terms:
         if term.kind != "phrase":

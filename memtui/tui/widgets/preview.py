@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from textual import events
@@ -19,6 +20,7 @@ from memtui.memory.care.rules import WrittenLink, written_links
 from memtui.model import Chunk
 from memtui.report.words import line_spans
 from memtui.retrieval.marks import match_spans
+from memtui.text.languages import language_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
@@ -30,6 +32,8 @@ PIECE = MAX_CELLS // 2
 """Characters of a longer line that are wrapped and coloured at a time, at least half as many."""
 _INDEXED = "Indexed text, file changed · F8 difference"
 _RENDERED_MARGIN = 2
+_BEGINNING = 100
+"""So many blocks tell the language of a note."""
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 _STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
@@ -135,9 +139,16 @@ class NoteText:
             return self.rendered[at].content
         return Content.assemble(*self._highlighter.line(at))
 
+    @cached_property
+    def _language(self) -> str:
+        beginning = range(len(self.numbers))[:_BEGINNING]
+        return language_of("\n".join(map(self._plain, beginning)))
+
     def matches(self, at: int) -> list[Mark]:
         """Return where a block has words of the query."""
-        spans = match_spans(self._plain(at), self.terms) if self.terms else ()
+        if not self.terms:
+            return []
+        spans = match_spans(self._plain(at), self.terms, self._language)
         return [Mark(at, start, end) for start, end in spans]
 
     def links(self, at: int) -> list[Mark]:

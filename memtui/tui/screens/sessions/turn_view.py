@@ -18,6 +18,7 @@ from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import TURN_WORDS, left_out_words, line_spans
 from memtui.retrieval.marks import match_spans
+from memtui.text.languages import language_of
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
@@ -187,7 +188,8 @@ class Block(NamedTuple):
     ) -> list[tuple[int, int]]:
         """Return where a line has words of a query, and a text in any case, by places in it."""
         start, end = span
-        spans = match_spans(self.text[start:end], terms) if terms else []
+        language = language_of(self.text)
+        spans = match_spans(self.text[start:end], terms, language) if terms else []
         # A match may begin on the line above and end on the one below.
         first, last = max(0, start - len(needle)), end + len(needle)
         pattern = re.compile(re.escape(needle) or r"(?!)", re.IGNORECASE)
