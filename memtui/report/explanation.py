@@ -480,7 +480,7 @@ def value_words(value: object) -> str:
     if value is None or isinstance(value, bool):
         return "on" if value else "off"
     if not isinstance(value, int | float):
-        return words.FUSION_WORDS.get(str(value), safe_line(str(value)))
+        return words.VALUE_WORDS.get(str(value), safe_line(str(value)))
     return words.short_number(value, 9)
 
 

@@ -46,6 +46,7 @@ LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
+VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
 MAPPING_WORDS: Final[Mapping[str, str]] = _WORDS["mapping"]
 TIER_WORDS: Final[Mapping[str, str]] = _WORDS["tier"]
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]

@@ -277,6 +277,10 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         notes = run.app.search_screen.notes
         await run.press("escape", "2", "o", "o", "o", "o")
         assert "no queries asked yet" in run.text
+        await run.press("o", "o", "o")
+        assert "by size" in run.text
+        assert " B " in run.text, "what it is ordered by is shown where sizes have no room"
+        await run.press("o", "o")
         notes.queries = ("tomatoes", "lotus tea")
         await press(run.pilot, "o", "o", "o", "o", "o")
         await until(run.pilot, lambda: "recalls 1/2 esc stops" in run.text)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
 from memtui.ranking.trace import compare_settings, deciding_step
+from memtui.report.explanation import value_words
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,
@@ -26,6 +27,11 @@ OTHER = replace(BASE, decay=Decay(enabled=True), mmr=Mmr(enabled=True, lambda_=0
 
 def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
     return dark(ranking=ranking, **more)  # type: ignore[arg-type]
+
+
+def test_choices_are_told_in_words() -> None:
+    assert value_words("leg_order") == "order of the matches"
+    assert value_words("clamp") == "BM25 above 0"
 
 
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:

@@ -86,6 +86,7 @@ def test_every_code_has_words() -> None:
 
 def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> None:
     assert place_text("memory/a.md", 12, 30).plain == "memory/a.md:12"
+    assert place_text("memory/2026-04-21.md", 1, 15).plain == "2026-04-21.md:1"
     assert place_text("memory/topics/a.md", 12, 12).plain == "…ics/a.md:12"
     with memory.open() as engine:
         ranked = engine.search.ask("router config", ranking=Ranking(k=2))

@@ -94,7 +94,6 @@ class CareScreen(Screen[None]):
         self._show_state()
 
     def action_look(self) -> None:
-        """Go through the whole memory, from the beginning."""
 
         def take(report: CareReport) -> None:
             if self.report is not None:
@@ -135,7 +134,6 @@ class CareScreen(Screen[None]):
         return self._by_row.get(self.findings.chosen_id or "")
 
     def _show_report(self) -> None:
-        """Draw the rows of the newest report that the filter leaves."""
         if self.report is None:
             return
         rows = care_rows(self.report, self.filter_box.value)
@@ -173,7 +171,6 @@ class CareScreen(Screen[None]):
 
     @on(RowList.Chosen)
     def _show_detail(self) -> None:
-        """Show the texts of the chosen finding, or what a rule is about."""
         report, finding, detail = self.report, self.finding, self.detail
         chosen = self.findings.chosen_id
         title = place = ""
@@ -195,7 +192,6 @@ class CareScreen(Screen[None]):
         self._show_report()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what the chosen row has not."""
         if action != "place" or not self.is_mounted:
             return True
         has_place = self.finding is not None and (len(parameters) < 2 or self.finding.other)
@@ -224,7 +220,6 @@ class CareScreen(Screen[None]):
             act_on_place(self, verb, place.path, place.start_line, place.end_line, place.chunk_id)
 
     def action_finding(self, step: int, is_rule: bool = False) -> None:
-        """Go to the next or the previous finding, or to the heading of a rule."""
         rows, at = self.findings.rows, self.findings.cursor or 0
         beyond = rows[at + 1 :] if step > 0 else rows[:at][::-1]
         ids = (row.id for row in beyond if row.id.startswith(_HEADING) is is_rule)
@@ -232,7 +227,6 @@ class CareScreen(Screen[None]):
             self.findings.choose(row_id)
 
     def action_pane(self) -> None:
-        """Give the keys to the other pane."""
         (self.findings if self.detail.has_focus else self.detail).focus()
 
     def action_close(self) -> None:

@@ -147,7 +147,6 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
 
     @on(Input.Changed)
     def _show(self) -> None:
-        """Show the paths that the text may mean, then the text itself."""
         self.query_one("#place-problem", Static).update("")
         typed, rows = self.query_one(Input).value.strip(), self.rows
         paths = completions(typed, self._paths or ())

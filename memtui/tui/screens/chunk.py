@@ -24,7 +24,7 @@ from memtui.tui import glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.place_actions import act_on_place, app_of, query_address
-from memtui.tui.screens.common import TALL, WIDE, PartLine, act_on_part
+from memtui.tui.screens.common import PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar, draw_key
@@ -49,8 +49,6 @@ SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {
 """The orders of the terms, in the order of their key."""
 _WORDS = 24
 """So many of the rarest words are looked for in neighbours."""
-_SHORT = 32
-"""Digits of an id or a hash where it is written short."""
 
 
 class ChunkScreen(Screen[None]):
@@ -175,7 +173,6 @@ class ChunkScreen(Screen[None]):
         self._show()
 
     def content_changed(self) -> None:
-        """Read it again soon."""
         self._answers_are_old = True
         self._show_queries()
         if not self._is_behind:
@@ -189,7 +186,6 @@ class ChunkScreen(Screen[None]):
             self.load()
 
     def _ask(self) -> None:
-        """Ask every query of the history by the present ranking."""
         search = app_of(self).search_screen
         queries, ranking = search.notes.queries, search.state.ranking
         if not queries:
@@ -221,7 +217,6 @@ class ChunkScreen(Screen[None]):
 
     @on(events.Resize)
     def _show(self) -> None:
-        """Draw what the index holds about the chunk, and what is like it."""
         record, engine = self.record, self.engine
         note = next(filter(None, self._problems.values()), "")
         place = Content.styled(safe_line(self.chunk_id), "bold")
@@ -245,15 +240,9 @@ class ChunkScreen(Screen[None]):
                 (f"Chunk {part}of {safe_line(record.chunk.path)}", "bold $primary"),
                 (f", {lines}: one part, searched and ranked by itself", fmt.MUTED),
             )
-            facts = [row.cells for row in section.rows]
-            if self.size.width < WIDE or self.size.height < TALL:
-                facts[:2] = [
-                    (name, f"{digits[:_SHORT]}…" if len(digits) > _SHORT else digits)
-                    for name, digits in facts[:2]
-                ]
-            self.query_one(Facts).show_facts(
-                [(name, Content(safe_line(value))) for name, value in facts]
-            )
+            cells = [row.cells for row in section.rows]
+            facts = [(name, Content(safe_line(value))) for name, value in cells]
+            self.query_one(Facts).show_facts(facts)
             terms = sorted(record.terms, key=SORTS[self._sort])
             chunks = engine.index.status().chunks
             self.terms.set_rows(
@@ -279,14 +268,12 @@ class ChunkScreen(Screen[None]):
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
-        """Draw the text with these words marked."""
         if (chunk := self.chunk) is not None:
             side = SideText(chunk.path, chunk.start_line, chunk.text)
             # Another text would be another chunk.
             self.text.lay_out(lambda width: one_text(side, width, terms), again=True)
 
     def _show_queries(self) -> None:
-        """Draw the queries that it answers, why there are none, and how far the asking is."""
         answered, is_asking = self.answered or (), self._asking.is_running
         history = app_of(self).search_screen.notes.queries
         number = fmt.count(len(history), "query", "queries")
@@ -326,13 +313,11 @@ class ChunkScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def part_entered(self, event: events.DescendantFocus) -> None:
-        """Show the part that got the keys, with its words marked in the text."""
         if self.parts.follow(event.widget):
             self._mark_words()
 
     @on(RowList.Chosen)
     def _mark_words(self) -> None:
-        """Mark in the text the words that the chosen neighbour shares, or the chosen term."""
         if self.like.has_focus and (neighbour := self.neighbour) is not None:
             self._show_text(neighbour.shared)
         elif self.terms.has_focus and self.terms.chosen_id:
@@ -340,7 +325,6 @@ class ChunkScreen(Screen[None]):
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what there is nothing for."""
         has_chunk = self.is_mounted and self.chunk is not None
         if action == "place":
             return has_chunk or None
@@ -348,7 +332,6 @@ class ChunkScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        """Open the view of a neighbour, ask a query, or go to a term in the text."""
         message.stop()
         if message.row_list is self.like and self.neighbour is not None:
             app_of(self).open_chunk(self.neighbour.chunk.id)

@@ -100,11 +100,7 @@ class CompareScreen(Screen[str | None]):
         options = search.options
         if options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
-            # The profile after the present one that ranks otherwise.
-            profiles, present = list(options.profiles), self.ranking
-            at = profiles.index(present.profile) + 1 if present.profile in profiles else 0
-            ordered = profiles[at:] + profiles[:at]
-            others = (one for one in ordered if options.profiles[one] != present)
+            others = (name for name, one in options.profiles.items() if one != self.ranking)
             names = [CURRENT, next(others, CONFIGURED)]
         self.sides = [Side(name, self.choices[name]) for name in names]
 
@@ -212,7 +208,7 @@ class CompareScreen(Screen[str | None]):
         for key, (first, second) in different.items():
             name = PARAMETER_WORDS.get(key, key.replace(".", " ").replace("_", " "))
             if key == "stages":
-                words.append(Content.styled("other stages", "bold"))
+                words.append(Content.styled("other steps", "bold"))
             elif key != "profile":
                 change = f"{value_words(first)}→", (value_words(second), "bold")
                 words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
@@ -223,12 +219,15 @@ class CompareScreen(Screen[str | None]):
             rows[-1].append(word)
         lines += [fmt.fit(Content("   ").join(row), width) for row in rows[:_SETTING_LINES]]
         if more := sum(map(len, rows[_SETTING_LINES:])):
+            shown, room = rows[_SETTING_LINES - 1], width - len("  +99 more")
+            while len(shown) > 1 and Content("   ").join(shown).cell_length > room:
+                shown.pop()
+                more += 1
             rest = Content.styled(f"  +{more} more", fmt.MUTED)
-            lines[-1] = fmt.fit(lines[-1], width - rest.cell_length) + rest
+            lines[-1] = fmt.fit(Content("   ").join(shown), width - rest.cell_length) + rest
         return lines
 
     def _heads(self, width: int) -> list[Content]:
-        """Draw name, profile and state of the sides over their columns, the active one reversed."""
         (column, gutter), heads = columns(width - 1), []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
             style = "bold reverse" if which == self.active else "bold"
@@ -245,7 +244,6 @@ class CompareScreen(Screen[str | None]):
         return [Content(" " * gutter).join(heads)]
 
     def _detail(self, width: int) -> list[Content]:
-        """Draw the chosen chunk: its place, and its rank and score on both sides."""
         parts, chunk = [], None
         for name, side in zip(NAMES, self.sides, strict=True):
             words = "not a candidate"
@@ -274,7 +272,6 @@ class CompareScreen(Screen[str | None]):
         return action not in ("profile", "side", "move") or not self._shows_results
 
     def action_profile(self) -> None:
-        """Show the next ranking on the active side."""
         name = next_of(self.choices, self.sides[self.active].name)
         self._note, self.sides[self.active] = "", self._ranked_side(name)
         self._show()

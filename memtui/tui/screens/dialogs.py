@@ -318,7 +318,6 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
         self.view.lay_out(lambda width: lines)
 
     def _compared(self, lines: Sequence[str]) -> None:
-        """Show the hunks, and how many lines they add and take away."""
         marks = [line[0] for line in lines]
         self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)

@@ -105,7 +105,6 @@ class IndexScreen(Screen[None]):
             self.refresh_status()
 
     def refresh_status(self) -> None:
-        """Show the newest snapshot."""
         status, now = self.engine.index.status(), self.engine.now()
         lines, progress = [state_line(status)], status.progress
         if status.foreign is None:
@@ -130,7 +129,6 @@ class IndexScreen(Screen[None]):
             self._fill_lists(status, now)
 
     def _fill_lists(self, status: IndexStatus, now: datetime) -> None:
-        """Show the rows of the report's sections, and of an agent's index every file."""
         sections = {section.id: section.rows for section in status_sections(status, now)}
         foreign, empty, titles = status.foreign, "none", {"facts": "Facts"}
         truth = foreign.truth if foreign is not None else None
@@ -183,7 +181,6 @@ class IndexScreen(Screen[None]):
             self.query_one(f"#{self.FIRST}").focus()
 
     def _line(self, name: str, row: ReportRow, width: int) -> Content:
-        """Draw a row of the report with a glyph for its tone; the names behind it are counted."""
         marks = {Tone.OK: glyphs.PASSED, Tone.WARN: glyphs.DEGRADED, Tone.ERROR: glyphs.ERROR}
         # What is neither right nor wrong.
         mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
@@ -196,7 +193,6 @@ class IndexScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        """Show a row in full."""
         name, at = message.row_list.id or "", message.row_list.cursor
         row = self._rows[name][at] if at is not None else None
         if isinstance(row, FileTruth):
@@ -212,11 +208,9 @@ class IndexScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def part_entered(self, event: events.DescendantFocus) -> None:
-        """Show the part that got the keys, where one is shown at a time."""
         self.parts.follow(event.widget)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey the way to the next list where there is none."""
         return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
 
 

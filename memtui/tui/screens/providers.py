@@ -145,7 +145,6 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         self._show()
 
     def _show(self, note: str = "") -> None:
-        """Show what there is to know of the chosen provider, and the keys."""
         listing, facts = self.chosen, [("", self._message)]
         if listing is not None:
             # Why the provider that was asked for does not answer.

@@ -116,7 +116,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         return action != "where" or len(self._places) > 1
 
     def _choose(self, where: Where) -> None:
-        """Choose another place to write to."""
         self.where, self._warning = where, self._first_warning
         is_profile = where is Where.PROFILE
         self.query_one(Input).display = is_profile
@@ -143,7 +142,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         self._show()
 
     def _show(self, plan: Plan | None = None, error: str = "") -> None:
-        """Show the places, the difference, and what else there is to know."""
         self.plan = plan
         if error:
             difference = [Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")]
@@ -177,7 +175,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         self.on_resize()
 
     def _place(self, place: Where, width: int) -> Content:
-        """Draw a place that can be written, with its file."""
         is_chosen, several = place is self.where, len(self._places) > 1
         is_new = is_chosen and self.plan is not None and self.plan.file.is_new
         before, after, shown = "", " (new)" if is_new else "", ""
@@ -201,7 +198,6 @@ class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
         self._choose(next_of(self._places, self.where, step))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the place that was clicked."""
         if event.widget is self.query_one("#write-places"):
             self._choose(self._places[min(event.y, len(self._places) - 1)])
 

@@ -263,6 +263,9 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     text = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), (tail, fmt.MUTED))
     if text.cell_length <= width:
         return text
+    if width - 1 <= text[len(folder + slash) :].cell_length <= width:
+        # An ellipsis would take the beginning of the name.
+        return text[len(folder + slash) :]
     while len(text) > 1 and text.cell_length > max(width - 1, 1):
         text = text[1:]
     return fmt.fit(Content.assemble(("…", fmt.MUTED), text), width)

@@ -172,7 +172,8 @@ def filter_files(
     is looked at too, except for the one that most files are in.
     """
     query = parse_query(text, typing=True)
-    words = [word.casefold() for word in query.text.split()]
+    phrases = [phrase.casefold() for phrase in query.phrases]
+    words = [*phrases, *query.text.replace('"', " ").casefold().split()]
     without = [word.removesuffix("*").casefold() for word in query.filters.excluded]
 
     def fits(file: MemoryFile) -> bool:
@@ -474,7 +475,8 @@ class FileList:
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
             size = fmt.size_words(file.size) if file.size is not None else ""
-            numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {when:>6}"
+            last = size if self.sort is Sort.SIZE else when
+            numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {last:>7}"
         elif is_roomy:
             numbers = f" {fmt.count(line.number, 'file')}  {fmt.size_words(line.size)}"
         else:

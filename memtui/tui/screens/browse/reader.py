@@ -294,7 +294,6 @@ class Reader:
         self._mark_heading()
 
     def _mark_heading(self) -> None:
-        """Put the cursor of the outline on the heading that the current chunk is under."""
         chunk = self._screen.view.chunk
         line = chunk.start_line if chunk is not None else 1
         rows = self._screen.outline_rows

@@ -258,7 +258,7 @@ class AskedPane(Pane):
             then = "Nothing came back then" if call.returned is not None else "Results not recorded"
             widget.show_message([aside(f"{then}, and nothing comes back now.")])
         else:
-            scores = "scores: the agent's → memtui's"
+            scores = "what the agent got → your list now"
             widget.border_title = Content.assemble("Then and now  ", (scores, fmt.MUTED))
             widget.set_rows(comparison_rows(replayed), keep=widget.chosen_id)
             if call.problem and call.returned is None:

@@ -192,7 +192,7 @@ class ReaderPane(Pane):
             return
         conversations = self.sessions.conversations
         present = conversations.listings.get(self.path)
-        counter = "not found" if self.needle else ""
+        counter, shown = "not found" if self.needle else "", view.shown
         if self.matches is None:
             counter = "looking…"
         elif self.matches:
@@ -206,7 +206,7 @@ class ReaderPane(Pane):
             (state, "$state-warn"),
             (counter, "$mark"),
             ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
+            (f"entry {fmt.count(bisect_right(shown, view.at))}/{fmt.count(len(shown))}", ""),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part

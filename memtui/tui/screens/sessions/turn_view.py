@@ -287,12 +287,16 @@ class TurnView(LineView, inherit_bindings=False):
         at = max(0, min(at, len(self.turns) - 1))
         down, up = range(at, len(self.turns)), range(at, -1, -1)
         places = chain(down, up) if step > 0 else chain(up, down)
-        is_shown = (
-            one
-            for one in places
-            if self._with_records or self.turns[one].kind is not TurnKind.OTHER
-        )
-        return next(is_shown, 0)
+        return next(filter(set(self.shown).__contains__, places), 0)
+
+    @property
+    def shown(self) -> Sequence[int]:
+        """The places of the turns that have a line, ascending."""
+        return [
+            at
+            for at, turn in enumerate(self.turns)
+            if self._with_records or turn.kind is not TurnKind.OTHER
+        ]
 
     def _is_open(self, at: int) -> bool:
         return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
@@ -344,7 +348,6 @@ class TurnView(LineView, inherit_bindings=False):
         self.scroll_to_line(self._head(self.at) - offset)
 
     def _head(self, at: int) -> int:
-        """Return the line that names a turn."""
         return self.tops[at] + self.blocks[at].lead
 
     def _view(self) -> tuple[int, int]:
