@@ -132,7 +132,7 @@ def _report(
 ) -> None:
     names = (
         *("state", "root", "index_dir", "generation", "files", "chunks", "vectors"),
-        *("skipped", "withheld", "provider", "warnings"),
+        *("skipped", "withheld", "unread", "provider", "warnings"),
     )
     lines = [sync_line(stats)]
     if status.provider.address and stats.usage.requests:

@@ -31,10 +31,12 @@ CREATE TABLE chunks(
   model TEXT NOT NULL,
   -- Of each passage first character, the one behind its last, flags and number of tokens (uint32).
   passages BLOB NOT NULL,
+  -- 0 waits for its vector, 1 has it, 2 gets none: the model does not read its script.
   embedded INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX chunks_of_file ON chunks(file_id);
 CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;
+CREATE INDEX chunks_in_unread_scripts ON chunks(id) WHERE embedded = 2;
 
 -- Unit vectors as little-endian float32; a text in which a model sees nothing has a vector of zeros.
 CREATE TABLE vectors(

@@ -395,7 +395,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
                 unread.add(rowid)
                 yield f"{place} (text)"
             try:
-                if embedded:
+                if embedded == 1:
                     whole_vector(width, rowid, *vector)
             except DatabaseError:
                 yield f"{place} (vector)"

@@ -471,9 +471,8 @@ def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
         return IndexState.NO_INDEX
     if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    if known.pending_count or (
-        provider.model is not None and known.vectors + len(known.withheld) < known.chunks
-    ):
+    settled = known.vectors + len(known.withheld) + known.unread
+    if known.pending_count or (provider.model is not None and settled < known.chunks):
         return IndexState.STALE
     return IndexState.READY
 

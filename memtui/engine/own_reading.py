@@ -211,7 +211,10 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _why_no_vector(self, rowid: int) -> Reason:
-        rows = self._connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,)).fetchall()
+        sql = "SELECT text FROM chunks WHERE id = ?"
+        rows = self._connection.execute(sql, (rowid,)).fetchall()
+        if self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid) == [2]:
+            return Reason.SCRIPT_NOT_SUPPORTED
         is_withheld = self._index.providers.acting.withholds and any(
             credential_line(str(text)) is not None for (text,) in rows
         )
@@ -222,7 +225,7 @@ class OwnReading(Reading):
         provider = leg.provider if leg is not None else None
         if provider is not None and chunk.model not in (provider.identity.model, NO_MODEL):
             return Reason.OTHER_MODEL
-        if not any(self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid)):
+        if self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid) != [1]:
             return self._why_no_vector(rowid)
         view = self._index.legs.view() if provider is not None else None
         if view is None or (view.live & (view.rowids == rowid)).any():

@@ -134,11 +134,14 @@ def counts(connection: Connection) -> dict[str, Any]:
     replaced = known_files(connection, f"WHERE warnings <> '[]' AND {_HAS_TEXT} ORDER BY path")
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
+    pending = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+    unread = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 2")
     return {
         "sources": sources,
         "files": sum(source.files for source in sources),
         "chunks": chunks,
-        "vectors": chunks - number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0"),
+        "vectors": chunks - pending - unread,
+        "unread": unread,
         "warnings": tuple(f"{row.path}: {'; '.join(row.warnings)}" for row in replaced.values()),
     }
 
@@ -271,6 +274,12 @@ def write_vectors(connection: Connection, vectors: Mapping[int, NDArray[np.float
     connection.executemany(
         "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]
     )
+
+
+def pass_over(connection: Connection, rows: Iterable[int]) -> None:
+    """Mark chunks that have no vector, because the model does not read their script."""
+    values = [(row,) for row in rows]
+    connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", values)
 
 
 def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:

@@ -22,7 +22,7 @@ from memtui.embedding.provider import (
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.embedding_cache import EmbeddingCache
-from memtui.index.index_rows import write_vectors
+from memtui.index.index_rows import pass_over, write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
 from memtui.memory.workspace import demo_root
 from memtui.model import Failure, Reason, SkippedFile
@@ -157,8 +157,9 @@ class VectorsPhase:
     What the cache has comes first, then batches at a service, then requests. A request that fails
     is left out and made again in the end, where the service failed, or else by the next sync.
     Three of them in a row, or a failure for good, end the asking; the job's `problem` says what
-    happened. Texts that a working provider refuses are left out, and named. The chunks of a batch
-    that is not waited for are left to the next sync.
+    happened. Texts that a working provider refuses are left out, and named; those in a script that
+    its model does not read are passed over for good. The chunks of a batch that is not waited for
+    are left to the next sync.
     """
 
     def __init__(self, job: Job, connection: Connection) -> None:
@@ -264,10 +265,15 @@ class VectorsPhase:
                     self._refused.setdefault(row, refusal)
                 if row not in self._refused and not _is_withheld(self._job, provider, text_hash):
                     rows.setdefault(text_hash, []).append(row)
-            count += sum(map(len, rows.values()))
             texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
+            unread = [name for name, text in texts.items() if not provider.reads(text)]
+            passed = [row for name in unread for row in rows.pop(name)]
+            with transaction(self._connection):
+                pass_over(self._connection, passed)
+            self._job.progress.advance(len(passed))
+            count += sum(map(len, rows.values()))
             # Texts of like length share a batch, because a model pads all to the longest.
-            order = sorted(texts, key=lambda name: len(texts[name]))
+            order = sorted(rows, key=lambda name: len(texts[name]))
             size = max(1, provider.batch_size or _BATCH)
             for start in range(0, len(order), size):
                 self._job.check()

@@ -374,6 +374,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedFile, ...] = ()
     withheld: tuple[SkippedFile, ...] = ()
     """Chunks, as `path:line`, that have no vector because their text is not sent."""
+    unread: int = 0
+    """Chunks that have no vector because the model does not read their script."""
     provider: ProviderState = ProviderState("none", None, None, None)
     vector_backend: str = "not loaded"
     tokenizer: str = ""

@@ -63,6 +63,15 @@ def withheld_words(withheld: Sequence[SkippedFile]) -> str:
     return f"{counted}: {named} (embedding.send_credentials sends them)"
 
 
+def unread_words(status: IndexStatus) -> str:
+    """Return how many chunks have no vector because of their script, and which model reads more."""
+    counted = words.count(status.unread, "chunk", after=" in a script")
+    text = f"{counted} that {status.provider.model or 'the model'} does not read: found by words"
+    reads_more = "use-multilingual"
+    is_other = status.provider.actual != reads_more
+    return f"{text} (the provider {reads_more} reads sixteen languages)" if is_other else text
+
+
 def provider_summary(provider: ProviderState) -> str:
     """Return who was asked for and who answers, in one line."""
     if provider.actual is None:
@@ -275,6 +284,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         place = place_words(provider.address, remote=provider.remote)
         here = "" if provider.remote else ", on this machine"
         yield Row(("text", f"stays on {HERE}" if place == HERE else f"goes to {place}{here}"))
+    if status.unread:
+        yield Row(("not read", unread_words(status)), tone=Tone.WARN)
     if status.withheld:
         yield Row(("not sent", withheld_words(status.withheld)), tone=Tone.WARN)
     detail = f" ({watcher.detail})" if watcher.detail else ""

@@ -127,7 +127,9 @@ class VectorView:
             # Each is read from an index of its own, and no text with it.
             chunks = _ids(connection, "SELECT id FROM chunks ORDER BY id")
             pending = _ids(connection, f"{_PENDING} ORDER BY id")
-            embedded = np.setdiff1d(chunks, pending, assume_unique=True)
+            unread = _ids(connection, "SELECT id FROM chunks WHERE embedded = 2")
+            without = np.concatenate([pending, unread])
+            embedded = np.setdiff1d(chunks, without, assume_unique=True)
             gone = ~np.isin(self.rowids, embedded)
             self.rowids[gone] = 0
             self._set_live(self.live & ~gone)
@@ -144,8 +146,8 @@ class VectorView:
                 ids = [json.dumps(added.tolist())]
             # One that is left half-read would show the same moment to every later search.
             with closing(connection.execute(query, ids)) as rows:
-                unread = iter(rows)
-                while part := list(islice(unread, _READ_AT_A_TIME)):
+                left = iter(rows)
+                while part := list(islice(left, _READ_AT_A_TIME)):
                     if any(type(one) is not bytes or len(one) != width for _, one in part):
                         raise damaged(f"a vector is not of {self.dims} numbers")
                     block = np.frombuffer(b"".join([vector for _, vector in part]), np.float32)

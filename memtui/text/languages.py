@@ -24,9 +24,8 @@ STEMMER: Final = Stemmer.version()
 PASSAGE_END: Final = "\x1e"
 """No text holds it as a part of a word, and it stays what it is when text is normalised."""
 
-_ENGLISH: Final = "english"
 _LATIN: Final = "LATIN"
-_STEMMED: Final = frozenset(Stemmer.algorithms()) - {_ENGLISH}
+_STEMMED: Final = frozenset(Stemmer.algorithms()) - {"english"}
 _READ: Final = 1000
 """Characters of a text that tell its language."""
 _FEWEST: Final = 3
@@ -64,14 +63,12 @@ def language_of(text: str) -> str:
     for word, count in frequent.items():
         for language in _languages()[word]:
             found[language].append(count)
+    usual = read_table("languages.toml")["scripts"].get(script, "")
     # The order of equal ones must not change from run to run.
-    ranked = {one: (sum(counts), one == _ENGLISH, one) for one, counts in found.items()}
-    best = max(ranked, key=ranked.__getitem__, default="")
-    if script != _LATIN:
-        best = best or read_table("languages.toml")["scripts"].get(script, "")
-    elif len(found[best]) < _FEWEST or sum(found[best]) * _RAREST < len(words):
-        best = ""
-    return best if best in _STEMMED else ""
+    ranked = {one: (sum(counts), one == usual, one) for one, counts in found.items()}
+    best = max(ranked, key=ranked.__getitem__, default=usual)
+    is_doubtful = len(found[best]) < _FEWEST or sum(found[best]) * _RAREST < len(words)
+    return "" if best not in _STEMMED or (script == _LATIN and is_doubtful) else best
 
 
 @lru_cache(maxsize=65536)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections import Counter
 from itertools import pairwise
 from operator import add
 from typing import Literal
@@ -194,9 +195,10 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
 
     A script is what the Unicode names of its letters begin with: `"CYRILLIC "`.
     """
-    letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
-    count = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
-    return 2 * count >= len(letters)
+    counts = Counter(text[:MAX_QUERY_CHARS])
+    letters = {char: count for char, count in counts.items() if char.isalpha()}
+    named = (char for char in letters if unicodedata.name(char, "").startswith(scripts))
+    return 2 * sum(letters[char] for char in named) >= sum(letters.values())
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Chunks with a credential: named before anything is sent, and not sent until allowed."""
+"""Chunks that a provider is not given: those with a credential, and in a script it cannot read."""
 
 from __future__ import annotations
 
@@ -74,6 +74,29 @@ def test_what_was_withheld_is_sent_by_the_next_sync_once_allowed(scene: Scene) -
         engine.index.sync(rebuild=True, wait=True)
         assert (engine.index.status().withheld, engine.index.status().vectors) == ((), 7)
     assert len([text for text in scene.first.texts if SECRET in text]) == 1
+
+
+def test_what_a_model_does_not_read_has_no_vector_and_makes_nothing_stale(scene: Scene) -> None:
+    russian = "# Сеть\n\nМаршрутизатор стоит в подвале.\n"
+    (scene.root / "memory" / "net.md").write_text(russian, encoding="utf-8")
+    scene.first.scripts = ("LATIN ",)
+    with scene.open(send_credentials=True) as engine:
+        engine.index.sync(wait=True)
+        for reader in (engine, scene.open()):
+            reader.index.refresh_status()
+            status = reader.index.status()
+            held = (status.chunks, status.vectors, status.unread, status.state)
+            assert held == (len(NOTES) + 2, len(NOTES) + 1, 1, IndexState.READY)
+        (hit,) = engine.search.ask("маршрутизаторы").hits
+        record = engine.browse.chunk_record(hit.chunk.id)
+        assert record is not None
+        assert record.vector_state is Reason.SCRIPT_NOT_SUPPORTED
+        assert hit.chunk.id not in {one.chunk.id for one in engine.search.ask("heron").hits}
+        calls = len(scene.first.texts)
+        engine.index.sync(wait=True)
+        assert len(scene.first.texts) == calls
+    assert russian not in scene.first.texts
+    reader.close()
 
 
 def test_closing_ends_the_look_for_what_a_switch_would_not_send(scene: Scene) -> None:

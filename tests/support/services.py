@@ -13,6 +13,7 @@ from memtui.embedding.registry import registered as providers
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
+from memtui.text.tokens import dominant_script
 from tests.support.embedding import HashedProvider, text_hash
 
 KEY_REFUSED = ProviderError(
@@ -38,6 +39,8 @@ class Service:
     knows_dimensions: bool = True
     input_bytes: int | None = None
     batch_size: int = 4
+    scripts: tuple[str, ...] = ()
+    """The scripts that its model reads; empty: all."""
     refusal: ProviderError | None = None
     unloadable: ProviderError | None = None
     before: Callable[[], None] | None = None
@@ -109,6 +112,10 @@ class _Caller(Provider):
         self.dimensions = self._service.dimensions
         vectors = self._hashed.embed_documents([self._salt + text for text in texts])
         return vectors if self._service.alter is None else self._service.alter(texts, vectors)
+
+    def reads(self, text: str) -> bool:
+        scripts = self._service.scripts
+        return not scripts or dominant_script(text, scripts)
 
     def usage(self) -> Usage:
         return self._hashed.usage()

@@ -88,7 +88,9 @@ def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, wor
 
 def test_what_is_wrong_is_among_the_facts() -> None:
     withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
-    facts = dict(index_facts(replace(status(IndexState.DEGRADED), withheld=withheld), NOW))
+    now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34)
+    facts = dict(index_facts(now, NOW))
+    assert facts["not read"].plain.startswith("34 chunks in a script that ")
     assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain
