@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
@@ -38,13 +38,16 @@ from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,
+    Chunk,
     ChunkSpan,
     ErrorRecord,
+    Evidence,
     IndexState,
     IndexStatus,
     Leg,
     LegState,
     LegStatus,
+    PassageFeatures,
     ProviderState,
     Ranking,
     Reason,
@@ -54,9 +57,10 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
+from memtui.retrieval.context import measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
-from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query
+from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -607,6 +611,18 @@ class OwnLegs(Legs):
 
         rows = cache(lambda: narrowed(connection, query))
 
+        def measure(chunks: Mapping[int, Chunk]) -> Mapping[str, tuple[PassageFeatures, ...]]:
+            if mode is SearchMode.FILTERS_ONLY or self._keyword is None:
+                return {}
+            asked, _ = rows()
+            match = str(answers[Leg.KEYWORD].state.facts.get("match"))
+            plan = self._keyword.plan_of(asked, match) or self._keyword.plan(asked)
+            cosines = self._cosines(asked, chunks) if has_vectors() else {}
+            return measure_passages(connection, asked.text, plan, chunks, cosines)
+
+        def has_vectors() -> bool:
+            return bool(answers[Leg.VECTOR].hits)
+
         def pool() -> CandidatePool:
             with self._noting_damage():
                 made = build_pool(
@@ -614,6 +630,7 @@ class OwnLegs(Legs):
                     request.text,
                     answers,
                     limit=limit,
+                    measure=measure,
                     generation=self.live.generation,
                     elapsed_ms=(time.perf_counter() - started) * 1000,
                 )
@@ -622,7 +639,8 @@ class OwnLegs(Legs):
                 is_missing = found > sum(map(len, made.hits.values()))
                 if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
                     raise damaged("a chunk that its words or its vector belong to is not there")
-            return replace(made, typing=typing, search_mode=mode)
+            evidence = Evidence.VECTORS if has_vectors() else Evidence.WORDS
+            return replace(made, typing=typing, search_mode=mode, evidence=evidence)
 
         expected, last_leg = dict(self._expected), self.vector_leg
         provider = last_leg.provider if last_leg is not None else None
@@ -654,6 +672,15 @@ class OwnLegs(Legs):
             answers[leg] = LegAnswer(hits, replace(state, elapsed_ms=(ended - started_leg) * 1000))
             stop_if(cancelled)
         return pool()
+
+    def _cosines(self, query: Query, rowids: Collection[int]) -> dict[int, float]:
+        """Return the cosines of chunks with the query that the vector leg answered."""
+        leg = self.vector_leg
+        assert leg is not None
+        assert leg.view is not None
+        from memtui.retrieval.vector_view import nearest
+
+        return dict(nearest(leg.view, leg.vectors[query.text], len(rowids), rowids))
 
     def view(
         self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None

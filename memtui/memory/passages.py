@@ -110,6 +110,12 @@ def _names_time(passage: str) -> bool:
     return is_phrase or not _TIMES.isdisjoint(words)
 
 
+def speaker(passage: str) -> str:
+    """Return who says a line of dialogue, as it begins with the name; empty for any other."""
+    begun = _BEGINNING.match(passage)
+    return (begun["name"] or "").strip() if begun is not None else ""
+
+
 def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the kind and the place of every run of lines that no passage goes beyond."""
     kind, start, at = "", 0, 0

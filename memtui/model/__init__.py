@@ -2,10 +2,13 @@
 
 from memtui.model.chunks import EPOCH, Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
 from memtui.model.rankings import (
+    FEATURES,
     CandidatePool,
+    Context,
     DateRule,
     Decay,
     Drop,
+    Evidence,
     Fusion,
     Hit,
     LegHit,
@@ -15,6 +18,7 @@ from memtui.model.rankings import (
     MinScoreRule,
     Mmr,
     Operation,
+    PassageFeatures,
     Ranked,
     Ranking,
     Rerank,

@@ -30,6 +30,7 @@ class ScoreMapping(StrEnum):
 
 NATIVE_STAGES = (
     Stage.FUSION,
+    Stage.CONTEXT,
     Stage.DECAY,
     Stage.RERANK,
     Stage.DEDUP,
@@ -108,6 +109,51 @@ class Mmr(Struct, frozen=True):
     """Two texts without tokens: `one` (alike) or `text` (alike only when equal)."""
 
 
+class Evidence(StrEnum):
+    """The parts of an index that the features of passages are made of; each has its own weights."""
+
+    WORD_PIECES = "word_pieces"
+    VECTORS = "vectors"
+    WORDS = "words"
+
+
+class Context(Struct, frozen=True):
+    """Passages ranked in their context: a chunk scores the best sum of weight * feature, 0 to 1.
+
+    A weight that is `None` is that of `data/context.toml` for what the index holds.
+    """
+
+    enabled: bool = True
+    keyword: float | None = None
+    """The keyword match of the passage: BM25 with b 0.2, as a part of what it can be."""
+    cover: float | None = None
+    """The share of the query's rarity that the passage covers."""
+    near_cover: float | None = None
+    """The same, of the passage and its neighbours."""
+    two_away: float | None = None
+    """The mean keyword match two passages before and behind."""
+    file: float | None = None
+    """The keyword match of the file, as far as it is in the pool."""
+    vector: float | None = None
+    """The cosine of the chunk, at least 0."""
+    word_pieces: float | None = None
+    """MaxSim: each word of the query by its nearest word piece, weighted by its rarity."""
+    reply: float | None = None
+    """In dialogue: the keyword match of the line before, where that is a question."""
+    speaker: float | None = None
+    """In dialogue: 1 where the query names who speaks."""
+    time: float | None = None
+    """In dialogue: 1 for a line that names a time, where the query asks when."""
+    question: float | None = None
+    """In dialogue: 1 for a line that is a question."""
+    date: float | None = None
+    """In dialogue: 1 where the query names the day of the file, 0.5 for its month."""
+
+
+FEATURES = Context.__struct_fields__[1:]
+"""The names of the features in the order in which their shares are added up."""
+
+
 class Ranking(Struct, frozen=True):
     """Everything that changes an order and needs no I/O."""
 
@@ -122,6 +168,7 @@ class Ranking(Struct, frozen=True):
     keyword_weight: float = 0.7
     keyword_mapping: ScoreMapping = ScoreMapping.SIGNED
     rrf_k: float = 5.0
+    context: Context = Context()
     decay: Decay = Decay()
     rerank: Rerank = Rerank()
     dedup: bool = False
@@ -195,6 +242,14 @@ class LegState(Struct, frozen=True):
     """Keyword: `match`, `pruned`, `stop_words`; vector: `backend`, `model`, `searched`."""
 
 
+class PassageFeatures(Struct, frozen=True, gc=False):
+    """A passage of a chunk for one query: its characters in the text, its `FEATURES`, 0 to 1."""
+
+    start: int
+    end: int
+    values: tuple[float, ...]
+
+
 class CandidatePool(Struct, frozen=True, eq=False):
     """All that ranking may look at for one query, ranked many times; equal to itself alone."""
 
@@ -211,6 +266,10 @@ class CandidatePool(Struct, frozen=True, eq=False):
     """The legs that could search at all, on which the ranking of an OpenClaw release depends."""
     typing: bool = False
     """The query was asked as one still being typed: its last word finds longer ones, too."""
+    passages: Mapping[str, tuple[PassageFeatures, ...]] = {}
+    """Of each chunk, in the order of the text; empty where the index keeps none."""
+    evidence: Evidence = Evidence.WORDS
+    """What the features are made of."""
     generation: int = 0
     elapsed_ms: float = 0.0
 
@@ -243,7 +302,8 @@ class StageScore(Struct, frozen=True):
 
     `after` is `before` with `operation` and `operand` applied, to the last bit: `multiply`
     before * operand, `subtract` before - operand, `replace` operand, `keep` before, `sum` the
-    sum of the leg contributions in the order vector, keyword. `rank` is 1-based after the stage;
+    sum of the leg contributions in the order vector, keyword, or of the shares of context in the
+    order of `FEATURES`. `rank` is 1-based after the stage;
     what it drops ranks behind what it leaves.
     """
 

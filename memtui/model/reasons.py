@@ -17,6 +17,7 @@ class Stage(StrEnum):
     """A step of the ranking pipeline; the order in which they run is `Ranking.stages`."""
 
     FUSION = "fusion"
+    CONTEXT = "context"
     IDENTITY = "identity"
     DECAY = "decay"
     IMPORTANCE = "importance"

@@ -28,6 +28,7 @@ from memtui.model import (
     effective_scores,
 )
 from memtui.ranking import mmr, stages
+from memtui.ranking.context import context_stage
 from memtui.ranking.stages import FusedRow, StageState, Step, fuse, text_score
 
 Done = tuple[Stage, Step, dict[int, int]]
@@ -60,6 +61,7 @@ def _scored(
 
 STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
     Stage.FUSION: stages.fusion_stage,
+    Stage.CONTEXT: context_stage,
     Stage.IDENTITY: stages.identity_stage,
     Stage.DECAY: stages.decay_stage,
     Stage.IMPORTANCE: stages.importance_stage,
@@ -75,6 +77,7 @@ STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
 """The function of each stage; it returns `None` where it changes nothing."""
 
 SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
+    Stage.CONTEXT: lambda ranking: ranking.context.enabled,
     Stage.DECAY: lambda ranking: ranking.decay.enabled,
     Stage.IMPORTANCE: lambda ranking: ranking.importance_multiplier,
     Stage.PROJECT: lambda ranking: ranking.importance_multiplier or bool(ranking.project_keys),
@@ -150,7 +153,8 @@ def cut_pool(pool: CandidatePool, ranking: Ranking) -> CandidatePool:
     hits = {leg: of_leg[:limit] for leg, of_leg in pool.hits.items()}
     ids = dict.fromkeys(hit.chunk_id for of_leg in hits.values() for hit in of_leg)
     chunks = {chunk_id: pool.chunks[chunk_id] for chunk_id in ids}
-    return replace(pool, hits=hits, chunks=chunks, limit=limit)
+    passages = {chunk_id: pool.passages[chunk_id] for chunk_id in ids if chunk_id in pool.passages}
+    return replace(pool, hits=hits, chunks=chunks, passages=passages, limit=limit)
 
 
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
-from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Reason
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    Leg,
+    LegHit,
+    LegState,
+    LegStatus,
+    PassageFeatures,
+    Reason,
+)
 from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection, damaged
 
@@ -90,6 +99,8 @@ def with_mask(chunk: Chunk) -> Chunk:
     return chunk if text == chunk.text else replace(chunk, text=text, snippet=snippet_text(chunk))
 
 
+Measure: TypeAlias = Callable[[Mapping[int, Chunk]], Mapping[str, tuple[PassageFeatures, ...]]]
+
 _SQL = read_table("queries.toml")["pool"]
 
 
@@ -140,13 +151,15 @@ def build_pool(
     answers: Mapping[Leg, LegAnswer],
     *,
     limit: int,
+    measure: Measure = lambda chunks: {},
     generation: int = 0,
     elapsed_ms: float = 0.0,
 ) -> CandidatePool:
     """Fetch the chunks of the first `limit` hits of both legs and make one pool of them.
 
-    `answers` holds an answer for each leg. A chunk that was removed since its leg found it is
-    left out, and the positions of the hits behind it close up.
+    `answers` holds an answer for each leg, `measure` gives the passages of chunks by row number. A
+    chunk that was removed since its leg found it is left out, and the positions of the hits behind
+    it close up.
     """
     best: dict[Leg, list[RowHit]] = {}
     every = by_place(connection, {hit.rowid for leg in Leg for hit in answers[leg].hits})
@@ -171,6 +184,7 @@ def build_pool(
         hits=hits,
         states={leg: answers[leg].state for leg in Leg},
         limit=limit,
+        passages=measure(chunks),
         generation=generation,
         elapsed_ms=elapsed_ms,
     )

@@ -165,7 +165,29 @@ class RerankSettings(Table, frozen=True):
     importance: _Share | None = None
 
 
+_Weight = Annotated[float, Meta(ge=-20, le=20)]
+
+
+class ContextSettings(Table, frozen=True):
+    """Passages ranked in their context: the weights of what each and its neighbours hold."""
+
+    enabled: bool | None = None
+    keyword: _Weight | None = None
+    cover: _Weight | None = None
+    near_cover: _Weight | None = None
+    two_away: _Weight | None = None
+    file: _Weight | None = None
+    vector: _Weight | None = None
+    word_pieces: _Weight | None = None
+    reply: _Weight | None = None
+    speaker: _Weight | None = None
+    time: _Weight | None = None
+    question: _Weight | None = None
+    date: _Weight | None = None
+
+
 _SWITCHES: Final = {
+    Stage.CONTEXT: "context.enabled",
     Stage.MMR: "mmr.enabled",
     Stage.DECAY: "decay.enabled",
     Stage.RERANK: "rerank.enabled",
@@ -189,6 +211,7 @@ class RankingSettings(Table, frozen=True):
     dedup: bool | None = None
     min_score: _Share | Literal["off"] | None = None
     project_keys: tuple[str, ...] | None = None
+    context: ContextSettings = ContextSettings()
     mmr: MmrSettings = MmrSettings()
     decay: DecaySettings = DecaySettings()
     rerank: RerankSettings = RerankSettings()
