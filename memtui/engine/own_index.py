@@ -57,7 +57,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
-from memtui.retrieval.context import measure_passages
+from memtui.retrieval.features import measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
 from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
@@ -612,7 +612,8 @@ class OwnLegs(Legs):
         rows = cache(lambda: narrowed(connection, query))
 
         def measure(chunks: Mapping[int, Chunk]) -> Mapping[str, tuple[PassageFeatures, ...]]:
-            if mode is SearchMode.FILTERS_ONLY or self._keyword is None:
+            failed = answers[Leg.KEYWORD].state.status is LegStatus.FAILED
+            if mode is SearchMode.FILTERS_ONLY or self._keyword is None or failed:
                 return {}
             asked, _ = rows()
             match = str(answers[Leg.KEYWORD].state.facts.get("match"))

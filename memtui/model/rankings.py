@@ -123,7 +123,7 @@ class Context(Struct, frozen=True):
     A weight that is `None` is that of `data/context.toml` for what the index holds.
     """
 
-    enabled: bool = True
+    enabled: bool = False
     keyword: float | None = None
     """The keyword match of the passage: BM25 with b 0.2, as a part of what it can be."""
     cover: float | None = None
@@ -269,7 +269,7 @@ class CandidatePool(Struct, frozen=True, eq=False):
     passages: Mapping[str, tuple[PassageFeatures, ...]] = {}
     """Of each chunk, in the order of the text; empty where the index keeps none."""
     evidence: Evidence = Evidence.WORDS
-    """What the features are made of."""
+    """The parts of the index that the features are made of."""
     generation: int = 0
     elapsed_ms: float = 0.0
 

@@ -1,4 +1,11 @@
-"""The score of a chunk by its best passage: the sum of what its features and neighbours weigh."""
+"""The score of a chunk by its best passage: the sum of what its features and neighbours weigh.
+
+score = sum of w_i * f_i over `FEATURES`, each f_i from 0 to 1 and each w_i a constant of
+`data/context.toml` or of the profile. A plain sum, so that every share can be shown, and what a
+weight changes can be solved for. The constants are rounded to quarters; `tests/bench/fit.py` gives
+them from conversations and articles with known answers. The features of a passage are measured when
+the pool is fetched (`memtui.retrieval.features`): changing a weight needs no I/O.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +17,15 @@ from memtui.data import read_table
 from memtui.model import (
     FEATURES,
     CandidatePool,
+    Drop,
     Evidence,
+    Hit,
     Numbers,
     Operation,
     PassageFeatures,
     Ranking,
     Reason,
+    Stage,
 )
 from memtui.ranking.stages import Described, StageState, Step
 
@@ -69,3 +79,11 @@ def context_stage(state: StageState) -> Step | None:
     numbers: Numbers = {"evidence": str(pool.evidence), **used}
     order = state.sorted_by(scores)
     return Step(Operation.SUM, scores, order, described=described, numbers=numbers)
+
+
+def best_passage(scored: Hit | Drop) -> tuple[int, int] | None:
+    """Return the characters of the passage that a candidate scores by; `None` without context."""
+    for stage in scored.stages:
+        if stage.stage is Stage.CONTEXT and "start" in stage.numbers:
+            return int(str(stage.numbers["start"])), int(str(stage.numbers["end"]))
+    return None

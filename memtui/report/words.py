@@ -17,6 +17,7 @@ from memtui.data import read_table
 from memtui.model import Chunk, DateRule, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
+from memtui.ranking.context import best_passage
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.strength import strength
@@ -335,10 +336,13 @@ def fitting(text: str, cells: int) -> int:
 
 def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the part of a hit's text around its matched terms, at most `width` cells, and where
-    the terms are in it.
+    the terms are in it. With context it begins at the best passage.
     """
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
-    cut = snippet(hit.chunk.text, terms, width)
+    text, passage = hit.chunk.text, best_passage(hit)
+    if passage is not None:
+        text = text[passage[0] : max(passage[1], passage[0] + width)]
+    cut = snippet(text, terms, width)
     text, spans = cut.text, cut.spans
     if fitting(text, width) < len(text):
         end = fitting(text, width - 1)

@@ -17,7 +17,7 @@ from msgspec.structs import fields, replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import Fusion, Ranking, Stage
+from memtui.model import FEATURES, Fusion, Ranking, Stage
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.containment import stays_inside
@@ -30,6 +30,8 @@ ProfileName = Literal[
 DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
 WEIGHTS: Final = ("vector_weight", "keyword_weight")
 NO_MINIMUM: Final = "off"
+OWN_WEIGHT: Final = "auto"
+"""Of a feature of passages: the weight for what the index holds."""
 KEYMAP: Final = "keymap"
 PROFILES: Final = "profiles"
 RANKING: Final = "ranking"
@@ -165,7 +167,7 @@ class RerankSettings(Table, frozen=True):
     importance: _Share | None = None
 
 
-_Weight = Annotated[float, Meta(ge=-20, le=20)]
+_Weight = Annotated[float, Meta(ge=-20, le=20)] | Literal["auto"]
 
 
 class ContextSettings(Table, frozen=True):
@@ -504,6 +506,9 @@ def values_of(ranking: Ranking | RankingSettings) -> dict[str, Any]:
     values = {key: attrgetter(_attribute(key))(ranking) for key in keys}
     if isinstance(ranking, Ranking) and ranking.min_score is None:
         values["min_score"] = NO_MINIMUM
+    if isinstance(ranking, Ranking):
+        unset = {name for name in FEATURES if getattr(ranking.context, name) is None}
+        values |= {f"context.{name}": OWN_WEIGHT for name in unset}
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -511,9 +516,9 @@ def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     """Return a ranking with other values, by keys of `[ranking]`."""
     for key, value in values.items():
         part, dot, name = _attribute(key).partition(".")
-        changed = None if value == NO_MINIMUM else value
+        changed = None if value in (NO_MINIMUM, OWN_WEIGHT) else value
         if dot:
-            changed = replace(getattr(ranking, part), **{name: value})
+            changed = replace(getattr(ranking, part), **{name: changed})
         ranking = replace(ranking, **{part: changed})
     return ranking
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -23,8 +22,9 @@ from numpy.typing import NDArray
 from memtui.engine.engine import Engine
 from memtui.engine.ports import SearchRequest
 from memtui.index.transcripts.discovery import TranscriptHomes
-from memtui.model import CandidatePool, Chunk, Hit, Ranked, Ranking, SearchMode
-from memtui.ranking.pipeline import for_mode, rank
+from memtui.model import CandidatePool, Chunk, Context, Hit, Ranked, Ranking, SearchMode, Stage
+from memtui.ranking.context import ranked_passages
+from memtui.ranking.pipeline import for_mode, rank, runs
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.bench.frame import SECONDS, Measurement, Plan, Series, timed
@@ -38,7 +38,8 @@ SETTINGS = Settings(embedding=EmbeddingSettings(provider="minilm", fallback="non
 
 _MEMTUI = PROFILES["memtui"]
 RANKINGS: Mapping[str, Ranking] = {
-    "default": _MEMTUI,
+    "default": replace(_MEMTUI, context=Context(enabled=True)),
+    "without context": replace(_MEMTUI, context=Context()),
     "keyword match alone": for_mode(_MEMTUI, SearchMode.KEYWORD_ONLY),
     "meaning match alone": for_mode(_MEMTUI, SearchMode.VECTOR_ONLY),
     "memini": PROFILES["memini"],
@@ -179,10 +180,14 @@ def _relevant(
     }
 
 
-def passages(hit: Hit) -> Iterator[tuple[float, int, int]]:
-    """Yield score, start and end in its text of a result's passages, best first: its lines."""
-    for line in re.finditer(r".*\S.*", hit.chunk.text):
-        yield hit.score, *line.span()
+def passages(ranked: Ranked, hit: Hit) -> Iterator[tuple[float, int, int]]:
+    """Yield score, start and end in its text of a result's passages, best first.
+
+    Of a ranking without context they stand in their order, with the score of the result.
+    """
+    is_ranked = runs(ranked.ranking, Stage.CONTEXT)
+    for own, passage in ranked_passages(ranked.pool, ranked.ranking, hit.chunk.id):
+        yield own if is_ranked else hit.score, passage.start, passage.end
 
 
 def results(ranked: Ranked, unit: Unit, asked: Asked) -> list[Hashable]:
@@ -191,7 +196,7 @@ def results(ranked: Ranked, unit: Unit, asked: Asked) -> list[Hashable]:
         return list(dict.fromkeys(hit.chunk.path for hit in ranked.hits))
     if unit == "chunk":
         return [hit.chunk.id for hit in ranked.hits]
-    shown = [(hit.chunk, *passage) for hit in ranked.hits for passage in passages(hit)]
+    shown = [(hit.chunk, *passage) for hit in ranked.hits for passage in passages(ranked, hit)]
     shown.sort(key=itemgetter(1), reverse=True)
     places = (_place(asked, chunk, start, end) for chunk, _, start, end in shown)
     return list(dict.fromkeys(places))

@@ -164,7 +164,7 @@ def _at(values: Sequence[float], place: int) -> float:
 
 
 class Asked(Struct, frozen=True):
-    """What a query asks for, as far as only dialogue answers it."""
+    """The part of a query that only dialogue answers."""
 
     words: frozenset[str]
     asks_when: bool
