@@ -93,9 +93,10 @@ def stem_text(text: str, language: str) -> str:
     more: list[str] = []
 
     def first(word: re.Match[str]) -> str:
-        stem, *others = stems(word[0].lower(), language) or (word[0],)
-        more.extend(f" {other} " for other in others)
-        return stem
+        forms = stems(word[0].lower(), language) or (word[0],)
+        if len(forms) > 1:
+            more.append(f" {forms[1]} ")
+        return forms[0]
 
     passages = []
     for passage in text.replace("_", " ").split(PASSAGE_END):
