@@ -147,7 +147,7 @@ class Context(Struct, frozen=True):
     question: float | None = None
     """In dialogue: 1 for a line that is a question."""
     date: float | None = None
-    """In dialogue: 1 where the query names the day of the file, 0.5 for its month."""
+    """In dialogue: 1 where the query names the day of the file, 0.5 where its month alone."""
 
 
 FEATURES = Context.__struct_fields__[1:]

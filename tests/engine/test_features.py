@@ -1,0 +1,151 @@
+"""The features of passages against a literal reading of their definitions, on made notes."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memtui.engine import Engine
+from memtui.engine.ports import SearchRequest
+from memtui.index.transcripts.discovery import TranscriptHomes
+from memtui.model import FEATURES, Context, PassageFeatures, Ranking, Stage
+from memtui.ranking.context import best_passage, context_weights, ranked_passages
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
+from memtui.text.tokens import STOP_WORDS
+from tests.support.small_memory import write_notes
+
+WORDS = "fox lamp red dog moon cup boat hat".split()
+NAMES = "Ann Bob".split()
+WITHOUT_MODEL = Settings(
+    embedding=EmbeddingSettings(provider="none", fallback="none"), index=IndexSettings(watch=False)
+)
+ON = Ranking(context=Context(enabled=True))
+
+
+def made_notes(seed: int) -> dict[str, list[str]]:
+    dice = random.Random(seed)
+    notes = {}
+    for day in range(1, 7):
+        lines = []
+        for _ in range(dice.randint(1, 9)):
+            said = " ".join(dice.choices(WORDS, k=dice.randint(1, 6)))
+            end = dice.choice([".", ".", "?", " yesterday."])
+            speaker = f"{dice.choice(NAMES)}: " if day % 2 else "- "
+            lines.append(f"{speaker}{said}{end}")
+        notes[f"memory/2026-01-0{day}.md"] = lines
+    return notes
+
+
+NOTES = made_notes(20)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    root = tmp_path_factory.mktemp("notes")
+    write_notes(root, {path: "\n".join(lines) for path, lines in NOTES.items()})
+    data, now = tmp_path_factory.mktemp("index"), datetime(2026, 2, 1, tzinfo=UTC)
+    with Engine.open(
+        root, WITHOUT_MODEL, now=lambda: now, data_dir=data, homes=TranscriptHomes()
+    ) as opened:
+        opened.index.sync(wait=True)
+        yield opened
+
+
+def words_of(line: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", line.lower())
+
+
+def literal(query: str, path: str, at: int) -> dict[str, float]:
+    """The features of one line, each as its definition says."""
+    asked = [word for word in dict.fromkeys(words_of(query)) if word not in STOP_WORDS]
+    every = [word for lines in NOTES.values() for line in lines for word in words_of(line)]
+    n = len(every) / 20
+    rarity = {}
+    for word in asked:
+        m = min(every.count(word), n)
+        rarity[word] = math.log(1 + (n - m + 0.5) / (m + 0.5))
+    total, lines = sum(rarity.values()), NOTES[path]
+
+    def bm25(text: str, length: float) -> float:
+        counts = {word: words_of(text).count(word) for word in asked}
+        return sum(rarity[word] * c / (c + 1.2 * length) for word, c in counts.items()) / total
+
+    def keyword(place: int) -> float:
+        if not 0 <= place < len(lines):
+            return 0.0
+        return bm25(lines[place], 0.8 + 0.2 * len(words_of(lines[place])) / 20)
+
+    def cover(places: range) -> float:
+        held = {
+            word for place in places if 0 <= place < len(lines) for word in words_of(lines[place])
+        }
+        return sum(rarity[word] for word in asked if word in held) / total
+
+    line, is_said = lines[at], ":" in lines[at]
+    return {
+        "keyword": keyword(at),
+        "cover": cover(range(at, at + 1)),
+        "near_cover": cover(range(at - 1, at + 2)),
+        "two_away": (keyword(at - 2) + keyword(at + 2)) / 2,
+        "file": bm25(" ".join(lines), 2.0),
+        "vector": 0.0,
+        "word_pieces": 0.0,
+        "reply": keyword(at - 1) if is_said and at and lines[at - 1].endswith("?") else 0.0,
+        "speaker": float(is_said and line.split(":")[0].lower() in words_of(query)),
+        "time": float(is_said and query.startswith("when") and "yesterday" in line),
+        "question": float(is_said and line.endswith("?")),
+        "date": is_said * (float(path[7:17] in query) or 0.5 * ("2026" in query)),
+    }
+
+
+QUERIES = st.builds(
+    lambda start, words, end: f"{start}{' '.join(words)}{end}",
+    st.sampled_from(["", "when did Ann ", "Bob "]),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    st.sampled_from(["", " on 2026-01-03", " in January 2026"]),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(QUERIES)
+def test_features_are_what_their_definitions_say(engine: Engine, query: str) -> None:
+    pool = engine.search.pool_of(SearchRequest(query, ON))
+    assert pool.passages.keys() == pool.chunks.keys()
+    for chunk_id, passages in pool.passages.items():
+        chunk = pool.chunks[chunk_id]
+        for at, passage in enumerate(passages):
+            assert all(0 <= value <= 1 for value in passage.values)
+            own = dict(zip(FEATURES, passage.values, strict=True))
+            assert own == pytest.approx(literal(query, chunk.path, at)), (query, chunk.path, at)
+
+
+@settings(deadline=None, max_examples=60)
+@given(QUERIES, st.lists(st.none() | st.floats(-20, 20), min_size=12, max_size=12))
+def test_a_chunk_scores_its_best_passage_and_the_shares_sum_to_it(
+    engine: Engine, query: str, weights: list[float | None]
+) -> None:
+    ranking = Ranking(k=50, context=Context(True, *weights))
+    ranked = engine.search.ask(query, ranking=ranking)
+    used = context_weights(ranking, ranked.pool.evidence)
+    assert [hit.rank for hit in ranked.hits] == list(range(1, len(ranked.hits) + 1))
+    for hit in ranked.hits:
+        stage = next(stage for stage in hit.stages if stage.stage is Stage.CONTEXT)
+        score = 0.0
+        for name in FEATURES:
+            score += float(str(stage.numbers.get(name, 0.0)))
+        assert stage.after == score
+        by_score = ranked_passages(ranked.pool, ranking, hit.chunk.id)
+        assert by_score[0][0] == score == max(value for value, _ in by_score)
+        place = best_passage(hit)
+        best = by_score[0][1]
+        assert place == (best.start, best.end)
+        assert isinstance(best, PassageFeatures)
+        exact = sum(weight * value for weight, value in zip(used, best.values, strict=True))
+        assert score == pytest.approx(exact)
