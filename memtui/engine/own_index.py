@@ -616,10 +616,10 @@ class OwnLegs(Legs):
             if mode is SearchMode.FILTERS_ONLY or self._keyword is None or failed:
                 return {}
             asked, _ = rows()
-            match = str(answers[Leg.KEYWORD].state.facts.get("match"))
-            plan = self._keyword.plan_of(asked, match) or self._keyword.plan(asked)
+            leg, hits = self._keyword, answers[Leg.KEYWORD].hits
+            plan = leg.used if hits and leg.used else leg.plan(asked)
             cosines = self._cosines(asked, chunks) if has_vectors() else {}
-            return measure_passages(connection, asked.text, plan, chunks, cosines)
+            return measure_passages(connection, asked.text, leg, plan, chunks, hits, cosines)
 
         def has_vectors() -> bool:
             return bool(answers[Leg.VECTOR].hits)
@@ -679,9 +679,9 @@ class OwnLegs(Legs):
         leg = self.vector_leg
         assert leg is not None
         assert leg.view is not None
-        from memtui.retrieval.vector_view import nearest
+        from memtui.retrieval.vector_view import cosines_of
 
-        return dict(nearest(leg.view, leg.vectors[query.text], len(rowids), rowids))
+        return cosines_of(leg.view, leg.vectors[query.text], rowids)
 
     def view(
         self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.memory.passages import PassageFlag, speaker
-from memtui.model import FEATURES, Chunk, PassageFeatures
-from memtui.retrieval.connection import Connection, register_fts5
-from memtui.retrieval.keyword import Plan
+from memtui.model import Chunk, PassageFeatures
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.keyword import KeywordLeg, Plan
 from memtui.retrieval.passages import PassageRow, fetch_passages
+from memtui.retrieval.pool import RowHit
 
 K1: Final = 1.2
 B: Final = 0.2
@@ -26,7 +27,6 @@ PASSAGE_TOKENS: Final = 20
 """The length of a passage against which others are long or short; so many tokens of the index are
 one passage where passages are counted."""
 
-_SQL: Final = read_table("queries.toml")["context"]
 _WORDS: Final = read_table("passages.toml")
 _ASKS_WHEN: Final = re.compile("|".join(_WORDS["asks_when"]), re.IGNORECASE)
 _MONTHS: Final = {
@@ -35,132 +35,98 @@ _MONTHS: Final = {
     for name in names.split()
 }
 _DATE_WORD: Final = re.compile(r"\d+|[^\W\d_]+")
-_PLACES: Final = "memtui_places"
+# A number is compared a few times quicker than a member of an enumeration.
+_QUESTION, _SPEAKER, _TIME = (int(flag) for flag in PassageFlag)
+_NO_DIALOGUE: Final = (0.0,) * 5
 
 
-class Terms(Struct, frozen=True):
-    """The words of a query in the chunks of a pool."""
+def rarity_of(plan: Plan, tokens: int) -> list[float]:
+    """Return the inverse document frequency of each term that a plan looks up, passages counted.
 
-    places: Mapping[int, Sequence[Sequence[int]]]
-    """Of each chunk that holds any, by its row number: the token offsets of each word."""
-    rarity: Sequence[float]
-    """The inverse document frequency of each word, passages counted; at least 0."""
-
-
-def fetch_terms(connection: Connection, plan: Plan, rowids: Sequence[int]) -> Terms:
-    """Look up where the words of a plan stand in some chunks.
-
-    idf = ln(1 + (n - m + 0.5) / (m + 0.5)), m the times that the word occurs in the index, for a
+    idf = ln(1 + (n - m + 0.5) / (m + 0.5)), m the times that the term occurs in the index, for a
     passage seldom holds it twice, and n the tokens of the index by `PASSAGE_TOKENS`.
     """
-    register_fts5(connection, _PLACES, _places)
-    spans, end = {}, 0
-    for operand in plan.operands:
-        start, end = end, end + max(1, len(operand.phrases))
-        spans[operand.match] = range(start, end)
-    words = (*plan.phrases, *plan.kept)
-    columns = [[at for one in word.operands for at in spans[one.match]] for word in words]
-    rows = connection.execute(_SQL["places"], (plan.match, json.dumps(rowids))) if words else ()
-    places: dict[int, list[list[int]]] = {}
-    passages = 1.0
-    for rowid, packed in rows:
-        tokens, phrases = json.loads(packed)
-        passages = max(1.0, tokens / PASSAGE_TOKENS)
-        places[rowid] = [sorted(at for one in each for at in phrases[one]) for each in columns]
-    occurring = [min(max(word.postings, word.cost), passages) for word in words]
-    rarity = [math.log(1 + (passages - count + 0.5) / (count + 0.5)) for count in occurring]
-    return Terms(places, rarity)
-
-
-def _places(api: Any, *_: object) -> str:
-    """List the token offsets of each phrase in the row at hand, after the tokens of the index."""
-    phrases = [api.phrase_locations(place)[0] for place in range(api.phrase_count)]
-    return json.dumps([api.column_total_size(0), phrases])
+    n = max(1.0, tokens / PASSAGE_TOKENS)
+    occurring = [min(max(term.postings, term.cost), n) for term in plan.looked_up]
+    return [math.log(1 + (n - m + 0.5) / (m + 0.5)) for m in occurring]
 
 
 def measure_passages(
     connection: Connection,
     query: str,
+    leg: KeywordLeg,
     plan: Plan,
     chunks: Mapping[int, Chunk],
+    hits: Iterable[RowHit],
     cosines: Mapping[int, float],
 ) -> dict[str, tuple[PassageFeatures, ...]]:
     """Measure the features of every passage of some chunks, which are given by row number.
 
-    `cosines` are those of the chunks with the query. Empty for an index that keeps no passages.
-    Raises what SQLite raises.
+    `hits` are those of the keyword leg by the plan, `cosines` those of the chunks with the query.
+    Empty for an index that keeps no passages. Raises what SQLite raises.
     """
     rows_of = fetch_passages(connection, chunks)
     if not rows_of:
         return {}
-    terms = fetch_terms(connection, plan, list(chunks))
-    total = math.fsum(terms.rarity) or 1.0
-    shares = [rarity / total for rarity in terms.rarity]
+    places = {hit.rowid: hit.places for hit in hits if hit.rowid in chunks}
+    places |= leg.find_places(plan, [row for row in chunks if row not in places])
+    rarity = rarity_of(plan, leg.tokens)
+    total = math.fsum(rarity) or 1.0
+    shares = [one / total for one in rarity]
+
+    @cache
+    def cover(terms: frozenset[int]) -> float:
+        return sum(shares[term] for term in sorted(terms))
+
     asked = Asked.of(query)
     in_files: dict[str, list[int]] = {}
-    for rowid, places in terms.places.items():
+    for rowid, each in places.items():
         counts = in_files.setdefault(chunks[rowid].path, [0] * len(shares))
-        counts[:] = [count + len(each) for count, each in zip(counts, places, strict=True)]
-    files = {path: _saturated(counts, shares, 2.0) for path, counts in in_files.items()}
+        counts[:] = [count + len(one) for count, one in zip(counts, each, strict=True)]
+    files = {path: _saturated(enumerate(counts), shares, 2.0) for path, counts in in_files.items()}
     measured = {}
     for rowid, chunk in chunks.items():
-        rows, places = rows_of.get(rowid, ()), terms.places.get(rowid, ())
-        counted = _counted(rows, places)
+        rows = rows_of.get(rowid, ())
+        counted = _counted(rows, places.get(rowid, ()))
         keyword = [
-            _saturated(counts, shares, 1 - B + B * row.tokens / PASSAGE_TOKENS) if counts else 0.0
+            _saturated(counts.items(), shares, 1 - B + B * row.tokens / PASSAGE_TOKENS)
             for row, counts in zip(rows, counted, strict=True)
         ]
+        held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
+        around = [0.0, 0.0, *keyword, 0.0, 0.0]
         file, cosine = files.get(chunk.path, 0.0), max(0.0, cosines.get(rowid, 0.0))
-        measured[chunk.id] = tuple(
-            PassageFeatures(
-                row.start,
-                row.end,
-                (
-                    keyword[at],
-                    _cover(counted[at : at + 1], shares),
-                    _cover(counted[max(0, at - 1) : at + 2], shares),
-                    (_at(keyword, at - 2) + _at(keyword, at + 2)) / 2,
-                    file,
-                    cosine,
-                    0.0,
-                    *asked.dialogue(rows, at, _at(keyword, at - 1), chunk),
-                ),
+        passages = []
+        for at, row in enumerate(rows):
+            before = rows[at - 1] if at else None
+            values = (
+                keyword[at],
+                cover(held[at + 1]),
+                cover(held[at] | held[at + 1] | held[at + 2]),
+                (around[at] + around[at + 4]) / 2,
+                file,
+                cosine,
+                0.0,
+                *asked.measure(row, before, around[at + 1], chunk),
             )
-            for at, row in enumerate(rows)
-        )
+            passages.append(PassageFeatures(row.start, row.end, values))
+        measured[chunk.id] = tuple(passages)
     return measured
 
 
-def _counted(rows: Sequence[PassageRow], places: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """Count each word in each passage; nothing for a passage without any."""
-    counted: list[list[int]] = [[] for _ in rows]
+def _counted(rows: Sequence[PassageRow], places: Sequence[Sequence[int]]) -> list[dict[int, int]]:
+    """Count the terms in each passage, by their number."""
+    counted: list[dict[int, int]] = [{} for _ in rows]
     firsts = [row.first_token for row in rows]
-    for word, offsets in enumerate(places):
+    for term, offsets in enumerate(places):
         for offset in offsets:
             counts = counted[max(0, bisect_right(firsts, offset) - 1)]
-            if not counts:
-                counts += [0] * len(places)
-            counts[word] += 1
-    return [*counted]
+            counts[term] = counts.get(term, 0) + 1
+    return counted
 
 
-def _saturated(counts: Sequence[int], shares: Sequence[float], length: float) -> float:
+def _saturated(counts: Iterable[tuple[int, int]], shares: Sequence[float], length: float) -> float:
     """BM25 as a part of what it can be, 0 to 1; `length` is its factor of `K1`."""
-    return sum(
-        share * count / (count + K1 * length)
-        for count, share in zip(counts, shares, strict=True)
-        if count
-    )
-
-
-def _cover(counted: Sequence[Sequence[int]], shares: Sequence[float]) -> float:
-    """Return the share of the rarity that the words in any of these passages have."""
-    held = {word for counts in counted for word, count in enumerate(counts) if count}
-    return sum(shares[word] for word in sorted(held))
-
-
-def _at(values: Sequence[float], place: int) -> float:
-    return values[place] if 0 <= place < len(values) else 0.0
+    return sum(shares[term] * count / (count + K1 * length) for term, count in counts)
 
 
 class Asked(Struct, frozen=True):
@@ -178,24 +144,23 @@ class Asked(Struct, frozen=True):
         day, is_month = _date(words)
         return cls(frozenset(words), _ASKS_WHEN.search(query) is not None, day, is_month)
 
-    def dialogue(
-        self, rows: Sequence[PassageRow], at: int, before: float, chunk: Chunk
+    def measure(
+        self, row: PassageRow, before: PassageRow | None, keyword_before: float, chunk: Chunk
     ) -> tuple[float, ...]:
         """Measure the features that only a line of dialogue has; 0 for any other passage."""
-        flags = rows[at].flags
-        if PassageFlag.SPEAKER not in flags:
-            return (0.0,) * 5
-        is_reply = at > 0 and PassageFlag.QUESTION in rows[at - 1].flags
-        name = speaker(chunk.text[rows[at].start : rows[at].end]).lower()
+        if not row.flags & _SPEAKER:
+            return _NO_DIALOGUE
+        is_reply = before is not None and before.flags & _QUESTION
+        name = speaker(chunk.text[row.start : row.end]).lower()
         dated = 0.0
         if self.day is not None and chunk.day is not None:
             same_month = (chunk.day.year, chunk.day.month) == (self.day.year, self.day.month)
             dated = 1.0 if chunk.day == self.day and not self.is_month else same_month * 0.5
         return (
-            before if is_reply else 0.0,
+            keyword_before if is_reply else 0.0,
             float(not self.words.isdisjoint(_DATE_WORD.findall(name))),
-            float(self.asks_when and PassageFlag.TIME in flags),
-            float(PassageFlag.QUESTION in flags),
+            float(self.asks_when and row.flags & _TIME > 0),
+            float(row.flags & _QUESTION > 0),
             dated,
         )
 
@@ -214,6 +179,3 @@ def _date(words: Sequence[str]) -> tuple[date | None, bool]:
         return (date(year, named, small[0]), False) if small else (date(year, named, 1), True)
     except ValueError:
         return date(year, named, 1), True
-
-
-assert len(FEATURES) == 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -46,7 +46,7 @@ _READ = 1_000
 """So many texts are read for a word that is still being typed."""
 _MORE = 16
 """Of one word in four some rows equal the last that is asked for; seldom more than these."""
-_HOLDS = "memtui_holds"
+_PLACES = "memtui_places"
 _SQL = read_table("queries.toml")["keyword"]
 
 
@@ -95,6 +95,22 @@ class Plan(Struct, frozen=True):
     outside: frozenset[int]
     """Rows that match without holding any term."""
 
+    @property
+    def looked_up(self) -> tuple[Term, ...]:
+        """The terms of the expression: the quoted ones, then the words that are kept."""
+        return *self.phrases, *self.kept
+
+    def by_term(self, phrases: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Take what is known of each phrase of the expression together for each term."""
+        places, end = dict[str, list[int]](), 0
+        for operand in self.operands:
+            start, end = end, end + max(1, len(operand.phrases))
+            places[operand.match] = sorted(set(chain(*phrases[start:end])))
+        return [
+            list(chain(*(places[operand.match] for operand in term.operands)))
+            for term in self.looked_up
+        ]
+
 
 class KeywordLeg:
     """Searches the full-text index of one connection; belongs to that connection's thread.
@@ -113,7 +129,11 @@ class KeywordLeg:
         """In how many chunks a token occurs, and how often; until another connection writes."""
         self._counted_at: int | None = None
         """The `data_version` of the connection up to which they count."""
-        register_fts5(connection, _HOLDS, _held_phrases)
+        self.used: Plan | None = None
+        """The plan of the last search."""
+        self.tokens = 0
+        """The tokens of the index, as the last search saw it."""
+        register_fts5(connection, _PLACES, self._phrase_places)
 
     def search(self, query: Query, limit: int, allowed: Collection[int] | None) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
@@ -156,6 +176,7 @@ class KeywordLeg:
                 if len(rows) >= limit or not plan.pruned:
                     break
             assert plan is not None
+            self.used = plan
             if len(rows) > limit:
                 last = rows[limit - 1][1]
                 if rows[-1][1] == last and len(rows) == limit + _MORE:
@@ -169,18 +190,15 @@ class KeywordLeg:
             for term in plan.pruned if rowids else ():
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
-        by_match = {term.operands[0].match: term for term in plan.kept}
-        end = 0
-        for operand in plan.operands:
-            start, end = end, end + max(1, len(operand.phrases))
-            if operand.match in by_match:
-                holders = {rowid for rowid, _, flags in rows if "1" in flags[start:end]}
-                holding[by_match[operand.match]] = holders - operand.unlike
+        places = {rowid: plan.by_term(json.loads(packed)) for rowid, _, packed in rows}
+        for number, term in enumerate(plan.kept, start=len(plan.phrases)):
+            holders = {rowid for rowid in rowids if places[rowid][number]}
+            holding[term] = holders - term.operands[0].unlike
         in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
         held = {rowid: [t.text for t in in_order if rowid in holding[t]] for rowid, _, _ in rows}
         every = max(1, len(plan.phrases) + len(plan.words))
         hits = tuple(
-            RowHit(rowid, raw, tuple(held[rowid]), len(held[rowid]) / every)
+            RowHit(rowid, raw, tuple(held[rowid]), len(held[rowid]) / every, places[rowid])
             for rowid, raw, _ in rows
         )
         facts: dict[str, float | int | str | None] = {
@@ -319,7 +337,15 @@ class KeywordLeg:
         rows = min((sum(doc for doc, _ in forms) for forms in counts), default=0)
         return rows, sum(cnt for forms in counts for _, cnt in forms)
 
+    def find_places(self, plan: Plan, rowids: Sequence[int]) -> dict[int, list[list[int]]]:
+        """Find the token offsets of each term of a plan in some chunks, where they hold any."""
+        if not plan.looked_up or not rowids:
+            return {}
+        values = plan.match, json.dumps(rowids)
+        rows = self._connection.execute(_SQL["places"].format(among=_SQL["among"]), values)
+        return {rowid: plan.by_term(json.loads(packed)) for rowid, packed in rows}
 
-def _held_phrases(api: Any, *_: object) -> str:
-    """Tell of each phrase of an expression whether the row at hand holds it, for FTS5."""
-    return "".join("1" if api.phrase_columns(place) else "0" for place in range(api.phrase_count))
+    def _phrase_places(self, api: Any, *_: object) -> str:
+        """List the token offsets of each phrase of an expression in the row at hand, for FTS5."""
+        self.tokens = api.column_total_size(0)
+        return json.dumps([api.phrase_locations(place)[0] for place in range(api.phrase_count)])

@@ -38,12 +38,13 @@ class PassageRow(NamedTuple):
 
     start: int
     end: int
-    flags: PassageFlag
+    flags: int
+    """Of `PassageFlag`."""
     first_token: int
     tokens: int
 
 
-_NOTHING = PassageRow(0, 0, PassageFlag(0), 0, 0)
+_NOTHING = PassageRow(0, 0, 0, 0, 0)
 
 
 def pack_passages(text: str) -> tuple[str, bytes]:
@@ -80,7 +81,7 @@ def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
         before = rows[-1] if rows else _NOTHING
         is_whole &= before.end <= start < end <= length and flags < 2 * PassageFlag.TIME
         first = before.first_token + before.tokens
-        rows.append(PassageRow(start, end, PassageFlag(flags), first, tokens))
+        rows.append(PassageRow(start, end, flags, first, tokens))
     if not is_whole:
         raise damaged("the passages of a chunk are not those that were written")
     return rows

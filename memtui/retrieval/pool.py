@@ -65,6 +65,8 @@ class RowHit(NamedTuple):
     """Keyword leg only: the query terms the chunk holds, as the query spells them."""
     share: float = 0.0
     """The share of the query's terms that these are."""
+    places: Sequence[Sequence[int]] = ()
+    """Keyword leg only: the token offsets of each term that is looked up, in the plan's order."""
 
 
 class LegAnswer(NamedTuple):
