@@ -57,7 +57,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
-from memtui.retrieval.features import measure_passages
+from memtui.retrieval.features import locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
 from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
@@ -619,7 +619,8 @@ class OwnLegs(Legs):
             leg, hits = self._keyword, answers[Leg.KEYWORD].hits
             plan = leg.used if hits and leg.used else leg.plan(asked)
             cosines = self._cosines(asked, chunks) if has_vectors() else {}
-            return measure_passages(connection, asked.text, leg, plan, chunks, hits, cosines)
+            terms = locate_terms(leg, plan, list(chunks), hits)
+            return measure_passages(connection, asked.text, terms, chunks, cosines)
 
         def has_vectors() -> bool:
             return bool(answers[Leg.VECTOR].hits)

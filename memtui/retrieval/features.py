@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.memory.passages import PassageFlag, speaker
+from memtui.memory.passages import PassageFlag, passages, speaker
 from memtui.model import Chunk, PassageFeatures
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.keyword import KeywordLeg, Plan
@@ -40,62 +40,83 @@ _QUESTION, _SPEAKER, _TIME = (int(flag) for flag in PassageFlag)
 _NO_DIALOGUE: Final = (0.0,) * 5
 
 
-def rarity_of(plan: Plan, tokens: int) -> list[float]:
-    """Return the inverse document frequency of each term that a plan looks up, passages counted.
+def rarity(occurrences: int, tokens: int) -> float:
+    """Return the inverse document frequency of a term, passages counted; at least 0.
 
     idf = ln(1 + (n - m + 0.5) / (m + 0.5)), m the times that the term occurs in the index, for a
     passage seldom holds it twice, and n the tokens of the index by `PASSAGE_TOKENS`.
     """
     n = max(1.0, tokens / PASSAGE_TOKENS)
-    occurring = [min(max(term.postings, term.cost), n) for term in plan.looked_up]
-    return [math.log(1 + (n - m + 0.5) / (m + 0.5)) for m in occurring]
+    m = min(occurrences, n)
+    return math.log(1 + (n - m + 0.5) / (m + 0.5))
+
+
+class Terms(Struct, frozen=True):
+    """The terms of a query in the chunks of a pool."""
+
+    places: Mapping[int, Sequence[Sequence[int]]]
+    """Of each chunk that holds any, by its row number: the token offsets of each term."""
+    shares: Sequence[float]
+    """The rarity of each term by the sum of all."""
+
+    def cover(self, terms: Collection[int]) -> float:
+        """Return the share of the rarity that some terms have, 0 to 1."""
+        return sum(self.shares[term] for term in sorted(terms))
+
+    def match(self, counts: Iterable[tuple[int, int]], length: float) -> float:
+        """Return BM25 as a part of what it can be, 0 to 1; `length` is its factor of `K1`."""
+        return sum(self.shares[term] * count / (count + K1 * length) for term, count in counts)
+
+
+def locate_terms(
+    leg: KeywordLeg, plan: Plan, rowids: Sequence[int], hits: Iterable[RowHit]
+) -> Terms:
+    """Find the terms of a plan in some chunks; `hits` are those that the leg found by it."""
+    places = {hit.rowid: hit.places for hit in hits if hit.rowid in rowids}
+    places |= leg.find_places(plan, [row for row in rowids if row not in places])
+    rarities = [rarity(max(term.postings, term.cost), leg.tokens) for term in plan.looked_up]
+    total = math.fsum(rarities) or 1.0
+    return Terms(places, [one / total for one in rarities])
 
 
 def measure_passages(
     connection: Connection,
     query: str,
-    leg: KeywordLeg,
-    plan: Plan,
+    terms: Terms,
     chunks: Mapping[int, Chunk],
-    hits: Iterable[RowHit],
     cosines: Mapping[int, float],
 ) -> dict[str, tuple[PassageFeatures, ...]]:
     """Measure the features of every passage of some chunks, which are given by row number.
 
-    `hits` are those of the keyword leg by the plan, `cosines` those of the chunks with the query.
-    Empty for an index that keeps no passages. Raises what SQLite raises.
+    `cosines` are those of the chunks with the query. Empty for an index that keeps no passages.
+    Raises what SQLite raises.
     """
     rows_of = fetch_passages(connection, chunks)
     if not rows_of:
         return {}
-    places = {hit.rowid: hit.places for hit in hits if hit.rowid in chunks}
-    places |= leg.find_places(plan, [row for row in chunks if row not in places])
-    rarity = rarity_of(plan, leg.tokens)
-    total = math.fsum(rarity) or 1.0
-    shares = [one / total for one in rarity]
-
-    @cache
-    def cover(terms: frozenset[int]) -> float:
-        return sum(shares[term] for term in sorted(terms))
-
+    cover = cache(terms.cover)
     asked = Asked.of(query)
     in_files: dict[str, list[int]] = {}
-    for rowid, each in places.items():
-        counts = in_files.setdefault(chunks[rowid].path, [0] * len(shares))
+    for rowid, each in terms.places.items():
+        counts = in_files.setdefault(chunks[rowid].path, [0] * len(each))
         counts[:] = [count + len(one) for count, one in zip(counts, each, strict=True)]
-    files = {path: _saturated(enumerate(counts), shares, 2.0) for path, counts in in_files.items()}
+    files = {path: terms.match(enumerate(counts), 2.0) for path, counts in in_files.items()}
     measured = {}
     for rowid, chunk in chunks.items():
-        rows = rows_of.get(rowid, ())
-        counted = _counted(rows, places.get(rowid, ()))
+        rows = rows_of.get(rowid, [])
+        if chunk.snippet is not None:
+            # Masked: its characters are not those that the index counted.
+            shown = zip(rows, passages(chunk.text), strict=False)
+            rows = [row._replace(start=one.start, end=one.end) for row, one in shown]
+        counted = _counted(rows, terms.places.get(rowid, ()))
         keyword = [
-            _saturated(counts.items(), shares, 1 - B + B * row.tokens / PASSAGE_TOKENS)
+            terms.match(counts.items(), 1 - B + B * row.tokens / PASSAGE_TOKENS)
             for row, counts in zip(rows, counted, strict=True)
         ]
         held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
         around = [0.0, 0.0, *keyword, 0.0, 0.0]
         file, cosine = files.get(chunk.path, 0.0), max(0.0, cosines.get(rowid, 0.0))
-        passages = []
+        measured_here = []
         for at, row in enumerate(rows):
             before = rows[at - 1] if at else None
             values = (
@@ -108,8 +129,8 @@ def measure_passages(
                 0.0,
                 *asked.measure(row, before, around[at + 1], chunk),
             )
-            passages.append(PassageFeatures(row.start, row.end, values))
-        measured[chunk.id] = tuple(passages)
+            measured_here.append(PassageFeatures(row.start, row.end, values))
+        measured[chunk.id] = tuple(measured_here)
     return measured
 
 
@@ -122,11 +143,6 @@ def _counted(rows: Sequence[PassageRow], places: Sequence[Sequence[int]]) -> lis
             counts = counted[max(0, bisect_right(firsts, offset) - 1)]
             counts[term] = counts.get(term, 0) + 1
     return counted
-
-
-def _saturated(counts: Iterable[tuple[int, int]], shares: Sequence[float], length: float) -> float:
-    """BM25 as a part of what it can be, 0 to 1; `length` is its factor of `K1`."""
-    return sum(shares[term] * count / (count + K1 * length) for term, count in counts)
 
 
 class Asked(Struct, frozen=True):

@@ -1,0 +1,50 @@
+"""MaxSim: how near the words of a query come to the word pieces of a passage.
+
+MaxSim = sum over the query's pieces of rarity * the largest cosine to a piece of the passage, by
+the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). All numbers are whole
+127ths, whose products a float32 holds exactly: the same bits in whatever order they are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pieces = NDArray[np.int8]
+    """Word pieces of a passage, shape (n, 32), in 127ths."""
+
+_UNIT: Final = 127
+
+
+def cosines(query: NDArray[np.float32], pieces: Pieces) -> NDArray[np.float64]:
+    """Return the cosines of a query's pieces (m, 32) to others (n, 32): shape (m, n), -1 to 1."""
+    import numpy as np
+
+    products = np.rint(query * _UNIT) @ pieces.astype(np.float32).T
+    return np.clip(products.astype(np.float64) / _UNIT**2, -1.0, 1.0)
+
+
+def max_similarities(
+    query: NDArray[np.float32], rarity: Sequence[float], chunks: Mapping[int, Sequence[Pieces]]
+) -> dict[int, list[float]]:
+    """Return the MaxSim of each passage of some chunks, 0 to 1; 0 for one without pieces."""
+    import numpy as np
+
+    passages = [pieces for each in chunks.values() for pieces in each]
+    present = [place for place, pieces in enumerate(passages) if len(pieces)]
+    similar = np.zeros(len(passages))
+    if present and sum(rarity) > 0:
+        counts = [len(passages[place]) for place in present]
+        starts = np.cumsum([0, *counts[:-1]])
+        near = cosines(query, np.concatenate([passages[place] for place in present]))
+        nearest = np.maximum(np.maximum.reduceat(near, starts, axis=1), 0.0)
+        weights = np.array(rarity) / sum(rarity)
+        # Piece by piece: a product of matrices would round by position.
+        for weight, row in zip(weights, nearest, strict=True):
+            similar[present] += weight * row
+    values = iter(similar.tolist())
+    return {chunk: [next(values) for _ in each] for chunk, each in chunks.items()}
