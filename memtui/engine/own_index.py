@@ -60,7 +60,7 @@ from memtui.retrieval.connection import damaged
 from memtui.retrieval.features import locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
-from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
+from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -618,12 +618,8 @@ class OwnLegs(Legs):
             asked, _ = rows()
             leg, hits = self._keyword, answers[Leg.KEYWORD].hits
             plan = leg.used if hits and leg.used else leg.plan(asked)
-            cosines = self._cosines(asked, chunks) if has_vectors() else {}
             terms = locate_terms(leg, plan, list(chunks), hits)
-            return measure_passages(connection, asked.text, terms, chunks, cosines)
-
-        def has_vectors() -> bool:
-            return bool(answers[Leg.VECTOR].hits)
+            return measure_passages(connection, asked.text, terms, chunks)
 
         def pool() -> CandidatePool:
             with self._noting_damage():
@@ -641,7 +637,7 @@ class OwnLegs(Legs):
                 is_missing = found > sum(map(len, made.hits.values()))
                 if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
                     raise damaged("a chunk that its words or its vector belong to is not there")
-            evidence = Evidence.VECTORS if has_vectors() else Evidence.WORDS
+            evidence = Evidence.VECTORS if answers[Leg.VECTOR].hits else Evidence.WORDS
             return replace(made, typing=typing, search_mode=mode, evidence=evidence)
 
         expected, last_leg = dict(self._expected), self.vector_leg
@@ -674,15 +670,6 @@ class OwnLegs(Legs):
             answers[leg] = LegAnswer(hits, replace(state, elapsed_ms=(ended - started_leg) * 1000))
             stop_if(cancelled)
         return pool()
-
-    def _cosines(self, query: Query, rowids: Collection[int]) -> dict[int, float]:
-        """Return the cosines of chunks with the query that the vector leg answered."""
-        leg = self.vector_leg
-        assert leg is not None
-        assert leg.view is not None
-        from memtui.retrieval.vector_view import cosines_of
-
-        return cosines_of(leg.view, leg.vectors[query.text], rowids)
 
     def view(
         self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None

@@ -124,6 +124,8 @@ class Context(Struct, frozen=True):
     """
 
     enabled: bool = False
+    chunk: float | None = None
+    """The fused score of the chunk."""
     keyword: float | None = None
     """The keyword match of the passage: BM25 with b 0.2, as a part of what it can be."""
     cover: float | None = None
@@ -132,10 +134,6 @@ class Context(Struct, frozen=True):
     """The same, of the passage and its neighbours."""
     two_away: float | None = None
     """The mean keyword match two passages before and behind."""
-    file: float | None = None
-    """The keyword match of the file, as far as it is in the pool."""
-    vector: float | None = None
-    """The cosine of the chunk, at least 0."""
     word_pieces: float | None = None
     """MaxSim: each word of the query by its nearest word piece, weighted by its rarity."""
     reply: float | None = None
@@ -243,11 +241,12 @@ class LegState(Struct, frozen=True):
 
 
 class PassageFeatures(Struct, frozen=True, gc=False):
-    """A passage of a chunk for one query: its characters in the text, its `FEATURES`, 0 to 1."""
+    """A passage of a chunk for one query: the characters that it has of the text."""
 
     start: int
     end: int
     values: tuple[float, ...]
+    """Its `FEATURES` but for the first, which is the chunk's; 0 to 1."""
 
 
 class CandidatePool(Struct, frozen=True, eq=False):

@@ -16,13 +16,13 @@ from typing import Final
 from memtui.data import read_table
 from memtui.model import (
     FEATURES,
-    CandidatePool,
     Drop,
     Evidence,
     Hit,
     Numbers,
     Operation,
     PassageFeatures,
+    Ranked,
     Ranking,
     Reason,
     Stage,
@@ -41,21 +41,23 @@ def context_weights(ranking: Ranking, evidence: Evidence) -> tuple[float, ...]:
     )
 
 
-def passage_score(passage: PassageFeatures, weights: Sequence[float]) -> float:
-    """Add up the shares of a passage in the order of `FEATURES`."""
-    score = 0.0
-    for share in map(mul, weights, passage.values):
+def passage_score(fused: float, passage: PassageFeatures, weights: Sequence[float]) -> float:
+    """Add up the shares of a passage of a chunk in the order of `FEATURES`."""
+    score = weights[0] * fused
+    for share in map(mul, weights[1:], passage.values):
         score += share
     return score
 
 
-def ranked_passages(
-    pool: CandidatePool, ranking: Ranking, chunk_id: str
-) -> list[tuple[float, PassageFeatures]]:
-    """Return the passages of a chunk with their scores, best first, equal ones as they stand."""
-    weights = context_weights(ranking, pool.evidence)
-    scored = [(passage_score(one, weights), one) for one in pool.passages.get(chunk_id, ())]
-    return sorted(scored, key=lambda item: -item[0])
+def ranked_passages(ranked: Ranked, scored: Hit | Drop) -> list[tuple[float, PassageFeatures]]:
+    """Return the passages of a candidate with their scores, best first, equal ones as they stand.
+
+    `scored` went through fusion.
+    """
+    weights, fused = context_weights(ranked.ranking, ranked.pool.evidence), scored.stages[0].after
+    passages = ranked.pool.passages.get(scored.chunk.id, ())
+    each = [(passage_score(fused, passage, weights), passage) for passage in passages]
+    return sorted(each, key=lambda item: -item[0])
 
 
 def context_stage(state: StageState) -> Step | None:
@@ -66,15 +68,17 @@ def context_stage(state: StageState) -> Step | None:
     weights = context_weights(state.ranking, pool.evidence)
     scores: list[float] = []
     described: dict[int, Described] = {}
-    for index, row in enumerate(state.rows):
+    for index, (row, fused) in enumerate(zip(state.rows, state.scores, strict=True)):
         passages = pool.passages.get(row.chunk.id, ())
-        each = [passage_score(passage, weights) for passage in passages]
-        scores.append(max(each, default=0.0))
+        each = [passage_score(fused, passage, weights) for passage in passages]
+        scores.append(max(each, default=weights[0] * fused))
+        parts: dict[str, float | int] = {FEATURES[0]: weights[0] * fused}
         if passages:
             best = passages[each.index(scores[-1])]
-            shares = zip(FEATURES, map(mul, weights, best.values), weights, strict=True)
-            parts = {name: share for name, share, weight in shares if weight}
-            described[index] = Reason.OK, {"start": best.start, "end": best.end, **parts}
+            shares = zip(FEATURES[1:], map(mul, weights[1:], best.values), weights[1:], strict=True)
+            parts |= {name: share for name, share, weight in shares if weight}
+            parts |= {"start": best.start, "end": best.end}
+        described[index] = Reason.OK, parts
     used = {name: weight for name, weight in zip(FEATURES, weights, strict=True) if weight}
     numbers: Numbers = {"evidence": str(pool.evidence), **used}
     order = state.sorted_by(scores)

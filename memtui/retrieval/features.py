@@ -84,23 +84,16 @@ def measure_passages(
     query: str,
     terms: Terms,
     chunks: Mapping[int, Chunk],
-    cosines: Mapping[int, float],
 ) -> dict[str, tuple[PassageFeatures, ...]]:
     """Measure the features of every passage of some chunks, which are given by row number.
 
-    `cosines` are those of the chunks with the query. Empty for an index that keeps no passages.
-    Raises what SQLite raises.
+    Empty for an index that keeps no passages. Raises what SQLite raises.
     """
     rows_of = fetch_passages(connection, chunks)
     if not rows_of:
         return {}
     cover = cache(terms.cover)
     asked = Asked.of(query)
-    in_files: dict[str, list[int]] = {}
-    for rowid, each in terms.places.items():
-        counts = in_files.setdefault(chunks[rowid].path, [0] * len(each))
-        counts[:] = [count + len(one) for count, one in zip(counts, each, strict=True)]
-    files = {path: terms.match(enumerate(counts), 2.0) for path, counts in in_files.items()}
     measured = {}
     for rowid, chunk in chunks.items():
         rows = rows_of.get(rowid, [])
@@ -115,7 +108,6 @@ def measure_passages(
         ]
         held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
         around = [0.0, 0.0, *keyword, 0.0, 0.0]
-        file, cosine = files.get(chunk.path, 0.0), max(0.0, cosines.get(rowid, 0.0))
         measured_here = []
         for at, row in enumerate(rows):
             before = rows[at - 1] if at else None
@@ -124,8 +116,6 @@ def measure_passages(
                 cover(held[at + 1]),
                 cover(held[at] | held[at + 1] | held[at + 2]),
                 (around[at] + around[at + 4]) / 2,
-                file,
-                cosine,
                 0.0,
                 *asked.measure(row, before, around[at + 1], chunk),
             )

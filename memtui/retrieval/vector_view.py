@@ -239,13 +239,6 @@ def _hamming(codes: Codes, query: Codes) -> NDArray[np.uint16]:
     return distances
 
 
-def cosines_of(view: VectorView, query: Floats, rowids: Collection[int]) -> dict[int, float]:
-    """Return the cosines of those chunks that have a vector, by row number, as `nearest` does."""
-    rows = np.flatnonzero(view.live_among(rowids))
-    cosines = exact_cosines(view, query, rows)
-    return dict(zip(view.rowids[rows].tolist(), cosines.tolist(), strict=True))
-
-
 def exact_cosines(view: VectorView, query: Floats, rows: Positions) -> Floats:
     """Return the cosines of some rows, each the same float whichever rows are beside it."""
     wide = query.astype(np.float64)

@@ -174,12 +174,11 @@ class ContextSettings(Table, frozen=True):
     """Passages ranked in their context: the weights of what each and its neighbours hold."""
 
     enabled: bool | None = None
+    chunk: _Weight | None = None
     keyword: _Weight | None = None
     cover: _Weight | None = None
     near_cover: _Weight | None = None
     two_away: _Weight | None = None
-    file: _Weight | None = None
-    vector: _Weight | None = None
     word_pieces: _Weight | None = None
     reply: _Weight | None = None
     speaker: _Weight | None = None

@@ -186,7 +186,7 @@ def passages(ranked: Ranked, hit: Hit) -> Iterator[tuple[float, int, int]]:
     Of a ranking without context they stand in their order, with the score of the result.
     """
     is_ranked = runs(ranked.ranking, Stage.CONTEXT)
-    for own, passage in ranked_passages(ranked.pool, ranked.ranking, hit.chunk.id):
+    for own, passage in ranked_passages(ranked, hit):
         yield own if is_ranked else hit.score, passage.start, passage.end
 
 
