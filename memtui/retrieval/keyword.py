@@ -133,7 +133,7 @@ class KeywordLeg:
         """The plan of the last search."""
         self.tokens = 0
         """The tokens of the index, as the last search saw it."""
-        register_fts5(connection, _PLACES, self._phrase_places)
+        register_fts5(connection, _PLACES, _phrase_places)
 
     def search(self, query: Query, limit: int, allowed: Collection[int] | None) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
@@ -190,7 +190,7 @@ class KeywordLeg:
             for term in plan.pruned if rowids else ():
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
-        places = {rowid: plan.by_term(json.loads(packed)) for rowid, _, packed in rows}
+        places = {rowid: self._places(plan, packed) for rowid, _, packed in rows}
         for number, term in enumerate(plan.kept, start=len(plan.phrases)):
             holders = {rowid for rowid in rowids if places[rowid][number]}
             holding[term] = holders - term.operands[0].unlike
@@ -343,9 +343,14 @@ class KeywordLeg:
             return {}
         values = plan.match, json.dumps(rowids)
         rows = self._connection.execute(_SQL["places"].format(among=_SQL["among"]), values)
-        return {rowid: plan.by_term(json.loads(packed)) for rowid, packed in rows}
+        return {rowid: self._places(plan, packed) for rowid, packed in rows}
 
-    def _phrase_places(self, api: Any, *_: object) -> str:
-        """List the token offsets of each phrase of an expression in the row at hand, for FTS5."""
-        self.tokens = api.column_total_size(0)
-        return json.dumps([api.phrase_locations(place)[0] for place in range(api.phrase_count)])
+    def _places(self, plan: Plan, packed: str) -> list[list[int]]:
+        self.tokens, *phrases = json.loads(packed)
+        return plan.by_term(phrases)
+
+
+def _phrase_places(api: Any, *_: object) -> str:
+    """List the tokens of the index, then those of each phrase in the row at hand, for FTS5."""
+    phrases = [api.phrase_locations(place)[0] for place in range(api.phrase_count)]
+    return json.dumps([api.column_total_size(0), *phrases])
