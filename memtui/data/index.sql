@@ -46,6 +46,16 @@ CREATE TABLE vectors(
   checksum INTEGER NOT NULL
 ) STRICT;
 
+-- The vectors of the word pieces of a chunk, where its model gives them: how many each passage has (uint16), then
+-- 32 numbers of each piece (int8).
+CREATE TABLE pieces(
+  id INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+  pieces BLOB NOT NULL,
+  checksum INTEGER NOT NULL
+) STRICT;
+-- So that the status need not read them.
+CREATE INDEX pieces_by_size ON pieces(length(pieces));
+
 CREATE TABLE transcripts(
   file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE,
   -- What lists show of it, and where its reading goes on; both JSON.

@@ -13,19 +13,23 @@ import os
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from importlib import resources
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from memtui.data import read_table
+from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import (
     LocalProvider,
     ProviderIdentity,
     Vector,
+    Vectors,
+    WordPieces,
+    batches,
     clean_vectors,
     estimated_tokens,
     one_line,
@@ -65,6 +69,7 @@ class PackagedModel(Struct, frozen=True):
     batch_size: int = 8
     scripts: tuple[str, ...] = ()
     estimated: bool = False
+    has_pieces: bool = False
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
         """Return what `create` gives; raises `SettingsError` for what the provider lacks."""
@@ -84,7 +89,10 @@ class PackagedModel(Struct, frozen=True):
             )
         files = {file.name: file.sha256 for file in self.files.values()}
         fingerprint = settings_fingerprint(settings | files | dict(self.settings))
-        return ProviderIdentity(self.name, self.model, dimensions, fingerprint, self.input_bytes)
+        pieces = choice.word_pieces if self.has_pieces else None
+        return ProviderIdentity(
+            self.name, self.model, dimensions, fingerprint, self.input_bytes, pieces
+        )
 
     def check(self, choice: EmbeddingSettings) -> str:
         """Say that what it needs is installed, without importing it; raises `ProviderError`."""
@@ -129,6 +137,7 @@ class PackagedModel(Struct, frozen=True):
             batch_size=self.batch_size,
             estimated=self.estimated,
             reads=partial(dominant_script, scripts=self.scripts),
+            pieces=embed.word_pieces if isinstance(embed, MiniLM) else None,
         )
 
 
@@ -199,6 +208,28 @@ class WordPiece:
                 break
         return [*ids[: max_ids - 1], self._sep]
 
+    def pieces(self, text: str) -> tuple[list[int], list[str]]:
+        """Return the ids of a text between `[CLS]` and `[SEP]`, and the word of each as spelled."""
+        spelled = "".join(map(_spelled, text[:65_536])).split()
+        pairs = [(number, word) for word in spelled for number in self.encode(word)[1:-1]]
+        return [number for number, _ in pairs], [word for _, word in pairs]
+
+
+def _stretches(text: str, starts: Sequence[int]) -> list[str]:
+    """Cut a text; a stretch that would begin within a word is empty, and the one before longer."""
+    inner = [
+        start
+        for start in starts[1:]
+        if _FOLD[ord(text[start - 1])].endswith(" ") or _FOLD[ord(text[start])].startswith(" ")
+    ]
+    parts = {start: text[start:end] for start, end in pairwise([0, *inner, len(text)])}
+    return [parts.get(start if at else 0, "") for at, start in enumerate(starts)]
+
+
+def _spelled(char: str) -> str:
+    folded = _FOLD[ord(char)]
+    return f" {char} " if folded.startswith(" ") else folded and char
+
 
 class _Fold(dict[int, str]):
     """The words of each character, computed once: of punctuation and ideographs one of its own."""
@@ -227,44 +258,85 @@ _FOLD = _Fold()
 Embed: TypeAlias = Callable[[str], tuple["Vector", int]]
 """Returns the vector of a text and how many tokens it took."""
 
+_RUNS_KEPT: Final = 16
+"""More than a batch of texts: the word pieces of a text are asked for after its vector."""
 
-def _load_minilm(paths: list[Path], threads: int, _: object) -> Embed:
-    """Load all-MiniLM-L6-v2 on so many threads (0: two, or one on a single core).
+
+class MiniLM:
+    """Makes vectors of texts and of their word pieces by all-MiniLM-L6-v2.
 
     Each text runs through the model alone, without padding, which measured as fast as batches and
-    needs a third of their memory.
+    needs a third of their memory. Both kinds of vectors come out of one run.
     """
-    # From 1.31 on, importing it alone opens a database of events in the home folder and a
-    # connection to send them; the call below comes too late for that.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    import numpy as np
-    import onnxruntime
 
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or default_threads(2)
-    options.inter_op_num_threads = 1
-    # Fatal alone: what goes wrong comes as an exception; a line on stderr would tear the screen.
-    options.log_severity_level = 4
-    # Idle threads would otherwise burn the processor time the screen needs.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(str(paths[0]), options, providers=providers)
-    file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
-    pieces = gzip.decompress(file.read_bytes()).decode("utf-8")
-    tokenizer = WordPiece(pieces.removesuffix("\n").split("\n"))
+    def __init__(self, path: Path, threads: int) -> None:
+        """Load the model on so many threads (0: two, or one on a single core)."""
+        # From 1.31 on, importing it alone opens a database of events in the home folder and a
+        # connection to send them; the call below comes too late for that.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        import numpy as np
+        import onnxruntime
 
-    def embed(text: str) -> tuple[Vector, int]:
-        ids = np.array([tokenizer.encode(text)], dtype=np.int64)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": np.ones_like(ids),
-            "token_type_ids": np.zeros_like(ids),
-        }
-        hidden: Any = session.run(None, inputs)[0]
-        return clean_vectors(hidden[0].mean(axis=0)), ids.shape[1]
+        onnxruntime.disable_telemetry_events()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or default_threads(2)
+        options.inter_op_num_threads = 1
+        # Fatal alone: what goes wrong comes as an exception; a line on stderr would tear the
+        # screen.
+        options.log_severity_level = 4
+        # Idle threads would otherwise burn the processor time the screen needs.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        providers = ["CPUExecutionProvider"]
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+        file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
+        pieces = gzip.decompress(file.read_bytes()).decode("utf-8")
+        self._tokenizer = WordPiece(pieces.removesuffix("\n").split("\n"))
+        with np.load(DATA_FOLDER / "minilm-pieces.npz") as numbers:
+            self._mean, self._projection = (
+                numbers[name].astype(np.float32) for name in ("mean", "projection")
+            )
+        self._run = lru_cache(_RUNS_KEPT)(self._run_ids)
 
-    return embed
+    def __call__(self, text: str) -> tuple[Vector, int]:
+        vector, pieces = self._run(tuple(self._tokenizer.encode(text)))
+        return vector, len(pieces)
+
+    def word_pieces(self, text: str, starts: Sequence[int]) -> list[WordPieces]:
+        """Return the word pieces of each stretch, as `Provider.word_pieces` does.
+
+        What lies behind the text's own run goes through further ones, in whole stretches.
+        """
+        most, made = MAX_IDS - 2, list[WordPieces]()
+        stretches = map(self._tokenizer.pieces, _stretches(text, starts))
+        cut = ((ids[:most], words[:most]) for ids, words in stretches)
+        for window in batches(cut, lambda piece: len(piece[0]), most):
+            ids = self._tokenizer.encode(text)
+            if made:
+                ids = [ids[0], *chain.from_iterable(ids for ids, _ in window), ids[-1]]
+            _, rows = self._run(tuple(ids))
+            place = 1
+            for ids, words in window:
+                made.append(WordPieces(words, rows[place : place + len(ids)]))
+                place += len(ids)
+        return made
+
+    def _run_ids(self, ids: tuple[int, ...]) -> tuple[Vector, Vectors]:
+        """Return the vector of a text and those of all its ids, shape (n, 32)."""
+        import numpy as np
+
+        inputs = np.array([ids], dtype=np.int64)
+        answer: Any = self._session.run(
+            None,
+            {
+                "input_ids": inputs,
+                "attention_mask": np.ones_like(inputs),
+                "token_type_ids": np.zeros_like(inputs),
+            },
+        )
+        hidden = answer[0][0]
+        unit = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
+        pieces = clean_vectors((unit - self._mean) @ self._projection)
+        return clean_vectors(hidden.mean(axis=0)), pieces
 
 
 def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
@@ -316,7 +388,7 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
 
 
 _LOADERS: Final[Mapping[str, Callable[[list[Path], int, int], Embed]]] = {
-    "minilm": _load_minilm,
+    "minilm": lambda paths, threads, _: MiniLM(paths[0], threads),
     "use-multilingual": _load_use,
     "wordllama": _load_wordllama,
 }

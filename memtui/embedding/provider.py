@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from memtui import errors
 from memtui.model import Failure, Usage
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
 
 Item = TypeVar("Item")
+Arguments = ParamSpec("Arguments")
 CHECK_SECONDS: Final = 0.05
 """Between two looks at whether one who waits was cancelled."""
 
@@ -58,6 +59,17 @@ class ProviderIdentity:
     """sha256 hex of the settings that change a vector; holds no secret."""
     input_bytes: int | None = field(default=None, compare=False)
     """The most UTF-8 bytes of one input; a longer chunk is split. `None`: never split."""
+    word_pieces: bool | None = field(default=None, compare=False)
+    """True if an index keeps the vectors of word pieces; `None` for a model that gives none."""
+
+
+class WordPieces(NamedTuple):
+    """The pieces that a model takes a text for."""
+
+    words: list[str]
+    """The word of each, as the text spells it."""
+    vectors: Vectors
+    """The vector of each in its context, shape (n, 32)."""
 
 
 class BatchOutcome(NamedTuple):
@@ -101,6 +113,17 @@ class Provider:
     ) -> Vectors:
         """Embed texts in their order; raises `ProviderError`, or `Cancelled` once asked to stop."""
         raise NotImplementedError
+
+    def word_pieces(
+        self, text: str, starts: Sequence[int], *, cancelled: errors.IsCancelled | None = None
+    ) -> list[WordPieces] | None:
+        """Return the word pieces of each stretch of a text, at most 254 of each.
+
+        A stretch goes from its start, the first from 0, up to the next one's; a query is one. A
+        text that was just embedded takes no second run of the model for what that read. `None` for
+        a model that gives none. Raises as `embed_query` does.
+        """
+        return None
 
     def reads(self, text: str) -> bool:
         """Return whether the model, as far as it says, knows the script of `text`."""
@@ -176,6 +199,7 @@ class LocalProvider(Provider):
         estimated: bool = False,
         reads: Callable[[str], bool] = lambda text: True,
         free: Callable[[], None] = lambda: None,
+        pieces: Callable[[str, Sequence[int]], list[WordPieces]] | None = None,
     ) -> None:
         self.identity, self.dimensions = identity, identity.dimensions
         self.batch_size = batch_size
@@ -185,27 +209,37 @@ class LocalProvider(Provider):
         self._estimated = estimated
         self._reads = reads
         self._free = free
+        self._pieces = pieces
 
     def embed_query(
         self, text: str, *, cancelled: errors.IsCancelled | None = None, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
+        vector, tokens = self._ask(cancelled, self._embed, text, role)
+        self.count(Usage(1, 1, tokens, self._estimated))
+        return vector
+
+    def _ask(
+        self,
+        cancelled: errors.IsCancelled | None,
+        model: Callable[Arguments, Item],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Item:
         name = self.identity.name
         errors.stop_if(cancelled)
         if self.closed:
             raise errors.ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:
-            answer = self._queue.submit(self._embed, text, role)
+            answer = self._queue.submit(model, *args, **kwargs)
             with errors.undone_on_error(answer.cancel):
                 while not wait([answer], CHECK_SECONDS).done:
                     errors.stop_if(cancelled)
-            vector, tokens = answer.result()
+            return answer.result()
         except (errors.Cancelled, errors.ProviderError):
             raise
         except Exception as error:  # libraries raise what they like, and so does a closed queue
             raise errors.ProviderError(f"the {name} model failed: {one_line(error)}") from error
-        self.count(Usage(1, 1, tokens, self._estimated))
-        return vector
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: errors.IsCancelled | None = None
@@ -216,6 +250,12 @@ class LocalProvider(Provider):
         for row, text in enumerate(texts):
             rows[row] = self.embed_query(text, cancelled=cancelled, role=Role.DOCUMENT)
         return rows
+
+    def word_pieces(
+        self, text: str, starts: Sequence[int], *, cancelled: errors.IsCancelled | None = None
+    ) -> list[WordPieces] | None:
+        pieces = self._pieces
+        return self._ask(cancelled, pieces, text, starts) if pieces is not None else None
 
     def reads(self, text: str) -> bool:
         return self._reads(text)

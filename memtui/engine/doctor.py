@@ -40,7 +40,12 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
 from memtui.retrieval.connection import damaged, snapshot, whole_vector
-from memtui.retrieval.passages import fetch_passages, pack_passages, unpack_passages
+from memtui.retrieval.passages import (
+    fetch_passages,
+    fetch_pieces,
+    pack_passages,
+    unpack_passages,
+)
 from memtui.retrieval.pool import fetch_chunks
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
@@ -367,9 +372,9 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
 def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterator[str]:
     """Yield the place, `path:line`, and the part of every chunk that is not as it was written.
 
-    Its text is compared with its hash and passages, its vector with the checksum, its words with
-    its text. `tell` hears how many are done. Raises what SQLite raises, and `DecodeError` for what
-    is wrong with files and conversations.
+    Its text is compared with its hash and passages, its vector and word pieces with their
+    checksums, its words with its text. `tell` hears how many are done. Raises what SQLite raises,
+    and `DecodeError` for what is wrong with files and conversations.
     """
     known_files(connection)
     transcript_rows(connection)
@@ -394,6 +399,11 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
             except (DatabaseError, DecodeError, KeyError):
                 unread.add(rowid)
                 yield f"{place} (text)"
+            else:
+                try:
+                    fetch_pieces(connection, {rowid: len(made)})
+                except DatabaseError:
+                    yield f"{place} (word pieces)"
             try:
                 if embedded == 1:
                     whole_vector(width, rowid, *vector)

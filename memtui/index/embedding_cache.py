@@ -20,8 +20,12 @@ T = TypeVar("T")
 
 _SCHEMA: Final = Path(__file__).parents[1] / "data" / "embedding_cache.sql"
 _OF_IDENTITY: Final = """
-FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?
+WHERE provider = ? AND model = ? AND fingerprint = ?
 AND text_hash IN (SELECT value FROM json_each(?))
+"""
+_FROM: Final = f"FROM embedding_cache {_OF_IDENTITY}"
+_PUT_PIECES: Final = f"""
+UPDATE embedding_cache SET vector = CAST(substr(vector, 1, 4 * dims) || ? AS BLOB) {_OF_IDENTITY}
 """
 # So that eviction need not read the vectors themselves.
 _BY_USE: Final = "CREATE INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
@@ -67,7 +71,7 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        query = f"SELECT text_hash, dims, vector {_OF_IDENTITY}"
+        query = f"SELECT text_hash, dims, substr(vector, 1, 4 * dims) {_FROM}"
         bindings = _bindings(identity, hashes)
         rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
         vectors: dict[str, Vector] = {
@@ -77,6 +81,24 @@ class EmbeddingCache:
         }
         squares = {name: np.square(one, dtype=float).sum() for name, one in vectors.items()}
         return {name: vectors[name] for name, one in squares.items() if round(one, 3) in (0, 1)}
+
+    def get_pieces(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, bytes]:
+        """Return what was stored as word pieces behind vectors, by text hash."""
+        query = f"SELECT text_hash, substr(vector, 1 + 4 * dims) {_FROM}"
+        bindings = _bindings(identity, hashes)
+        rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
+        return {text_hash: packed for text_hash, packed in rows if packed and type(packed) is bytes}
+
+    def put_pieces(self, identity: ProviderIdentity, pieces: Mapping[str, bytes]) -> None:
+        """Store packed word pieces behind the vectors of their texts, where those are there."""
+        rows = [(packed, *_bindings(identity, [name])) for name, packed in pieces.items()]
+
+        def store(connection: Connection) -> None:
+            with connection:
+                connection.executemany(_PUT_PIECES, rows)
+
+        if rows:
+            self._run(store, None)
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
@@ -126,7 +148,7 @@ class EmbeddingCache:
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
             for identity, hashes in live_hashes.items():
-                query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
+                query = f"INSERT INTO temp.live SELECT rowid {_FROM}"
                 connection.execute(query, _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.
             row_bytes = 1 + (limit + excess) // max(1, number(connection, _COUNT))

@@ -6,7 +6,7 @@ Who writes begins and ends the transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -21,7 +21,7 @@ from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
 from memtui.retrieval.connection import vector_checksum
-from memtui.retrieval.passages import pack_passages
+from memtui.retrieval.passages import has_pieces, pack_passages
 from memtui.text.languages import stemmed_by
 
 if TYPE_CHECKING:
@@ -136,12 +136,16 @@ def counts(connection: Connection) -> dict[str, Any]:
     chunks = sum(source.chunks for source in sources)
     pending = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
     unread = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 2")
+    sizes = "SELECT count(*), ifnull(sum(length(pieces)), 0) FROM pieces"
+    pieces = connection.execute(sizes).get if has_pieces(connection) else (0, 0)
     return {
         "sources": sources,
         "files": sum(source.files for source in sources),
         "chunks": chunks,
         "vectors": chunks - pending - unread,
         "unread": unread,
+        "pieces": pieces[0],
+        "piece_bytes": pieces[1],
         "warnings": tuple(f"{row.path}: {'; '.join(row.warnings)}" for row in replaced.values()),
     }
 
@@ -280,6 +284,25 @@ def pass_over(connection: Connection, rows: Iterable[int]) -> None:
     """Mark chunks that have no vector, because the model does not read their script."""
     values = [(row,) for row in rows]
     connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", values)
+
+
+def pages_of_chunks(
+    connection: Connection, where: str, limit: int = 512
+) -> Iterator[dict[int, str]]:
+    """Read the text hashes of the chunks that `where` chooses, by row, so many at a time."""
+    query = f"SELECT id, hash FROM chunks WHERE {where} AND id > ? ORDER BY id LIMIT ?"
+    last = -1
+    while page := {int(row): str(name) for row, name in connection.execute(query, (last, limit))}:
+        yield page
+        last = max(page)
+
+
+def write_pieces(connection: Connection, pieces: Mapping[int, bytes]) -> None:
+    """Store packed word pieces by chunk row."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO pieces(id, pieces, checksum) VALUES(?, ?, ?)",
+        [(row, packed, vector_checksum(row, packed)) for row, packed in pieces.items()],
+    )
 
 
 def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PENDING_SHOWN: Final = 200
 FILES: Final = "files"
 VECTORS: Final = "vectors"
+PIECES: Final = "word pieces"
 MOST_TRIES: Final = 3
 """So often a text is sent that is refused each time; then only when the user asks for work."""
 WORTH_A_WAIT: Final = 64

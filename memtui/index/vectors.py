@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from memtui.data import DATA_FOLDER
@@ -22,8 +23,9 @@ from memtui.embedding.provider import (
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.embedding_cache import EmbeddingCache
-from memtui.index.index_rows import pass_over, write_vectors
+from memtui.index.index_rows import pages_of_chunks, pass_over, write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
+from memtui.index.pieces import PiecesPhase
 from memtui.memory.workspace import demo_root
 from memtui.model import Failure, Reason, SkippedFile
 from memtui.text.redact import credential_line
@@ -32,7 +34,8 @@ from memtui.text.sanitize import safe_line
 STORE_NAME: Final = "batches.json"
 """The file of the index folder that keeps what is under way."""
 
-_PAGE: Final = 512
+_WITHOUT_VECTOR: Final = "embedded = 0"
+_EVERY: Final = "true"
 _BATCH: Final = 16
 _NAMED: Final = 3
 
@@ -61,7 +64,7 @@ def embed_by_batches(
         # Local models need none of it, and the start of the program is faster without.
         from memtui.embedding.batch import BatchRun, BatchStore
 
-        for page in _pages(connection, every=every):
+        for page in pages_of_chunks(connection, _EVERY if every else _WITHOUT_VECTOR):
             job.check()
             cached = job.cache.get_many(identity, page.values())
             rows |= {
@@ -116,7 +119,7 @@ def credential_chunks(
         "SELECT c.text, f.path, c.start_line, c.end_line FROM chunks c "
         "JOIN files f ON f.id = c.file_id WHERE c.id = ?"
     )
-    for page in _pages(connection, every=without is not None):
+    for page in pages_of_chunks(connection, _EVERY if without is not None else _WITHOUT_VECTOR):
         for row, text_hash in page.items():
             check()
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
@@ -147,8 +150,11 @@ def _add_demo_vectors(cache: EmbeddingCache) -> None:
 
     with np.load(DATA_FOLDER / "demo-vectors.npz") as file:
         name, model, fingerprint = file["made_by"].tolist()
-        vectors = dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
-        cache.put_many(ProviderIdentity(name, model, None, fingerprint), vectors)
+        hashes, ends, packed = file["hashes"].tolist(), file["ends"].tolist(), file["pieces"]
+        pieces = (packed[start:end].tobytes() for start, end in pairwise([0, *ends]))
+        identity = ProviderIdentity(name, model, None, fingerprint)
+        cache.put_many(identity, dict(zip(hashes, file["vectors"], strict=True)))
+        cache.put_pieces(identity, dict(zip(hashes, pieces, strict=True)))
 
 
 class VectorsPhase:
@@ -170,9 +176,14 @@ class VectorsPhase:
         self._gave_up = False
         self._refused: dict[int, Refusal] = {}
         self._dims: int | None = None
+        self._pieces = PiecesPhase(job, connection)
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
+        self._add_vectors()
+        self._pieces.run()
+
+    def _add_vectors(self) -> None:
         job, stats = self._job, self._job.stats
         identity, progress, pending = job.recipe.identity, job.progress, self._pending()
         if identity is not None and pending:
@@ -181,7 +192,7 @@ class VectorsPhase:
             progress.start(VECTORS, pending)
             if job.scope.root == demo_root():
                 _add_demo_vectors(job.cache)
-            for page in _pages(self._connection):
+            for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
                 stats.cache_hits += len(page) - len(self._from_cache(page, identity))
         if identity is None or not self._pending():
             job.withhold(())
@@ -210,7 +221,7 @@ class VectorsPhase:
             if batched.waiting:
                 return
             progress.reach(VECTORS, pending - self._pending(), pending)
-            for page in _pages(self._connection) if batched.made else ():
+            for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR) if batched.made else ():
                 made = len(page) - len(self._from_cache(page, identity))
                 stats.chunks_embedded += made
                 job.cache_misses += made
@@ -257,7 +268,7 @@ class VectorsPhase:
         """Go through the chunks without a vector once; return how many may have one."""
         self._failures.clear()
         count = 0
-        for page in _pages(self._connection):
+        for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
             rows: dict[str, list[int]] = {}
             # A text of an earlier page may come again.
             for row, text_hash in self._from_cache(page, identity).items():
@@ -286,6 +297,8 @@ class VectorsPhase:
                     vectors = {row: vector for name, vector in made.items() for row in rows[name]}
                     self._write(vectors)
                     self._job.stats.chunks_embedded += len(vectors)
+                    # At once: they come out of the same run of the model.
+                    self._pieces.add({row: name for name in made for row in rows[name]})
         return count
 
     def _embed(
@@ -369,16 +382,6 @@ class VectorsPhase:
             self._dims = next(iter(vectors.values())).shape[0]
             write_meta(self._connection, {"dimensions": str(self._dims)})
         self._job.progress.advance(len(vectors))
-
-
-def _pages(connection: Connection, *, every: bool = False) -> Iterator[dict[int, str]]:
-    """Read the text hashes of the chunks without a vector, or of every chunk, by row."""
-    where = "" if every else "embedded = 0 AND "
-    query = f"SELECT id, hash FROM chunks WHERE {where}id > ? ORDER BY id LIMIT ?"
-    last = -1
-    while page := {int(row): str(name) for row, name in connection.execute(query, (last, _PAGE))}:
-        yield page
-        last = max(page)
 
 
 def _text(connection: Connection, row: int) -> str:

@@ -367,6 +367,9 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     files: int = 0
     chunks: int = 0
     vectors: int = 0
+    pieces: int = 0
+    """The number of chunks whose word pieces have vectors in the index."""
+    piece_bytes: int = 0
     sources: tuple[SourceCount, ...] = ()
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""

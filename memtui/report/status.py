@@ -24,7 +24,7 @@ from memtui.model import (
 from memtui.model.status import FileState, Finding, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import safe_line, size_words
 
 HERE: Final = "this computer"
 """The destination of text that is sent nowhere."""
@@ -305,6 +305,9 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     if provider.actual is not None:
         yield Row(("model", model_words(provider.model, provider.dimensions)))
     yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
+    if status.pieces:
+        size = size_words(status.piece_bytes)
+        yield Row(("word pieces", f"of {words.count(status.pieces, 'chunk')}, {size}"))
     yield Row(("tokenizer", status.tokenizer))
     yield Row(("writer", status.writer))
     if (stats := status.last_sync) is not None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from memtui.data import read_table
 from memtui.memory.passages import PassageFlag, passages
 from memtui.model.inquiry import Passage
-from memtui.retrieval.connection import FOLDING, Connection, damaged, token_places
+from memtui.retrieval.connection import (
+    FOLDING,
+    Connection,
+    damaged,
+    token_places,
+    vector_checksum,
+)
 from memtui.text.languages import PASSAGE_END
 from memtui.text.tokens import are_apart, index_text
 
@@ -96,6 +102,63 @@ def fetch_passages(connection: Connection, rowids: Iterable[int]) -> dict[int, l
         return {}
     rows = connection.execute(_SQL["of_chunks"], (json.dumps(sorted(set(rowids))),))
     return {row: unpack_passages(packed, len(text)) for row, text, packed in rows}
+
+
+PIECE_NUMBERS = 32
+"""The length of a vector of a word piece."""
+
+
+def pack_pieces(vectors: Sequence[NDArray[np.float32]]) -> bytes:
+    """Return as the index keeps them the word pieces of each passage, shape (n, 32), length 1.
+
+    The little-endian uint16 number of each passage's, then each rounded to 127ths, as int8.
+    """
+    import numpy as np
+
+    counts = np.array([len(rows) for rows in vectors], "<u2")
+    return counts.tobytes() + b"".join(
+        np.rint(127 * rows).astype("i1").tobytes() for rows in vectors
+    )
+
+
+def unpack_pieces(packed: Any, passages: int) -> list[NDArray[np.int8]]:
+    """Read the word pieces of so many passages, each of shape (n, 32).
+
+    Raises what SQLite raises about damage for what cannot be those.
+    """
+    import numpy as np
+
+    head = 2 * passages
+    is_whole = type(packed) is bytes and len(packed) >= head
+    counts = np.frombuffer(packed[:head], "<u2") if is_whole else np.zeros(0, int)
+    if not is_whole or len(packed) != head + PIECE_NUMBERS * int(counts.sum()):
+        raise damaged("the word pieces of a chunk are not those that were written")
+    rows = np.frombuffer(packed, np.int8, offset=head).reshape(-1, PIECE_NUMBERS)
+    ends = np.cumsum(counts).tolist()
+    return [rows[start:end] for start, end in pairwise([0, *ends])]
+
+
+def has_pieces(connection: Connection) -> bool:
+    """Return whether an index has a table for word pieces, which an older one has not."""
+    return bool(connection.execute(_SQL["have_pieces"]).get)
+
+
+def fetch_pieces(
+    connection: Connection, passages: Mapping[int, int]
+) -> dict[int, list[NDArray[np.int8]]]:
+    """Read the word pieces of chunks by row number, given how many passages each has.
+
+    Those without any are left out. Raises what SQLite raises about damage for what was changed.
+    """
+    if not has_pieces(connection):
+        return {}
+    rows: list[Any] = connection.execute(_SQL["pieces"], (json.dumps(sorted(passages)),)).fetchall()
+    return {
+        row: unpack_pieces(
+            packed if checksum == vector_checksum(row, packed) else None, passages[row]
+        )
+        for row, packed, checksum in rows
+    }
 
 
 def nearest_passages(

@@ -97,6 +97,7 @@ class EmbeddingSettings(Table, frozen=True):
     agent_keys: bool = True
     model_path: _Text | None = None
     threads: Annotated[int, Meta(ge=0, le=256)] = 0
+    word_pieces: bool = True
     query_prefix: _Prefix | None = None
     document_prefix: _Prefix | None = None
     query_timeout: _Seconds = 60.0

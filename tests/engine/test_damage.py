@@ -15,7 +15,7 @@ from memtui.errors import IndexUnusable
 from memtui.model import IndexState
 from tests.support.command_line import Opened, command_line, own_home
 from tests.support.conversations import began, said
-from tests.support.embedding import registered_hashed
+from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory, make_small_memory
 
@@ -43,7 +43,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallMem
         '[embedding]\nprovider = "hashed"\nfallback = "none"\n'
         f'[index]\nwatch = false\ndata_dir = "{made.data}"\n[transcripts]\npaths = ["{talk}"]\n'
     )
-    with registered_hashed():
+    with registered_hashed(HashedProvider(word_pieces=True)):
         assert run(["index", "--root", str(made.root)], Opened()) == 0
         yield made
 

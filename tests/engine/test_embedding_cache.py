@@ -190,6 +190,16 @@ def test_vectors_of_other_dimensions_are_unknown(cache: EmbeddingCache) -> None:
     assert_same(cache.get_many(dataclasses.replace(IDENTITY, dimensions=None), stored), stored)
 
 
+def test_word_pieces_stand_behind_their_vector(cache: EmbeddingCache) -> None:
+    stored = vectors("a", 3)
+    cache.put_many(IDENTITY, stored)
+    pieces = {"a-1": bytes(40), "a-2": bytes(range(9)), "of no vector": b"1"}
+    for _ in range(2):
+        cache.put_pieces(IDENTITY, pieces)
+        assert cache.get_pieces(IDENTITY, [*stored, *pieces]) == dict([*pieces.items()][:2])
+        assert_same(cache.get_many(IDENTITY, stored), stored)
+
+
 @pytest.mark.parametrize(
     "blob", [b"", b"\0" * 31, *(np.full(960, one, "<f4").tobytes() for one in (np.nan, 1, 1e38))]
 )

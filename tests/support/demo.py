@@ -18,6 +18,7 @@ from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
 from memtui.engine import Engine
 from memtui.index.database import open_database
+from memtui.index.embedding_cache import EmbeddingCache
 from memtui.memory.workspace import demo_root
 from memtui.settings.schema import EmbeddingSettings, Settings
 
@@ -55,7 +56,7 @@ def copy_to(data_home: Path, indexed: Path) -> None:
 
 
 def record_vectors(file: Path) -> None:
-    """Write the vectors of all chunks of the demo, made by the bundled model, and who made them."""
+    """Write vectors and word pieces of all chunks of the demo, and the bundled model's identity."""
     maker = MODELS["minilm"].identity(EmbeddingSettings())
     with tempfile.TemporaryDirectory() as name:
         with Engine.open(demo_root(), Settings(), data_dir=Path(name)) as engine:
@@ -64,9 +65,16 @@ def record_vectors(file: Path) -> None:
         with closing(open_database(database)) as connection:
             query = "SELECT DISTINCT hash, vector FROM chunks JOIN vectors USING (id) ORDER BY hash"
             hashes, blobs = zip(*connection.execute(query), strict=True)
-    vectors = np.stack([np.frombuffer(blob, "<f4") for blob in blobs])
-    made_by = np.array([maker.name, maker.model, maker.fingerprint])
-    np.savez_compressed(file, hashes=np.array(hashes), vectors=vectors, made_by=made_by)
+        with closing(EmbeddingCache(database.with_name("cache.db"))) as cache:
+            kept = cache.get_pieces(maker, hashes)
+    np.savez_compressed(
+        file,
+        hashes=np.array(hashes),
+        vectors=np.stack([np.frombuffer(blob, "<f4") for blob in blobs]),
+        pieces=np.frombuffer(b"".join(kept[one] for one in hashes), np.int8),
+        ends=np.cumsum([len(kept[one]) for one in hashes]),
+        made_by=np.array([maker.name, maker.model, maker.fingerprint]),
+    )
 
 
 if __name__ == "__main__":

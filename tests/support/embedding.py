@@ -7,6 +7,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from memtui.embedding.provider import (
     ProviderIdentity,
     Vector,
     Vectors,
+    WordPieces,
     clean_vectors,
     settings_fingerprint,
 )
@@ -33,7 +35,8 @@ class HashedProvider(Provider):
 
     `fail_next` calls raise `ProviderError`; `answer` is `normal`, `zero` (all-zero vectors) or
     `nan` (non-finite numbers in every vector before cleaning); `readable` decides the script
-    guard. `calls`, `texts` count the calls and the texts that were embedded.
+    guard. `calls`, `texts` count the calls and the texts that were embedded, `cut` those that word
+    pieces were made of, which are its words.
     """
 
     dimensions: int
@@ -47,11 +50,14 @@ class HashedProvider(Provider):
         fail_next: int = 0,
         answer: str = "normal",
         readable: Callable[[str], bool] | None = None,
+        word_pieces: bool | None = None,
     ) -> None:
         fingerprint = settings_fingerprint(
             {"provider": HASHED, "model": model, "dimensions": dimensions}
         )
-        self.identity = ProviderIdentity(HASHED, model, dimensions, fingerprint)
+        self.identity = ProviderIdentity(
+            HASHED, model, dimensions, fingerprint, word_pieces=word_pieces
+        )
         self.dimensions = dimensions
         self.batch_size = batch_size
         self.fail_next = fail_next
@@ -60,6 +66,7 @@ class HashedProvider(Provider):
         self.closed = False
         self.calls = 0
         self.texts = 0
+        self.cut = 0
         self._lock = threading.Lock()
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
@@ -78,6 +85,18 @@ class HashedProvider(Provider):
                 raise Cancelled
             rows[row] = self._raw(text)
         return clean_vectors(rows)
+
+    def word_pieces(
+        self, text: str, starts: Sequence[int], *, cancelled: Callable[[], bool] | None = None
+    ) -> list[WordPieces] | None:
+        """Make each word a piece; its vector is one of the 32 axes."""
+        if self.identity.word_pieces is None:
+            return None
+        self.cut += 1
+        bounds = pairwise([0, *starts[1:], len(text)][: len(starts) + 1])
+        parts = [text[start:end].split() for start, end in bounds]
+        axes = np.eye(32, dtype=np.float32)
+        return [WordPieces(words, axes[[len(word) % 32 for word in words]]) for words in parts]
 
     def reads(self, text: str) -> bool:
         """Whether the script guard lets `text` through."""

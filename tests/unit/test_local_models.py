@@ -16,7 +16,9 @@ import sys
 import threading
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +28,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from memtui.data import DATA_FOLDER
 from memtui.embedding.gguf_worker import INSTALL
 from memtui.embedding.packaged import MAX_IDS, MODELS, ModelFile, WordPiece
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
+from memtui.memory.passages import passages
 from memtui.model import Failure, Usage
+from memtui.retrieval.passages import pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
 from tests.e2e.terminal import unplugged
 from tests.support.embedding import created, failure, provider_identity
@@ -320,6 +326,59 @@ def test_ids_are_well_formed(text: str) -> None:
     assert 2 <= len(ids) <= MAX_IDS
     assert (ids[0], ids[-1]) == (CLS, SEP)
     assert all(100 <= number < 30_522 and number not in (CLS, SEP) for number in ids[1:-1])
+
+
+@given(anything | notes)
+def test_pieces_of_passages_are_those_of_the_text(
+    providers: dict[str, LocalProvider], text: str
+) -> None:
+    text = text[:200]
+    starts = [one.start for one in passages(text)]
+    ids, words = TOKENIZER.pieces(text)
+    assert ids == TOKENIZER.encode(text)[1:-1]
+    made = providers["minilm"].word_pieces(text, starts) or []
+    assert len(made) == len(starts)
+    assert [word for one in made for word in one.words] == (words if starts else [])
+    assert [len(one.words) for one in made] == [len(one.vectors) for one in made]
+
+
+def test_pieces_behind_the_run_of_a_text_take_whole_passages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import onnxruntime
+
+    runs, states = list[list[int]](), list[NDArray[np.float32]]()
+
+    class Session(onnxruntime.InferenceSession):  # type: ignore[misc]
+        def run(self, names: Any, inputs: dict[str, Any]) -> Any:
+            answer = super().run(names, inputs)
+            runs.append(inputs["input_ids"][0].tolist())
+            states.append(answer[0][0])
+            return answer
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    lines = [f"Ann: on day {day} the lorry came to Zürich.\n" for day in range(30)]
+    lines[29] = "Zürich " * 300
+    text, ids = "".join(lines), [TOKENIZER.encode(line)[1:-1] for line in lines]
+    with closing(MODELS["minilm"].create(DEFAULT)) as provider:
+        (vector,) = provider.embed_documents([text])
+        made = provider.word_pieces(text, [one.start for one in passages(text)][:30]) or []
+        np.testing.assert_array_equal(provider.embed_query(text), vector)
+    fit = next(n for n in range(30) if sum(map(len, ids[: n + 1])) > MAX_IDS - 2)
+    behind = [CLS, *chain(*ids[fit:29]), SEP], [CLS, *ids[29], SEP]
+    assert runs == [TOKENIZER.encode(text), *behind]
+    assert [len(one.words) for one in made] == [len(one) for one in ids]
+    assert made[3].words == "Ann : on day 3 the lorry lorry came to Zürich .".split()
+    with np.load(DATA_FOLDER / "minilm-pieces.npz") as file:
+        mean, projection = (file[name].astype(float) for name in ("mean", "projection"))
+    hidden = [states[0][1 : 1 + sum(map(len, ids[:fit]))], *(one[1:-1] for one in states[1:])]
+    unit = np.concatenate([one / np.linalg.norm(one, axis=1)[:, None] for one in hidden])
+    literal = (unit - mean) @ projection
+    literal /= np.linalg.norm(literal, axis=1)[:, None]
+    vectors = [one.vectors for one in made]
+    np.testing.assert_allclose(np.concatenate(vectors), literal, atol=1e-3)
+    kept = unpack_pieces(pack_pieces(vectors), 30)
+    np.testing.assert_allclose(np.concatenate(kept), 127 * literal, atol=0.7)
 
 
 LOCAL = ("minilm", "use-multilingual", "wordllama", "gguf")

@@ -22,6 +22,7 @@ from memtui.retrieval.passages import (
     nearest_passages,
     pack_passages,
     unpack_passages,
+    unpack_pieces,
 )
 from memtui.text.tokens import index_text
 from tests.support.known import load
@@ -129,6 +130,12 @@ def test_passages_are_read_from_an_index(tmp_path: Path) -> None:
 def test_damaged_passages_are_told(packed: object) -> None:
     with pytest.raises(apsw.CorruptError, match="passages"):
         unpack_passages(packed, 9)
+
+
+@pytest.mark.parametrize("packed", [None, "", b"1", bytes(33), b"\1\0" + bytes(31), b"\1" * 34])
+def test_damaged_word_pieces_are_told(packed: object) -> None:
+    with pytest.raises(apsw.CorruptError, match="word pieces"):
+        unpack_pieces(packed, 1)
 
 
 class Embedder:

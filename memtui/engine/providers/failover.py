@@ -22,6 +22,7 @@ from memtui.embedding.provider import (
     TextsRefused,
     Vector,
     Vectors,
+    WordPieces,
     bisect_rejected,
     is_for_good,
     one_line,
@@ -40,7 +41,7 @@ KEYWORD_ONLY: Final = "keyword search only, as configured"
 FIRST_PROBE_SECONDS: Final = 60.0
 LAST_PROBE_SECONDS: Final = 900.0
 
-T = TypeVar("T", Vector, Vectors)
+T = TypeVar("T")
 
 
 class WatchedProvider(Provider):
@@ -125,6 +126,13 @@ class WatchedProvider(Provider):
 
         return self._call(embed_or_split, cancelled)
 
+    def word_pieces(
+        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled | None = None
+    ) -> list[WordPieces] | None:
+        return self._call(
+            lambda inner, stop: inner.word_pieces(text, starts, cancelled=stop), cancelled
+        )
+
     def _call(
         self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled | None
     ) -> T:
@@ -141,7 +149,7 @@ class WatchedProvider(Provider):
             failure = error if isinstance(error, ProviderError) else as_provider_error(error)
             self._failed(self, failure)
             raise failure from error
-        self.misses, self.dimensions = 0, answer.shape[-1]
+        self.misses, self.dimensions = 0, self.inner.dimensions
         return answer
 
     def reads(self, text: str) -> bool:
