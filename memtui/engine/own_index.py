@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
@@ -47,7 +47,6 @@ from memtui.model import (
     Leg,
     LegState,
     LegStatus,
-    PassageFeatures,
     ProviderState,
     Ranking,
     Reason,
@@ -59,8 +58,10 @@ from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.features import locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.pool import LegAnswer, build_pool, import_numpy
-from memtui.retrieval.query import NO_FILTERS, narrowed, parse_query
+from memtui.retrieval.maxsim import similarities
+from memtui.retrieval.passages import fetch_passages
+from memtui.retrieval.pool import LegAnswer, Measured, build_pool, import_numpy
+from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -611,16 +612,6 @@ class OwnLegs(Legs):
 
         rows = cache(lambda: narrowed(connection, query))
 
-        def measure(chunks: Mapping[int, Chunk]) -> Mapping[str, tuple[PassageFeatures, ...]]:
-            failed = answers[Leg.KEYWORD].state.status is LegStatus.FAILED
-            if mode is SearchMode.FILTERS_ONLY or self._keyword is None or failed:
-                return {}
-            asked, _ = rows()
-            leg, hits = self._keyword, answers[Leg.KEYWORD].hits
-            plan = leg.used if hits and leg.used else leg.plan(asked)
-            terms = locate_terms(leg, plan, list(chunks), hits)
-            return measure_passages(connection, asked.text, terms, chunks)
-
         def pool() -> CandidatePool:
             with self._noting_damage():
                 made = build_pool(
@@ -628,7 +619,7 @@ class OwnLegs(Legs):
                     request.text,
                     answers,
                     limit=limit,
-                    measure=measure,
+                    measure=lambda chunks: self._measure(rows()[0], answers, chunks),
                     generation=self.live.generation,
                     elapsed_ms=(time.perf_counter() - started) * 1000,
                 )
@@ -637,8 +628,7 @@ class OwnLegs(Legs):
                 is_missing = found > sum(map(len, made.hits.values()))
                 if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
                     raise damaged("a chunk that its words or its vector belong to is not there")
-            evidence = Evidence.VECTORS if answers[Leg.VECTOR].hits else Evidence.WORDS
-            return replace(made, typing=typing, search_mode=mode, evidence=evidence)
+            return replace(made, typing=typing, search_mode=mode)
 
         expected, last_leg = dict(self._expected), self.vector_leg
         provider = last_leg.provider if last_leg is not None else None
@@ -670,6 +660,27 @@ class OwnLegs(Legs):
             answers[leg] = LegAnswer(hits, replace(state, elapsed_ms=(ended - started_leg) * 1000))
             stop_if(cancelled)
         return pool()
+
+    def _measure(
+        self, query: Query, answers: Mapping[Leg, LegAnswer], chunks: Mapping[int, Chunk]
+    ) -> Measured:
+        """Measure the passages of what was found, as far as the legs have answered."""
+        connection, leg, vector_leg = self._connection, self._keyword, self.vector_leg
+        words, nearest = answers[Leg.KEYWORD], answers[Leg.VECTOR].hits
+        evidence = Evidence.VECTORS if nearest else Evidence.WORDS
+        if not query.text or not connection or not leg or words.state.status is LegStatus.FAILED:
+            return {}, evidence
+        if not (passages := fetch_passages(connection, chunks)):
+            return {}, evidence
+        plan = leg.used if words.hits else None
+        terms = locate_terms(leg, plan or leg.plan(query), list(chunks), words.hits)
+        similar: Mapping[int, Sequence[float]] = {}
+        if nearest and vector_leg is not None and vector_leg.provider is not None:
+            embedded = {hit.rowid for hit in nearest} & chunks.keys()
+            maker = vector_leg.provider
+            similar = similarities(connection, maker, leg, query.text, passages, embedded)
+        evidence = Evidence.WORD_PIECES if similar else evidence
+        return measure_passages(query.text, terms, chunks, passages, similar), evidence
 
     def view(
         self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None

@@ -15,9 +15,8 @@ from msgspec import Struct
 from memtui.data import read_table
 from memtui.memory.passages import PassageFlag, passages, speaker
 from memtui.model import Chunk, PassageFeatures
-from memtui.retrieval.connection import Connection
 from memtui.retrieval.keyword import KeywordLeg, Plan
-from memtui.retrieval.passages import PassageRow, fetch_passages
+from memtui.retrieval.passages import PassageRow
 from memtui.retrieval.pool import RowHit
 
 K1: Final = 1.2
@@ -80,23 +79,21 @@ def locate_terms(
 
 
 def measure_passages(
-    connection: Connection,
     query: str,
     terms: Terms,
     chunks: Mapping[int, Chunk],
+    rows_of: Mapping[int, Sequence[PassageRow]],
+    similar: Mapping[int, Sequence[float]],
 ) -> dict[str, tuple[PassageFeatures, ...]]:
     """Measure the features of every passage of some chunks, which are given by row number.
 
-    Empty for an index that keeps no passages. Raises what SQLite raises.
+    `rows_of` are the passages of each, `similar` the MaxSim of each passage where it is known.
     """
-    rows_of = fetch_passages(connection, chunks)
-    if not rows_of:
-        return {}
     cover = cache(terms.cover)
     asked = Asked.of(query)
     measured = {}
     for rowid, chunk in chunks.items():
-        rows = rows_of.get(rowid, [])
+        rows = rows_of.get(rowid, ())
         if chunk.snippet is not None:
             # Masked: its characters are not those that the index counted.
             shown = zip(rows, passages(chunk.text), strict=False)
@@ -108,6 +105,7 @@ def measure_passages(
         ]
         held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
         around = [0.0, 0.0, *keyword, 0.0, 0.0]
+        similarities = similar.get(rowid) or [0.0] * len(rows)
         measured_here = []
         for at, row in enumerate(rows):
             before = rows[at - 1] if at else None
@@ -116,7 +114,7 @@ def measure_passages(
                 cover(held[at + 1]),
                 cover(held[at] | held[at + 1] | held[at + 2]),
                 (around[at] + around[at + 4]) / 2,
-                0.0,
+                similarities[at],
                 *asked.measure(row, before, around[at + 1], chunk),
             )
             measured_here.append(PassageFeatures(row.start, row.end, values))

@@ -229,7 +229,7 @@ class KeywordLeg:
         phrases = []
         for phrase in query.phrases:
             operands = tuple(Operand(phrase, segment) for segment in phrase_segments(phrase))
-            frequencies = [self._frequency(operand.match)[0] for operand in operands]
+            frequencies = [self.frequency(operand.match)[0] for operand in operands]
             phrases.append(Term(phrase, operands, min(frequencies, default=0), 0))
         terms = []
         words = () if phrases and query.terms.only_stop_words else query.terms.terms
@@ -237,7 +237,7 @@ class KeywordLeg:
             if word.kind in {"prefix", "star"}:
                 terms.append(self._beginning(word, budget))
             else:
-                rows, occurrences = self._frequency(word.fts)
+                rows, occurrences = self.frequency(word.fts)
                 operands = (Operand(word.text, word.fts),)
                 terms.append(Term(word.text, operands, rows, max(rows, occurrences)))
         kept: list[Term] = []
@@ -286,7 +286,7 @@ class KeywordLeg:
         typed = word.text
         text = fold_text(typed)
         whole, stems = tokens(text, FOLDING), tokens(text)
-        rows = self._frequency(text)[0]
+        rows = self.frequency(text)[0]
         if len(whole) != 1 or len(stems) != 1:
             return Term(typed, (Operand(typed, word.fts),), rows, rows)
         # The postings of all words that begin so, counted as far as the budget goes.
@@ -310,7 +310,7 @@ class KeywordLeg:
         is_shorter = any(not form.startswith(whole[0]) for form in forms)
         shortened = [text] if is_star and is_shorter else []
         for finished in (*shortened, *completions(whole[0])):
-            postings = self._frequency(finished)[0]
+            postings = self.frequency(finished)[0]
             if not postings or begun + postings > (budget if is_star else _READ):
                 continue
             texts = self._connection.execute(_SQL["texts"], (quote(finished),))
@@ -325,7 +325,7 @@ class KeywordLeg:
         operand = Operand(f"{typed}*", match, tuple(alternatives), unlike)
         return Term(operand.text, (operand,), begun, begun)
 
-    def _frequency(self, text: str) -> tuple[int, int]:
+    def frequency(self, text: str) -> tuple[int, int]:
         """Bound the chunks that hold a phrase by its rarest word; count all of its words."""
         counts = []
         for forms in query_tokens(self._connection, text):

@@ -7,8 +7,16 @@ the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). Al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from memtui.embedding.provider import Provider
+from memtui.errors import ProviderError
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.features import rarity
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.passages import PassageRow, fetch_pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,3 +56,29 @@ def max_similarities(
             similar[present] += weight * row
     values = iter(similar.tolist())
     return {chunk: [next(values) for _ in each] for chunk, each in chunks.items()}
+
+
+def similarities(
+    connection: Connection,
+    provider: Provider,
+    leg: KeywordLeg,
+    query: str,
+    passages: Mapping[int, Sequence[PassageRow]],
+    embedded: Set[int],
+) -> dict[int, list[float]]:
+    """Return the MaxSim of the passages of chunks, by row number, with a query that has a vector.
+
+    Empty where a chunk that has a vector, one of `embedded`, has no word pieces: those without
+    would rank behind the others. Raises what SQLite raises about damage.
+    """
+    kept = fetch_pieces(connection, {row: len(rows) for row, rows in passages.items()})
+    if not kept or not kept.keys() >= embedded:
+        return {}
+    with suppress(ProviderError):
+        for words, vectors in provider.word_pieces(query, [0]) or ():
+            rarities = [
+                rarity(leg.frequency(word)[1], leg.tokens) if any(map(str.isalnum, word)) else 0.0
+                for word in words
+            ]
+            return max_similarities(vectors, rarities, kept)
+    return {}

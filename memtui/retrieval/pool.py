@@ -19,6 +19,7 @@ from memtui.memory.documents import text_hash
 from memtui.model import (
     CandidatePool,
     Chunk,
+    Evidence,
     Leg,
     LegHit,
     LegState,
@@ -101,7 +102,8 @@ def with_mask(chunk: Chunk) -> Chunk:
     return chunk if text == chunk.text else replace(chunk, text=text, snippet=snippet_text(chunk))
 
 
-Measure: TypeAlias = Callable[[Mapping[int, Chunk]], Mapping[str, tuple[PassageFeatures, ...]]]
+Measured: TypeAlias = tuple[Mapping[str, tuple[PassageFeatures, ...]], Evidence]
+"""The passages of chunks, and what their features are made of."""
 
 _SQL = read_table("queries.toml")["pool"]
 
@@ -153,7 +155,7 @@ def build_pool(
     answers: Mapping[Leg, LegAnswer],
     *,
     limit: int,
-    measure: Measure = lambda chunks: {},
+    measure: Callable[[Mapping[int, Chunk]], Measured] = lambda chunks: ({}, Evidence.WORDS),
     generation: int = 0,
     elapsed_ms: float = 0.0,
 ) -> CandidatePool:
@@ -173,6 +175,7 @@ def build_pool(
         best[leg] = [rows[one] for one in best_first(scores, limit, in_order)]
     rowids = dict.fromkeys(hit.rowid for hits in best.values() for hit in hits)
     chunks = fetch_chunks(connection, rowids) if rowids else {}
+    passages, evidence = measure(chunks)
     hits = {}
     for leg in Leg:
         present = [hit for hit in best[leg] if hit.rowid in chunks]
@@ -186,7 +189,8 @@ def build_pool(
         hits=hits,
         states={leg: answers[leg].state for leg in Leg},
         limit=limit,
-        passages=measure(chunks),
+        passages=passages,
+        evidence=evidence,
         generation=generation,
         elapsed_ms=elapsed_ms,
     )
