@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import foreign, hops, indexing, quality, search, waiting
+from tests.bench import hops, indexing, quality, search, waiting
 from tests.bench.frame import (
     MARGIN,
     RECORDED,
-    SHARE_MARGIN,
     Measurement,
     Plan,
     load,
@@ -26,8 +25,6 @@ SIZES = (1_000, 10_000, 100_000)
 MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
     "peers": search.measure_peers,
-    "recall": search.measure_recall,
-    "rerank": search.measure_rerank,
     "bare-indexing": indexing.measure_bare_indexing,
     "start": indexing.measure_start,
     "command": waiting.measure_command,
@@ -36,7 +33,6 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "keystroke": waiting.measure_keystroke,
     "saving": waiting.measure_saving,
     "memory": indexing.measure_memory,
-    "foreign": foreign.measure_foreign,
     "hops": hops.measure_hops,
     "quality": quality.measure_quality,
 }
@@ -110,8 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--guard", action="store_true",
-        help=f"fail when a ratio is more than {MARGIN:.0%} above the recorded one, "
-        f"or a share {SHARE_MARGIN} below it".replace("%", "%%"),
+        help=f"fail when a ratio is more than {MARGIN:.0%} above the recorded one".replace("%", "%%"),
     )  # fmt: skip
     return parser
 

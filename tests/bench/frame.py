@@ -28,30 +28,24 @@ SECONDS = 1.0
 class Judged(StrEnum):
     """Which number of a measurement an aim speaks of; the texts are how an aim is written."""
 
-    RATIO = "{} {:g}x"
+    RATIO = "<= {:g}x"
     """Median of ours / theirs: of CPU time where both have it, else of wall time."""
-    P50 = "p50 {} {:g}"
+    P50 = "p50 <= {:g}"
     """Median of ours in the measurement's unit, wall time."""
-    P95 = "p95 {} {:g}"
-    OVER = "{} +{:g}"
+    P95 = "p95 <= {:g}"
+    OVER = "<= +{:g}"
     """Median of ours minus median of theirs, in the measurement's unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An aim: a bound on one number of a measurement."""
+    """An aim: the most that one number of a measurement may be."""
 
     value: float
     of: Judged = Judged.RATIO
-    at_least: bool = False
-    """Whether the number must not be lower; else it must not be higher."""
-
-    def kept_by(self, number: float) -> bool:
-        """Whether a number is within the bound."""
-        return number >= self.value if self.at_least else number <= self.value
 
     def __str__(self) -> str:
-        return self.of.format(">=" if self.at_least else "<=", self.value)
+        return self.of.format(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +118,7 @@ class Measurement:
     def met(self) -> bool | None:
         """Whether the aim was met; `None` where none is set or its number is missing."""
         number = None if self.limit is None else self.judged(self.limit.of)
-        return None if self.limit is None or number is None else self.limit.kept_by(number)
+        return None if self.limit is None or number is None else number <= self.limit.value
 
     def as_json(self) -> dict[str, Any]:
         """Everything that was measured, for a file."""
@@ -136,7 +130,6 @@ class Measurement:
             "theirs": _summary(self.theirs),
             "ratio": {"wall": self.ratio, "cpu": self.cpu_ratio},
             "judged": self.judged(self.limit.of if self.limit else Judged.RATIO),
-            "at_least": self.limit is not None and self.limit.at_least,
             "aim": str(self.limit or ""),
             "met": self.met,
             "note": self.note,
@@ -165,11 +158,6 @@ def in_turns(
             place = (number + turn) % len(actions)
             found[place].add(*timed(partial(actions[place], case), scale))
     return found
-
-
-def repeated(action: Callable[[T], object], cases: Iterable[T]) -> Series:
-    """Measure one call for each case."""
-    return in_turns([action], cases)[0]
 
 
 def memory_of(kind: str) -> int:
@@ -249,9 +237,6 @@ MARGIN = 0.5
 Two runs of the same program on a shared machine were seen to differ by up to a third.
 """
 
-SHARE_MARGIN = 0.005
-"""How much lower than recorded a share with a lower bound, such as recall, may be."""
-
 Entry = Mapping[str, Any]
 
 
@@ -268,9 +253,7 @@ def record(path: Path, entries: Iterable[Entry]) -> None:
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def regressions(
-    measured: Iterable[Measurement], recorded: Mapping[str, Entry], margin: float = MARGIN
-) -> list[str]:
+def regressions(measured: Iterable[Measurement], recorded: Mapping[str, Entry]) -> list[str]:
     """Return a line for what became worse; a measurement without a reference or record is not compared."""
     found = []
     for one in measured:
@@ -280,20 +263,13 @@ def regressions(
         before = None if entry is None else compared(entry)
         if now is None or before is None:
             continue
-        worst = before - SHARE_MARGIN if figures["at_least"] else before * (1 + margin)
-        if now < worst if figures["at_least"] else now > worst:
+        if now > before * (1 + MARGIN):
             found.append(f"{figures['name']}: {now:.3g}, recorded {before:.3g}")
     return found
 
 
 def compared(entry: Entry) -> float | None:
-    """The one number of an entry that runs can be compared by.
-
-    A ratio, of CPU time where it was measured; a share that has a lower bound, such as recall.
-    """
-    if entry["at_least"]:
-        judged: float | None = entry["judged"]
-        return judged
+    """The ratio that runs can be compared by, of CPU time where it was measured."""
     ratio: Mapping[str, float | None] = entry["ratio"]
     return ratio["wall"] if ratio["cpu"] is None else ratio["cpu"]
 

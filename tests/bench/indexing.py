@@ -30,15 +30,7 @@ from tests.bench.corpus import (
     settings_for,
     store,
 )
-from tests.bench.frame import (
-    SECONDS,
-    Limit,
-    Measurement,
-    Plan,
-    Series,
-    in_turns,
-    memory_of,
-)
+from tests.bench.frame import SECONDS, Limit, Measurement, Plan, Series, in_turns, memory_of
 from tests.support.interrupted import run_forked
 
 NOTES = 2000

@@ -1,45 +1,30 @@
-"""Hybrid queries, the embedding of a query, and re-ranking."""
+"""Hybrid queries beside the least that finds the same, and each leg beside other engines."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import zip_longest
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
-from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
-from memtui.ranking.pipeline import rank
+from memtui.model import Leg, LegState
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question, StoredProvider, registered, store
-from tests.bench.frame import (
-    MILLISECONDS,
-    Judged,
-    Limit,
-    Measurement,
-    Plan,
-    Series,
-    in_turns,
-    repeated,
-)
+from tests.bench.frame import Limit, Measurement, Plan, Series, in_turns
 
 QUESTIONS = 100
 WARM_QUESTIONS = 5
-CANDIDATES = 200
-NEAREST = 24
 TOP = 10
 QUESTIONS_LARGE = 30
 """From a million chunks on, where FTS5 takes seconds for every word."""
@@ -86,29 +71,6 @@ class Floor:
         return len(self._connection.execute(_ROWS, (rowids,)).fetchall())
 
 
-def by_leg(
-    engine: Engine, bare: Any, cases: Sequence[Any], warm: int
-) -> dict[Leg | None, tuple[Series, Series]]:
-    """Measure queries against `bare.search`, and their legs against its `words` and `nearest`.
-
-    Cases have a `text`; the first `warm` of them do not count. `None` stands for whole queries.
-    """
-    legs = {Leg.KEYWORD: Series(), Leg.VECTOR: Series()}
-
-    def ours(case: Any) -> None:
-        ranked = engine.search.ask(case.text)
-        for leg, series in legs.items():
-            series.wall.append(ranked.pool.states[leg].elapsed_ms)
-
-    in_turns((ours, bare.search), cases[:warm])
-    for series in legs.values():
-        series.wall.clear()
-    asked = cases[warm:]
-    whole, bound = in_turns((ours, bare.search), asked)
-    alone = {Leg.KEYWORD: bare.words, Leg.VECTOR: bare.nearest}
-    return {None: (whole, bound), **{leg: (legs[leg], repeated(alone[leg], asked)) for leg in legs}}
-
-
 def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
     """Hybrid queries at each size against the floor, leg by leg."""
     corpus = Corpus()
@@ -128,14 +90,22 @@ def _hybrid(
     size: int, engine: Engine, connection: Connection, questions: Sequence[Question]
 ) -> Iterator[Measurement]:
     floor = Floor(connection, questions, max(engine.ranking.candidates, 100))
-    asked = questions[WARM_QUESTIONS:]
+    states: list[Mapping[Leg, LegState]] = []
+
+    def ours(question: Question) -> None:
+        states.append(engine.search.ask(question.text).pool.states)
+
+    found, bound = _measured(ours, floor.search, questions)
     limit = Limit(1.3) if size >= 100_000 else None
-    for leg, (found, bound) in by_leg(engine, floor, questions, WARM_QUESTIONS).items():
-        name, peer = f"hybrid query, {size:,} chunks", "floor"
-        if leg is not None:
-            peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
-            name, limit = f"  {leg} leg, {size:,}", None
-        yield Measurement(name, found, "ms", peer, bound, limit)
+    yield Measurement(f"hybrid query, {size:,} chunks", found, "ms", "floor", bound, limit)
+    asked = questions[WARM_QUESTIONS:]
+    for leg, peer, alone in (
+        (Leg.KEYWORD, "bare FTS5", floor.words),
+        (Leg.VECTOR, "bare numpy", floor.nearest),
+    ):
+        took = Series([one[leg].elapsed_ms for one in states[WARM_QUESTIONS:]])
+        (bare,) = in_turns([alone], asked)
+        yield Measurement(f"  {leg} leg, {size:,}", took, "ms", peer, bare)
     yield from _same_top_ten(size, connection, asked)
 
 
@@ -155,87 +125,6 @@ def _same_top_ten(
         f"  identical top {TOP} by keywords, {size:,}", share, "",
         note=f"{len(some)} questions, against a query for every word",
     )  # fmt: skip
-
-
-def measure_recall(plan: Plan) -> Iterator[Measurement]:
-    """Recall of the 24 nearest rows by one-bit codes and rescoring, against an exact scan."""
-    corpus = Corpus()
-    questions = corpus.questions(QUESTIONS)
-    for size in plan.sizes:
-        with closing(
-            open_database(store(corpus, size, plan.place).database, readonly=True)
-        ) as connection:
-            view = VectorView(StoredProvider.dimensions, exact_limit=0)
-            view.follow(connection)
-        shares, took = Series(), Series()
-        for question in questions:
-            began = perf_counter()
-            rows = [row for row, _ in nearest(view, question.vector, NEAREST)]
-            took.wall.append((perf_counter() - began) * MILLISECONDS)
-            products = view.matrix @ question.vector
-            last = np.partition(products, -NEAREST)[-NEAREST]
-            good = np.count_nonzero(products[np.isin(view.rowids, rows)] >= last - 1e-6)
-            shares.wall.append(float(good) / NEAREST)
-        mean = Series([sum(shares.wall) / len(shares.wall)])
-        yield Measurement(
-            f"recall@{NEAREST} of codes, {size:,}", mean, "",
-            note=f"worst of {len(questions)} questions {min(shares.wall):.3f}",
-            limit=Limit(0.99, Judged.P50, at_least=True),
-        )  # fmt: skip
-        yield Measurement(f"  search of codes, {size:,}", took)
-
-
-def pool_of_candidates(engine: Engine, question: Question) -> CandidatePool:
-    """A real pool cut down to exactly 200 chunks, best first of both legs."""
-    deep = replace(engine.ranking, min_candidates=CANDIDATES, max_candidates=CANDIDATES)
-    pool = engine.search.ask(question.text, ranking=deep).pool
-    both = zip_longest(pool.hits[Leg.VECTOR], pool.hits[Leg.KEYWORD])
-    ranked = dict.fromkeys(hit.chunk_id for pair in both for hit in pair if hit is not None)
-    kept = set(list(ranked)[:CANDIDATES])
-    hits = {
-        leg: tuple(
-            LegHit(hit.chunk_id, position, hit.raw, hit.terms)
-            for position, hit in enumerate(hit for hit in found if hit.chunk_id in kept)
-        )
-        for leg, found in pool.hits.items()
-    }
-    chunks = {name: chunk for name, chunk in pool.chunks.items() if name in kept}
-    return CandidatePool(pool.query, chunks, hits, pool.states, pool.limit)
-
-
-def measure_rerank(plan: Plan) -> Iterator[Measurement]:
-    """A toggle: ranking a pool of 200 candidates again, by what is switched on."""
-    corpus = Corpus()
-    questions = corpus.questions(10)
-    provider = StoredProvider({question.text: question.vector for question in questions})
-    made = store(corpus, 10_000, plan.place)
-    with registered(provider) as settings, made.open(settings) as engine:
-        pools = [pool_of_candidates(engine, question) for question in questions]
-    plain = Ranking(min_candidates=CANDIDATES, max_candidates=CANDIDATES)
-    mmr, decay = Mmr(enabled=True), Decay(enabled=True)
-    variants = {
-        "plain": plain,
-        "decay": replace(plain, decay=decay),
-        "MMR": replace(plain, mmr=mmr),
-        "decay + MMR": replace(plain, decay=decay, mmr=mmr),
-    }
-    first = repeated(lambda pool: _rank(pool, variants["decay + MMR"]), pools)
-    note = f"pools of {min(len(pool.chunks) for pool in pools)} chunks"
-    for name, ranking in variants.items():
-        again = [pool for pool in pools for _ in range(30)]  # that on the screen, as keys do
-        took = repeated(lambda pool, ranking=ranking: _rank(pool, ranking), again)  # type: ignore[misc]
-        yield Measurement(
-            f"re-rank of 200, {name}",
-            took,
-            note=note,
-            limit=Limit(1.0, Judged.P95),
-        )
-        note = ""
-    yield Measurement("  first MMR of a pool", first, note="token overlap, computed once per pool")
-
-
-def _rank(pool: CandidatePool, ranking: Ranking) -> Ranked:
-    return rank(pool, ranking, now=NOW)
 
 
 PEER_QUESTIONS = 100
