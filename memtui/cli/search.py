@@ -11,6 +11,7 @@ from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
+from memtui.ranking.context import cited_lines
 from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
@@ -175,7 +176,7 @@ def rows(
         mark = "" if state is FileState.CURRENT else f"  {words.FILE_STATE_WORDS[state]}"
         yield [
             f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
-            (f"{hit.chunk.path}:{hit.chunk.start_line}", BOLD),
+            (f"{hit.chunk.path}:{cited_lines(hit)[0]}", BOLD),
             f"  {words.match_words(ranked, hit):<7}  {words.age(age)}{mark}",
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
@@ -198,7 +199,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         match = f", {one} match" if (one := strength(ranked, hit)) is not None else ""
         yield (
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
-            f"{hit.chunk.path} line {hit.chunk.start_line}, {words.age(age)}{mark}."
+            f"{hit.chunk.path} line {cited_lines(hit)[0]}, {words.age(age)}{mark}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]
         yield ""

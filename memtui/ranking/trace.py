@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
+from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore, StageTrace
 from memtui.ranking.counterfactual.change import Value
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
@@ -28,7 +28,7 @@ class Explanation(Struct, frozen=True):
 
     scored: Hit | Drop
     without: Mapping[str, int | None]
-    """The rank it would have without `mmr`, without `decay`; `None` when it would not be shown."""
+    """The rank without `context`, `mmr`, `decay`, where on; `None` when it would not be shown."""
     similar: Similar | None
 
 
@@ -40,7 +40,7 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
     """
     scored, ranking = find(ranked, chunk_id), ranked.ranking
     without: dict[str, int | None] = {}
-    for name in ("mmr", "decay"):
+    for name in ("context", "mmr", "decay"):
         if (stage := getattr(ranking, name)).enabled:
             changed = replace(ranking, **{name: replace(stage, enabled=False)})
             other = rank(ranked.pool, changed, now=ranked.trace.now)
@@ -67,6 +67,11 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
+
+
+def stage_trace(ranked: Ranked, stage: Stage) -> StageTrace | None:
+    """Return what a stage did to the whole list; `None` where it was off or had nothing to do."""
+    return next((one for one in ranked.trace.stages if one.stage is stage and one.active), None)
 
 
 def compare_settings(first: Ranking, second: Ranking) -> dict[str, tuple[Value, Value]]:

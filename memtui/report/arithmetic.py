@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import (
+    FEATURES,
     Chunk,
     Drop,
     Fusion,
@@ -27,7 +29,9 @@ from memtui.model import (
     StageScore,
     effective_scores,
 )
-from memtui.ranking.trace import Explanation
+from memtui.ranking.context import cited_lines, shares_of
+from memtui.ranking.pipeline import runs
+from memtui.ranking.trace import Explanation, stage_trace
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
@@ -36,12 +40,40 @@ from memtui.text.sanitize import safe_line
 TONES: Mapping[Leg | Stage, Tone] = {
     Leg.VECTOR: Tone.VECTOR,
     Leg.KEYWORD: Tone.KEYWORD,
-    Stage.FUSION: Tone.PLAIN,
+    **dict.fromkeys((Stage.FUSION, Stage.CONTEXT), Tone.PLAIN),
     **dict.fromkeys((Stage.DECAY, Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT), Tone.DECAY),
     Stage.MMR: Tone.MMR,
 }
 """Every other stage puts another score in the place of the sum."""
+LEG_OF: Mapping[str, Leg] = {
+    **dict.fromkeys(("keyword", "cover", "near_cover", "two_away", "reply"), Leg.KEYWORD),
+    "word_pieces": Leg.VECTOR,
+}
+"""The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
+NO_PASSAGES = "context: not used, this index keeps no passages"
 _SHARED_WORDS = 14
+
+
+class Share(Struct, frozen=True):
+    """The part of a score that one feature of the best passage gives."""
+
+    feature: str
+    value: float
+    formula: str
+    """The numbers that make `value`: `5 × 0.084`."""
+    extent: Extent
+
+    @property
+    def word(self) -> str:
+        """The name of the feature."""
+        return words.FEATURE_WORDS[self.feature]
+
+    @property
+    def tone(self) -> Tone:
+        """The meaning of its colour."""
+        if self.feature == FEATURES[0]:
+            return Tone.PLAIN
+        return TONES[LEG_OF[self.feature]] if self.feature in LEG_OF else Tone.RERANK
 
 
 class ScoreStep(Struct, frozen=True):
@@ -63,6 +95,8 @@ class ScoreStep(Struct, frozen=True):
     """The part of the axis that the step adds or takes away."""
     failed: bool = False
     """True if this is the step that lost the chunk."""
+    shares: tuple[Share, ...] = ()
+    """The parts whose sum is `value`, of the context."""
 
     @property
     def word(self) -> str:
@@ -85,15 +119,20 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
         tone = Tone.ERROR if step.failed else step.tone if score else Tone.MUTED
         cells = (f"{step.sign:<2}{step.word}", score, rank, what)
         rows.append(Row(cells, Mark.FAILED if step.failed else None, tone, extent=step.extent))
+        for share in step.shares:
+            cells = (f"    {share.word}", words.score(share.value), "", share.formula)
+            rows.append(Row(cells, None, share.tone, extent=share.extent))
     columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
     notes: tuple[str, ...] = ()
+    if runs(ranked.ranking, Stage.CONTEXT) and stage_trace(ranked, Stage.CONTEXT) is None:
+        notes = (NO_PASSAGES,)
     if (similar := explanation.similar) is not None:
         ordered = sorted(similar.shared, key=lambda word: (word[:1].isdigit(), word))
         more = len(ordered) - _SHARED_WORDS
         tail = f" and {words.count(more)} more" if more > 0 else ""
         shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
         jaccard = words.short_number(similar.similarity)
-        notes = (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
+        notes += (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
     end = axis(ranked, explanation.scored)
     return Section(SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=end)
 
@@ -112,7 +151,7 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
         leg_words = _leg_words(ranked, scored, leg)
         steps.append(ScoreStep(leg, sign, value, rank, *leg_words, extent))
     for stage, effective in zip(scored.stages, effective_scores(scored.stages), strict=True):
-        if (about := _stage_words(ranked, stage, effective)) is None:
+        if (about := _stage_words(ranked, scored, stage, effective)) is None:
             continue
         before, after = stage.before, stage.after
         extent = Extent(0.0, after) if after > 0 else None
@@ -123,10 +162,24 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
         sign, formula, note, brief = about
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
         value = effective if stage.operation is Operation.KEEP else after
-        steps.append(
-            ScoreStep(stage.stage, sign, value, stage.rank, formula, note, brief, extent, is_lost)
-        )
+        step = ScoreStep(stage.stage, sign, value, stage.rank, formula, note, brief, extent)
+        steps.append(replace(step, failed=is_lost, shares=_shares(ranked, stage)))
     return tuple(steps)
+
+
+def _shares(ranked: Ranked, stage: StageScore) -> tuple[Share, ...]:
+    """Return the shares of a candidate by the context; nothing for any other stage."""
+    trace = stage_trace(ranked, stage.stage)
+    if stage.stage is not Stage.CONTEXT or trace is None:
+        return ()
+    shares, end = list[Share](), 0.0
+    for name, value in shares_of(stage).items():
+        weight = float(str(trace.numbers.get(name, 0.0)))
+        feature = value / weight if weight else 0.0
+        formula = f"{words.exact(weight)} × {words.score(feature)}"
+        start, end = end, end + value
+        shares.append(Share(name, value, formula, Extent(min(start, end), max(start, end))))
+    return tuple(shares)
 
 
 def axis(ranked: Ranked, *explained: Hit | Drop) -> float:
@@ -144,6 +197,12 @@ def place_of(ranked: Ranked, chunk_id: object) -> str:
     """The citation of a chunk of the pool, safe for one line."""
     chunk = ranked.pool.chunks.get(chunk_id) if isinstance(chunk_id, str) else None
     return "another chunk" if chunk is None else place(chunk)
+
+
+def lines_words(scored: Hit | Drop) -> str:
+    """Return the lines that a candidate is cited by: `line 12`, `lines 12 to 14`."""
+    first, last = cited_lines(scored)
+    return f"line {first}" if first == last else f"lines {first} to {last}"
 
 
 def place(chunk: Chunk) -> str:
@@ -195,7 +254,9 @@ def compared_score(score: float, effective: float) -> str:
     return words.score(score) if score == effective else f"{words.score(score)} before MMR"
 
 
-def _stage_words(ranked: Ranked, stage: StageScore, effective: float) -> list[str] | None:
+def _stage_words(
+    ranked: Ranked, scored: Hit | Drop, stage: StageScore, effective: float
+) -> list[str] | None:
     """Return the sign, the formula, the note and the brief note of what a stage did to a score.
 
     `None` for a stage that has nothing to say of it.
@@ -234,6 +295,9 @@ def _stage_words(ranked: Ranked, stage: StageScore, effective: float) -> list[st
         if ranking.decay.floor > 0:
             power = f"{values['floor']} + (1 {MINUS} {values['floor']}) × {power}"
         values |= {"age": words.age(age), "power": power}
+    if stage.stage is Stage.CONTEXT:
+        evidence = words.EVIDENCE_WORDS[ranked.pool.evidence]
+        values |= {"lines": lines_words(scored), "evidence": evidence}
     sign, formula, *notes = (part.format_map(values) for part in template)
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 
@@ -244,8 +308,9 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
     In the unit of the fused score, none below 0: `vector` and `keyword` by the legs and `gain` by
     stages after fusion, which together are the effective score (when that is above 0); then what
     `mmr`, `decay` and other stages (`loss`) took. Multiplying stages shrink all legs alike,
-    subtracting ones eat from the right. No score is computed here: every length is a contribution
-    or a difference of a stage's before and after.
+    subtracting ones eat from the right. The context weighs the fused score, legs and all, and adds
+    the other shares by `LEG_OF`. No score is computed here: every length is a contribution, a
+    share, or a difference of a stage's before and after.
     """
     left = {leg.value: 0.0 for leg in Leg} | {"gain": 0.0}
     for leg, part in scored.legs.items():
@@ -256,6 +321,13 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
         if effective == before:
             continue
         before = effective
+        if stage.stage is Stage.CONTEXT:
+            fused, *shares = shares_of(stage).items()
+            weight = fused[1] / stage.before if stage.before else 0.0
+            left = {name: weight * length for name, length in left.items()}
+            for name, share in shares:
+                left[LEG_OF.get(name, "gain")] += share
+            left = {name: max(0.0, length) for name, length in left.items()}
         excess = sum(left.values()) - max(0.0, effective)
         if excess <= 0:
             left["gain"] -= excess
@@ -280,7 +352,7 @@ def part_cells(scored: Hit | Drop, width: int, scale: float) -> list[tuple[str, 
     parts = bar_parts(scored)
     ends = [0, *(min(width, round(end / scale * width)) for end in accumulate(parts.values()))]
     cells = {name: end - start for name, (start, end) in zip(parts, pairwise(ends), strict=True)}
-    for leg in scored.legs:
+    for leg in Leg:
         if parts[leg.value] >= 0.0005 and not cells[leg.value]:
             if sum(cells.values()) >= width:
                 cells[max(cells, key=cells.__getitem__)] -= 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ from memtui.model.inquiry import (
     WordChanges,
 )
 from memtui.model.rankings import MinScoreRule
+from memtui.ranking.context import cited_lines
 from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, explain, stage_score
@@ -140,11 +142,14 @@ def report_of(explained: Explained) -> Report:
     sections.append(part(Part.PASSAGES, passages, "comparing sentence by sentence"))
     sections.append(legs_section(ranked))
     if chunk is not None:
-        lines = chunk.text.rstrip("\n").split("\n")
+        # A result is its best passage: the text begins at its line.
+        first = cited_lines(explained.scored)[0] if explained.scored else chunk.start_line
+        title = "text" if first == chunk.start_line else f"text from line {first}"
+        lines = chunk.text.rstrip("\n").split("\n")[first - chunk.start_line :]
         left = len(lines) - EXCERPT_LINES
         missing = f"{words.count(left, 'line')} more" if left > 0 else ""
         quoted = "\n".join(lines[:EXCERPT_LINES])
-        sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
+        sections.append(Section(SectionId.EXCERPT, title, quoted=quoted, missing=missing))
     verdict = verdict_words(ranked, explained.scored, inquiry) or "not known yet"
     filled = tuple(
         one for one in sections if one.rows or one.notes or one.quoted or one.pending or one.problem
@@ -166,12 +171,23 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if scored is not None:
         is_pushed = failure is not None and failure.outcome is Outcome.PUSHED_OUT
         verdict = f"NOT SHOWN: {drop_words(scored, ranked)}"
-        return f"{verdict}; first {first}" if is_pushed else verdict
+        more = f"first {first}" if is_pushed else _greatest_loss(scored)
+        return "; ".join(filter(None, (verdict, more)))
     if inquiry is None:
         return ""
     if inquiry.rank is not None:
         return f"SHOWN at rank {inquiry.rank}"
     return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
+
+
+def _greatest_loss(drop: Drop) -> str:
+    """Return the stage before the last that moved a near miss down most; empty where none did."""
+    moves = pairwise(drop.stages[:-1])
+    before, after = max(moves, key=lambda move: move[1].rank - move[0].rank, default=(None, None))
+    if before is None or after is None or after.rank <= before.rank:
+        return ""
+    name = words.step_name(after.stage)
+    return f"lost most in {name}, {words.rank(before.rank)} → {words.rank(after.rank)}"
 
 
 def drop_words(drop: Drop, ranked: Ranked) -> str:

@@ -13,8 +13,10 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from memtui.model import Chunk, Drop, FileState, Hit, Ranked
+from memtui.model import Chunk, Drop, FileState, Hit, Ranked, Stage
+from memtui.ranking.context import best_passage, cited_lines, shares_of
 from memtui.ranking.strength import strength
+from memtui.ranking.trace import stage_score
 from memtui.report import words
 
 SCHEMA_VERSION: Final = 1
@@ -76,7 +78,8 @@ def search_entry(ranked: Ranked) -> dict[str, Any]:
 def hit_entry(ranked: Ranked, hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
     """Return a result; with `states`, of an agent's index, also how its file is.
 
-    `strength`, whatever the others score, is null where nothing was measured.
+    `strength`, whatever the others score, is null where nothing was measured. `passage` is the best
+    one of its chunk, and only there with context.
     `file_state` is null for a file that nobody could compare.
     """
     file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
@@ -88,6 +91,7 @@ def hit_entry(ranked: Ranked, hit: Hit, states: FileStates | None = None) -> dic
         "strength": strength(ranked, hit),
         **numbers,
         "snippet": snippet,
+        **_passage(hit),
         **file_state,
     }
 
@@ -96,7 +100,16 @@ def drop_entry(ranked: Ranked, drop: Drop) -> dict[str, Any]:
     """Return a candidate that is not in the list."""
     names = ("stage", "reason", "score", "effective", "numbers", "legs", "stages")
     numbers = {name: getattr(drop, name) for name in names}
-    return {**_place(drop.chunk), "strength": strength(ranked, drop), **numbers}
+    return {**_place(drop.chunk), "strength": strength(ranked, drop), **numbers, **_passage(drop)}
+
+
+def _passage(scored: Hit | Drop) -> dict[str, Any]:
+    stage, characters = stage_score(scored, Stage.CONTEXT), best_passage(scored)
+    if stage is None or characters is None:
+        return {}
+    (first, last), (start, end) = cited_lines(scored), characters
+    about = {"start_line": first, "end_line": last, "text": scored.chunk.text[start:end]}
+    return {"passage": {**about, "score": stage.after, "shares": shares_of(stage)}}
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:

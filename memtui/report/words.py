@@ -45,6 +45,8 @@ _WORDS: Final = read_table("words.toml")
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
+FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
+EVIDENCE_WORDS: Final[Mapping[str, str]] = _WORDS["evidence"]
 STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
 VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
@@ -53,7 +55,10 @@ TIER_WORDS: Final[Mapping[str, str]] = _WORDS["tier"]
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]
 COMPARED: Final[Mapping[str, str]] = _WORDS["compared"]
 FACT_WORDS: Final[Mapping[str, str]] = _WORDS["fact"]
-PARAMETER_WORDS: Final[Mapping[str, str]] = _WORDS["parameter"]
+PARAMETER_WORDS: Final[Mapping[str, str]] = {
+    **_WORDS["parameter"],
+    **{f"context.{name}": f"weight: {words}" for name, words in FEATURE_WORDS.items()},
+}
 REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]

@@ -15,7 +15,7 @@ from memtui.report.arithmetic import ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.present import STYLES, step_glyph
+from memtui.tui.present import STYLES, bar_glyph, step_glyph
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text
 
@@ -35,24 +35,32 @@ def why_lines(ranked: Ranked, chunk_id: str, width: int) -> list[Content]:
     for step in score_steps(ranked, scored):
         if step.kind is Stage.MIN_SCORE and not (step.note or step.failed):
             continue
-        style = "bold $state-error" if step.failed else STYLES[step.tone]
-        line = Content.styled(f"{step_glyph(step)} {step.word:<{_WORD - 1}} ", style)
-        note, gap, indent = step.brief, "", 2
-        if step.value is not None:
-            if cell_len(note) <= width - line.cell_length:
-                indent = line.cell_length
-            rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
-            line += Content.assemble(_expression(step, fmt.score(step.value)), (rank, fmt.MUTED))
-            note, gap = step.formula if step.kind is Stage.FUSION else note, "  "
-        if line.cell_length + len(gap) + cell_len(note) <= width:
-            lines.append(Content.assemble(line, gap if note else "", (note, fmt.MUTED)))
-            continue
-        lines.append(line)
-        if not gap or (note and step.kind not in _BESIDE_ONLY):
-            parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - indent))
-            lines += [" " * indent + part for part in parts]
+        lines += _step_lines(step, width)
+        for share in step.shares:
+            number = f"  {bar_glyph(share.tone)} {fmt.score(share.value)}  "
+            line = Content.assemble((number, STYLES[share.tone]), (share.word, fmt.MUTED))
+            lines += [fmt.fit(line, width)] if share.value else []
     style = "bold $state-ok" if isinstance(scored, Hit) else "bold $state-warn"
     return lines + Content.styled(verdict_words(ranked, scored), style).wrap(width)
+
+
+def _step_lines(step: ScoreStep, width: int) -> list[Content]:
+    style = "bold $state-error" if step.failed else STYLES[step.tone]
+    line = Content.styled(f"{step_glyph(step)} {step.word:<{_WORD - 1}} ", style)
+    note, gap, indent = step.brief, "", 2
+    if step.value is not None:
+        if cell_len(note) <= width - line.cell_length:
+            indent = line.cell_length
+        rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
+        line += Content.assemble(_expression(step, fmt.score(step.value)), (rank, fmt.MUTED))
+        note, gap = step.formula if step.kind is Stage.FUSION else note, "  "
+    if line.cell_length + len(gap) + cell_len(note) <= width:
+        return [Content.assemble(line, gap if note else "", (note, fmt.MUTED))]
+    lines = [line]
+    if not gap or (note and step.kind not in _BESIDE_ONLY):
+        parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - indent))
+        lines += [" " * indent + part for part in parts]
+    return lines
 
 
 def _expression(step: ScoreStep, value: str) -> str:
@@ -60,7 +68,7 @@ def _expression(step: ScoreStep, value: str) -> str:
     match step.kind:
         case Leg():
             return f"{formula}={value}"
-        case Stage.FUSION:
+        case Stage.FUSION | Stage.CONTEXT:
             return value
         case Stage.MIN_SCORE | Stage.DEDUP | Stage.CUT:
             return step.formula

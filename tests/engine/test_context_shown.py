@@ -1,0 +1,112 @@
+"""What is shown of a ranking by passages in their context: every share, the line, the bar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memtui.engine import Engine
+from memtui.index.transcripts.discovery import TranscriptHomes
+from memtui.model import FEATURES, Context, Drop, Hit, Ranking, Stage
+from memtui.ranking.trace import deciding_step, explain
+from memtui.report.arithmetic import NO_PASSAGES, bar_parts, part_cells, score_steps
+from memtui.report.explanation import Explained, report_of, verdict_words
+from memtui.report.json_text import drop_entry, hit_entry
+from memtui.report.layout import text_of
+from memtui.report.words import score
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
+from tests.support.small_memory import make_small_agent, write_notes
+
+SETTINGS = Settings(
+    embedding=EmbeddingSettings(provider="none", fallback="none"), index=IndexSettings(watch=False)
+)
+NOTES = {
+    "memory/2026-01-03.md": "Ann: where is the red fox?\nBob: with the lamp, since Monday.\nAnn: a boat!",
+    "memory/2026-01-04.md": "Bob: is a fox here, in all of this large and old house?\nAnn: no.\n",
+    "memory/boats.md": "# Boats\n\n- a red boat\n- a lamp\n\nThe fox sleeps.\nThe red\nfox runs.\n",
+    "memory/lamps.md": "A lamp, and a fox by the boat.\n",
+}
+ON = Ranking(context=Context(enabled=True))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    root, data = tmp_path_factory.mktemp("notes"), tmp_path_factory.mktemp("index")
+    write_notes(root, NOTES)
+    with Engine.open(
+        root,
+        SETTINGS,
+        now=lambda: datetime(2026, 2, 1, tzinfo=UTC),
+        data_dir=data,
+        homes=TranscriptHomes(),
+    ) as opened:
+        opened.index.sync(wait=True)
+        yield opened
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(["red fox", "when did Ann see the lamp on 2026-01-03", "boat lamp"]),
+    st.tuples(*[st.none() | st.floats(-20, 20)] * len(FEATURES)),
+    st.integers(1, 3),
+)
+def test_every_share_is_shown_and_they_are_the_score_and_the_bar(
+    engine: Engine, query: str, weights: tuple[float | None, ...], k: int
+) -> None:
+    ranked = engine.search.ask(query, ranking=Ranking(k=k, context=Context(True, *weights)))
+    everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+    for one in everything:
+        step = next(step for step in score_steps(ranked, one) if step.kind is Stage.CONTEXT)
+        total = 0.0
+        for share in step.shares:
+            total += share.value
+        assert total == step.value == one.effective
+        report = report_of(Explained(ranked, ranked.ranking, subject=one.chunk.id))
+        for share in step.shares:
+            assert re.search(f" {share.word} +{score(share.value)} +", text_of(report))
+        entry = hit_entry(ranked, one) if isinstance(one, Hit) else drop_entry(ranked, one)
+        shown, lines = entry["passage"], NOTES[one.chunk.path].splitlines()
+        assert [*shown["shares"].values()] == [share.value for share in step.shares]
+        assert shown["score"] == total
+        first, *_, last = shown["text"].split("\n") * 2
+        assert first in lines[shown["start_line"] - 1]
+        assert last in lines[shown["end_line"] - 1]
+        parts = bar_parts(one)
+        kept = parts["vector"] + parts["keyword"] + parts["gain"]
+        assert kept == pytest.approx(max(0.0, total), abs=1e-9)
+        assert min(parts.values()) >= 0
+        assert sum(count for _, count in part_cells(one, 12, max(1.0, sum(parts.values())))) <= 12
+
+
+def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: Engine) -> None:
+    """The second line is the reply to the question of the first: weighing that alone lifts it."""
+    reply = Context(True, *[float(name == "reply") for name in FEATURES])
+    ranked = engine.search.ask("red fox", ranking=Ranking(k=1, context=reply))
+    best = ranked.hits[0]
+    assert hit_entry(ranked, best)["passage"]["text"] == "Bob: with the lamp, since Monday."
+    other = next(drop for drop in ranked.drops if drop.stages[0].rank == 1)
+    inquiry = engine.explain.inquire(ranked, other.chunk.id)
+    assert "first pushed down to #3 in context" in verdict_words(ranked, other, inquiry)
+    assert deciding_step(best, other) is Stage.CONTEXT
+    assert explain(ranked, other.chunk.id).without == {"context": 1}
+    assert "lost most in context, #3 → #4" in verdict_words(ranked, ranked.drops[-1])
+
+
+def test_without_passages_or_context_everything_is_as_it_was(
+    engine: Engine, tmp_path: Path
+) -> None:
+    ranked = engine.search.ask("red fox", ranking=Ranking())
+    assert "passage" not in hit_entry(ranked, ranked.hits[0])
+    told = text_of(report_of(Explained(ranked, Ranking(), subject=ranked.hits[0].chunk.id)))
+    assert "context" not in told
+    with make_small_agent(tmp_path).open() as agent:
+        ranked = agent.search.ask("router", ranking=ON)
+        assert "passage" not in hit_entry(ranked, ranked.hits[0])
+        told = text_of(report_of(Explained(ranked, ON, subject=ranked.hits[0].chunk.id)))
+        assert NO_PASSAGES in told
