@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
 from memtui.data import read_table
-from memtui.model import Drop, Hit, Leg, Ranked, SearchMode
+from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, SearchMode
+from memtui.ranking.context import best_passage
 
 _CUTS: Final = read_table("strength.toml")
 
@@ -22,28 +24,51 @@ class Strength(StrEnum):
 def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
     """Return how well a candidate matches the query; `None` where that was not measured.
 
-    Strong: it holds more than half of the query's words, and not only a letter, its name is the
-    query, or its cosine is above that of any nonsense. Weak: it holds one word, or its cosine is
-    above that of half the nonsense. The cosine counts for models in `strength.toml` alone.
+    In context: by the weighted sum of its `absolute_numbers`. Else strong: it holds more than half
+    of the query's words, and not only a letter, its name is the query, or its cosine is above that
+    of any nonsense. Weak: it holds one word, or its cosine is above that of half the nonsense. The
+    cosine counts for models in `strength.toml` alone.
     """
-    pool, share, is_named = ranked.pool, 0.0, False
+    pool, share, is_named, holds_words = ranked.pool, 0.0, False, False
     if pool.search_mode is SearchMode.FILTERS_ONLY:
         return None
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]
         is_named = hit.path_tier > 0
-        if any(len(term) > 1 or not term.isascii() for term in hit.terms):
-            share = hit.share
-    if is_named or share > _CUTS["strong_share"]:
+        holds_words = any(len(term) > 1 or not term.isascii() for term in hit.terms)
+        share = hit.share if holds_words else 0.0
+    if is_named:
+        return Strength.STRONG
+    model = str(pool.states[Leg.VECTOR].facts.get("model"))
+    sums, numbers = _CUTS["context"][pool.evidence], absolute_numbers(ranked, scored)
+    if numbers and (holds_words or not keyword) and model == sums.get("model", model):
+        total = sum(weight * numbers[name] for name, weight in sums["weights"].items())
+        if total < sums["weak"]:
+            return Strength.NONE
+        return Strength.STRONG if total >= sums["strong"] else Strength.WEAK
+    if share > _CUTS["strong_share"]:
         return Strength.STRONG
     nearness: Strength | None = Strength.NONE
     if (vector := scored.legs.get(Leg.VECTOR)) is not None:
-        cuts = _CUTS["cosine"].get(str(pool.states[Leg.VECTOR].facts.get("model")))
+        cuts = _CUTS["cosine"].get(model)
         if cuts is None:
             nearness = None
         elif vector.raw >= cuts[0]:
             nearness = Strength.STRONG if vector.raw >= cuts[1] else Strength.WEAK
     return nearness if nearness is Strength.STRONG or not keyword else Strength.WEAK
+
+
+def absolute_numbers(ranked: Ranked, scored: Hit | Drop) -> Mapping[str, float]:
+    """Return what compares between queries: the features of the best passage and the cosine.
+
+    Empty without context.
+    """
+    place, vector = best_passage(scored), scored.legs.get(Leg.VECTOR)
+    for one in ranked.pool.passages.get(scored.chunk.id, ()):
+        if (one.start, one.end) == place:
+            features = dict(zip(FEATURES[1:], one.values, strict=True))
+            return features | {"vector": vector.raw if vector else 0.0}
+    return {}
 
 
 def is_all_weak(ranked: Ranked) -> bool:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.engine import Engine
-from memtui.model import Drop, Hit, Leg, Ranked, Ranking
+from memtui.model import Context, Drop, Hit, Leg, Ranked, Ranking
 from memtui.ranking.strength import Strength, is_all_weak, strength
 from memtui.report.arithmetic import part_cells
 from tests.counterfactuals import open_demo
@@ -56,6 +56,22 @@ def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -
     assert max(nearest) == pytest.approx(MEASURED, abs=5e-4)
     assert sorted(nearest)[len(nearest) // 2] == pytest.approx(weak, abs=5e-3)
     assert strong == pytest.approx(MEASURED + 0.05, abs=5e-3)
+
+
+def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(engine: Engine) -> None:
+    context = Context(enabled=True)
+    first = []
+    for query in ANSWERS:
+        ranked = engine.search.ask(query, ranking=Ranking(context=context))
+        first.append(strength(ranked, ranked.hits[0]))
+    assert first.count(Strength.STRONG) >= 0.7 * len(ANSWERS), Counter(first)
+    plain = engine.search.ask("what is Mai allergic to", ranking=Ranking(context=context))
+    assert strength(plain, plain.hits[0]) is Strength.STRONG
+    for query in NONSENSE:
+        ranked = engine.search.ask(query, ranking=Ranking(context=context))
+        assert {strength(ranked, hit) for hit in ranked.hits} <= {Strength.NONE}, query
+    letter = engine.search.ask("x", ranking=Ranking(context=context))
+    assert Strength.STRONG not in {strength(letter, hit) for hit in letter.hits}
 
 
 def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path: Path) -> None:
