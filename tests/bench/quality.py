@@ -96,9 +96,9 @@ def read_set(data: Path, one: QuestionSet) -> Mapping[str, Memory]:
     """
     memories: dict[str, Memory] = defaultdict(Memory)
     places: dict[str, Evidence] = {}
-    answers = {row["id"]: row for row in _rows(data, one.answers)} if one.answers else {}
+    answers = {row["id"]: row for row in read_rows(data, one.answers)} if one.answers else {}
     articles = {row["doc"]: row["article"] for row in answers.values()}
-    for row in _rows(data, one.texts):
+    for row in read_rows(data, one.texts):
         notes, text, between = memories[row.get("conv", "all")].notes, row["text"], "\n\n"
         if "speaker" in row:
             text, between = f"{row['speaker']}: {' '.join(text.split())}", "\n"
@@ -108,7 +108,7 @@ def read_set(data: Path, one: QuestionSet) -> Mapping[str, Memory]:
         before = notes[path] + between if path in notes else ""
         notes[path] = before + text
         places[row["id"]] = Evidence(path, len(before), len(notes[path]))
-    for row in _rows(data, one.questions):
+    for row in read_rows(data, one.questions):
         group, evidence = row["id"], [places[text] for text in row.get("ev", row.get("rel", ()))]
         if answer := answers.get(row["id"]):
             place = places[answer["doc"]]
@@ -120,7 +120,8 @@ def read_set(data: Path, one: QuestionSet) -> Mapping[str, Memory]:
     return memories
 
 
-def _rows(data: Path, name: str) -> Iterator[dict[str, Any]]:
+def read_rows(data: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Read the lines of a file of the data."""
     with gzip.open(data / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
@@ -136,10 +137,10 @@ class Asked(Struct, frozen=True):
     relevant: Mapping[Unit, frozenset[Hashable]]
 
 
-def ask(plan: Plan, name: str) -> Iterator[Asked]:
-    """Index the memories of a set where that was not done, and ask each question once."""
+def ask(plan: Plan, name: str, also: Sequence[Question] = ()) -> Iterator[Asked]:
+    """Index the memories of a set where that was not done; ask each its questions and others."""
     assert plan.data is not None
-    deepest = max(map(_whole, RANKINGS.values()), key=lambda ranking: ranking.candidates)
+    deepest = max(map(whole, RANKINGS.values()), key=lambda ranking: ranking.candidates)
     for title, memory in read_set(plan.data, SETS[name]).items():
         place = plan.place / "quality" / name / title
         root = place / "notes"
@@ -152,13 +153,13 @@ def ask(plan: Plan, name: str) -> Iterator[Asked]:
             chunks = engine.index.read(
                 lambda reading: {path: reading.chunks_of(path) for path in reading.paths()}
             )
-            for question in memory.questions[: plan.limit]:
+            for question in (*memory.questions[: plan.limit], *also):
                 pool = engine.search.pool_of(SearchRequest(question.text, deepest))
                 relevant = _relevant(question, memory.notes, chunks or {})
                 yield Asked(title, memory.notes, question, pool, relevant)
 
 
-def _whole(ranking: Ranking) -> Ranking:
+def whole(ranking: Ranking) -> Ranking:
     """Return a ranking that lists all candidates of one that lists `DEPTH` results."""
     candidates = replace(ranking, k=DEPTH).candidates
     return replace(ranking, k=2 * candidates, min_candidates=candidates, max_candidates=candidates)
@@ -198,11 +199,11 @@ def results(ranked: Ranked, unit: Unit, asked: Asked) -> list[Hashable]:
         return [hit.chunk.id for hit in ranked.hits]
     shown = [(hit.chunk, *passage) for hit in ranked.hits for passage in passages(ranked, hit)]
     shown.sort(key=itemgetter(1), reverse=True)
-    places = (_place(asked, chunk, start, end) for chunk, _, start, end in shown)
+    places = (place_of(asked, chunk, start, end) for chunk, _, start, end in shown)
     return list(dict.fromkeys(places))
 
 
-def _place(asked: Asked, chunk: Chunk, start: int, end: int) -> Evidence:
+def place_of(asked: Asked, chunk: Chunk, start: int, end: int) -> Evidence:
     """Return the evidence that a passage of a chunk touches, or its own place in the note."""
     note = asked.notes[chunk.path]
     # From the end: of a long line that was cut, a chunk may hold two pieces as two lines.
@@ -255,7 +256,7 @@ def measure_quality(plan: Plan) -> Iterator[Measurement]:
             took.wall.append(asked.pool.elapsed_ms)
             groups.append(asked.question.group)
             for title, ranking in RANKINGS.items():
-                ranked = rank(asked.pool, _whole(ranking), now=NOW)
+                ranked = rank(asked.pool, whole(ranking), now=NOW)
                 for kind, unit in judged.items():
                     of_one = score(results(ranked, unit, asked), asked.relevant[unit])
                     scores[kind, title].append(of_one)
