@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,41 +173,18 @@ def shown_characters(data: bytes) -> int:
 SIZE: Final = (24, 80)
 _QUIET_SECONDS: Final = 0.4
 _LONGEST_SECONDS: Final = 20.0
-F1, F2, F4, F8, F9 = "\x1bOP", "\x1bOQ", "\x1bOS", "\x1b[19~", "\x1b[20~"
-ESCAPE, ENTER, DOWN = "\x1b", "\r", "\x1b[B"
-SCENES: Final[Mapping[str, tuple[str, ...]]] = {
-    "results": (DOWN, DOWN, DOWN, "H", "n", "o", "v", "v", "v", ",", ","),
-    "note": (ENTER, DOWN, DOWN, "n", "M", "\t", ESCAPE),
-    "explanation": ("x", DOWN, DOWN, ENTER, ESCAPE),
-    "chunk": ("K", DOWN, DOWN, ESCAPE),
-    "comparing": ("p", "c", ESCAPE, "S", ESCAPE, "t", ESCAPE, "D", ESCAPE),
-    "browse": ("b", DOWN, DOWN, ENTER, DOWN, "M", "M", "L", DOWN, ENTER, "T", DOWN, ENTER, ESCAPE),
-    "sessions": ("3", DOWN, ENTER, DOWN, DOWN, DOWN, "n", "n", ESCAPE, DOWN, ENTER, ESCAPE),
-    "care": ("4", DOWN, "]", "n", "n", ESCAPE),
-    "index": ("5", DOWN, DOWN, ESCAPE, "1"),
-    "settings": ("1", "w", ESCAPE, F9, DOWN, ESCAPE, "P", DOWN, ENTER),
-    "configuration": ("\x10", "agent conf", ENTER, "Y", ESCAPE),
-    "help": ("?", DOWN, DOWN, ESCAPE, F1, ESCAPE),
-    "history": ("\x12", DOWN, ESCAPE),
+ESCAPE: Final = "\x1b"
+KEYS: Final = {
+    **{"escape": ESCAPE, "enter": "\r", "tab": "\t", "down": "\x1b[B"},
+    **{"F1": "\x1bOP", "F9": "\x1b[20~", "ctrl+p": "\x10", "ctrl+r": "\x12"},
 }
+"""What a terminal sends for keys that have names."""
+TABLES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+SCENES: Final[Mapping[str, Sequence[str]]] = TABLES["scenes"]
 """The keys that are pressed, one after the other, by what they show."""
 COPYING: Final = frozenset({"configuration"})
 """Scenes with a key that copies: `Y`, the parameters as an agent's configuration."""
-COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "search": ("search", WORD, "-n", "40"),
-    "search with a hostile query": ("search", f"{WORD} \x1b]2;{MARKER}\x07 \u202e"),
-    "search --json": ("--json", "search", WORD, "-n", "40"),
-    "explain": ("explain", WORD),
-    "explain --json": ("--json", "explain", WORD),
-    "care": ("care",),
-    "care --json": ("--json", "care"),
-    "sessions": ("sessions",),
-    "sessions --json": ("--json", "sessions"),
-    "status": ("status",),
-    "doctor": ("doctor",),
-    "an error": ("search", WORD, "--profile", f"\x1b]2;{MARKER}\x07"),
-    "an option": (f"--\x1b]2;{MARKER}\x07",),
-}
+COMMANDS: Final[Mapping[str, str]] = TABLES["commands"]
 
 
 class Recorded(Screen):
@@ -271,7 +249,7 @@ def scenes(root: Path, env: Mapping[str, str], wanted: Sequence[str]) -> Iterato
             program.press(ESCAPE)
             program.settle()
             for key in SCENES[name]:
-                program.press(key)
+                program.press(KEYS.get(key, key))
                 program.settle()
             yield _outcome(name, program)
         program.press("\x11")
@@ -300,7 +278,8 @@ def commands(
     """Run commands, whose output goes to a terminal, a pipe or both."""
     for name in wanted:
         for end in ends:
-            command = [sys.executable, "-m", "memtui", "--root", str(root), *COMMANDS[name]]
+            words = shlex.split(COMMANDS[name])
+            command = [sys.executable, "-m", "memtui", "--root", str(root), *words]
             run = in_pty if end == "terminal" else in_pipe
             data = run(command, env)
             wrong = wrong_in_output(data, colours=end == "terminal")

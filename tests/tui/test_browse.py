@@ -458,39 +458,24 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
         assert search.query_input.has_focus
 
 
-LINKS = {
-    "[[mai]]": ("memory/people/mai.md", ""),
-    "[[Kyoto, spring|the trip]]": ("memory/trips/kyoto.md", ""),
-    "[[homelab#The Router]]": ("memory/topics/homelab.md", "The Router"),
-    "[b](topics/homelab.md#the-router)": ("memory/topics/homelab.md", "The Router"),
-    "[c](<people/mai.md> 'a title')": ("memory/people/mai.md", ""),
-    "[[#Far below]]": ("memory/links.md", "Far below"),
-    "[[Nowhere]]": ("", "leads nowhere"),
-    "[d](nowhere.md)": ("", "leads nowhere"),
-    "[e](../../outside.md)": ("", "not opened"),
-    "[f](https://example.org/x.md)": ("", "not opened"),
-    "[g](ftp://example.org/x)": ("", "not opened"),
-    "[[people]]": ("", "is a folder"),
-}
-
-
 @pytest.mark.parametrize("rendered", [False, True])
 async def test_links_are_followed_within_the_memory_and_told_beyond_it(
     memory: SmallMemory, rendered: bool
 ) -> None:
+    links = load("interface")["links in a note"]
     (memory.root.parent / "outside.md").write_text("secret")
     folder = memory.root / "memory"
     (folder / "trips/kyoto.md").write_text("# Kyoto, spring\n")
     lines = ["x\n\n"] * 60
     (folder / "topics/homelab.md").write_text("".join([*lines, "## The Router\n\nhere\n", *lines]))
-    text = "\n\n".join(["`[[code]]`", *LINKS, *lines, "## Far below", *lines])
+    text = "\n\n".join(["`[[code]]`", *links, *lines, "## Far below", *lines])
     (folder / "links.md").write_text(text)
     async with running(memory.open, size=(100, 30)) as run:
         run.engine.index.sync(wait=True)
         run.app.open_place("memory/links.md", alone=rendered)
         await settle(run.app, run.pilot)
         screen = cast("BrowseScreen", run.app.screen)
-        for path, told in LINKS.values():
+        for path, told in links.values():
             await run.press("tab")
             place, before = screen.view.chosen, screen.view.top
             await run.press("enter")

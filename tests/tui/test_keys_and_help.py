@@ -148,26 +148,7 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
         assert run.app.theme == "memtui-light"
 
 
-@pytest.mark.parametrize(
-    ("typed", "first"),
-    [
-        ("near", "not shown"),
-        ("hidden", "not shown"),
-        ("care", "Care"),
-        ("timeline", "browse: timeline"),
-        ("outline", "browse: outline"),
-        ("export", "explain: copy text"),
-        ("profile", "profile…"),
-        ("undo", "undo"),
-        ("trace file", "trace"),
-        ("operator", 'query: "'),
-        ("path", "query: path:"),
-        ("parameters", "parameters"),
-        ("sessions", "Sessions"),
-        ("theme", "theme"),
-        ("light", "theme: memtui-light"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "first"), load("interface")["commands of the palette"])
 async def test_the_palette_finds_the_right_thing_first(
     typed: str, first: str, memory: SmallMemory
 ) -> None:
@@ -368,16 +349,7 @@ async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -
         assert {line.node for line in groups["Confirm"]} == {dialog}
 
 
-@pytest.mark.parametrize(
-    ("keys", "footer"),
-    [
-        ("x", "n next result  Y copy text  p pin  c compare  K chunk  esc back"),
-        ("t", "⏎ trace  tab complete  esc back"),
-        ("comma", "⏎ change  l more  h less  m MMR  d decay  esc back"),
-        ("P", "⏎ use  esc back"),
-        ("R", "⏎ answer  R rebuild  esc back"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "footer"), load("interface")["footers"])
 async def test_the_footer_names_the_keys_of_what_is_on_top(
     keys: str, footer: str, memory: SmallMemory
 ) -> None:
@@ -482,16 +454,7 @@ async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
     assert run.app.return_code == 0
 
 
-@pytest.mark.parametrize(
-    ("keys", "key", "part", "screen"),
-    [
-        ("comma", "q", "Parameters", "search"),
-        ("H", "q", "Not shown (", "search"),
-        ("H", "escape", "Not shown (", "search"),
-        ("2 T", "escape", "Timeline", "browse"),
-        ("4 3 A", "q", "Then and now", "sessions"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "key", "part", "screen"), load("interface")["parts of screens"])
 async def test_a_part_that_a_key_opened_is_closed_before_its_screen(
     keys: str, key: str, part: str, screen: str, memory: SmallMemory
 ) -> None:
