@@ -76,7 +76,6 @@ class Series:
     cpu: list[float] = field(default_factory=list)
 
     def add(self, wall: float, cpu: float) -> None:
-        """Add one repetition."""
         self.wall.append(wall)
         self.cpu.append(cpu)
 

@@ -195,18 +195,15 @@ def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def answers_file(group: str) -> Path:
-    """Name the file with the answers of a group."""
     return FOLDER / "answers" / f"{group}.json.xz"
 
 
 def recorded_answers(group: str) -> list[dict[str, Any]]:
-    """Read the answers that were recorded for a group."""
     answers: list[dict[str, Any]] = json.loads(lzma.decompress(answers_file(group).read_bytes()))
     return answers
 
 
 def record(group: str, answers: list[dict[str, Any]]) -> None:
-    """Write the answers of a group."""
     text = json.dumps(answers, ensure_ascii=False, indent=0)
     answers_file(group).write_bytes(lzma.compress(text.encode(), preset=9))
 

@@ -42,7 +42,6 @@ class Terminal:
         return self.tmux("capture-pane", "-p")
 
     def type(self, text: str) -> None:
-        """Type text as it is."""
         self.tmux("send-keys", "-l", text)
 
     def press(self, *keys: str) -> None:

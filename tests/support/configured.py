@@ -52,7 +52,6 @@ class Configured:
         return caught.value.problems
 
     def ranking(self) -> Ranking:
-        """The ranking in force."""
         return self.load().settings.configured_ranking()
 
     def plan(self, wanted: Ranking, source: Source = Source.USER) -> Plan:
@@ -60,7 +59,6 @@ class Configured:
         return plan_ranking(self.files(), source, wanted)
 
     def write(self, wanted: Ranking, source: Source = Source.USER) -> Plan:
-        """Write it."""
         plan = self.plan(wanted, source)
         write(plan, self.files())
         return plan

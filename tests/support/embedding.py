@@ -107,7 +107,6 @@ class HashedProvider(Provider):
         return Usage(self.calls, self.texts, self.texts)
 
     def close(self) -> None:
-        """Note that it was closed."""
         self.closed = True
 
     def _begin(self, texts: int) -> None:

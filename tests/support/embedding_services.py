@@ -80,7 +80,6 @@ class LoopbackServer(ThreadingHTTPServer):
         return f"http://{self.host}"
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Answer a request."""
         raise NotImplementedError
 
 
@@ -278,7 +277,6 @@ def status(code: int, body: Any = None, **headers: str) -> Fault:
 
 
 def hanging(seen: Seen) -> Answer:
-    """No answer."""
     return Answer(hang=True)
 
 
@@ -329,7 +327,6 @@ class Clock:
     pauses: list[float] = field(default_factory=list)
 
     def time(self) -> float:
-        """Seconds."""
         return self.now
 
     async def sleep(self, seconds: float) -> None:
@@ -354,7 +351,6 @@ class Keys:
         *,
         cancelled: Callable[[], bool] | None = None,
     ) -> FoundKey:
-        """Find the next key."""
         self.asked += 1
         value = self.values.pop(0) if len(self.values) > 1 else self.values[0]
         return FoundKey(value, "OPENAI_API_KEY" if value else "")

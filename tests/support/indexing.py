@@ -101,7 +101,6 @@ class Workspace:
         return provider, state
 
     def job(self, cancelled: Callable[[], bool] = lambda: False) -> Job:
-        """Make a job on this workspace."""
         assert self.recipe is not None
         return Job(
             folder=self.folder,
@@ -151,7 +150,6 @@ class Workspace:
         return [event for event in self.events if isinstance(event, kind)]
 
     def close(self) -> None:
-        """Close the cache."""
         self.cache.close()
 
 

@@ -128,7 +128,6 @@ class Stage:
 
     @property
     def index(self) -> IndexFolder:
-        """The folder of the index."""
         (found,) = (path for path in self.data.iterdir() if path.name != "lost+found")
         return IndexFolder(found)
 
@@ -164,7 +163,6 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the engine."""
         return Settings(
             embedding=EmbeddingSettings(provider=self.scene.provider),
             memory=MemorySettings(max_file_bytes=self.scene.largest),

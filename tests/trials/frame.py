@@ -64,7 +64,6 @@ class Result:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def add(self, case: Case) -> None:
-        """Count one case."""
         self.tried += case.tried
         self.failed += case.wrong
         for name, value in case.facts.items():

@@ -60,7 +60,6 @@ class Given:
         return value % below
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of some values."""
         return options[self.number(len(options))]
 
     def text(self) -> str:
@@ -164,7 +163,6 @@ class Target:
 
 
 def targets() -> tuple[Target, ...]:
-    """Every target."""
     modules = (importlib.import_module(f"tests.trials.{name}") for name in MODULES)
     return tuple(target for module in modules for target in module.TARGETS)
 

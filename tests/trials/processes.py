@@ -76,7 +76,6 @@ class World:
 
     @property
     def index(self) -> IndexFolder:
-        """The folder of the index."""
         return IndexFolder(self.home / "data" / "memtui" / workspace_id(self.root))
 
     def memtui(self, *command: str) -> subprocess.CompletedProcess[str]:

@@ -47,7 +47,6 @@ def render_lines(app: App[Any]) -> list[str]:
 
 
 def screen_text(app: App[Any]) -> str:
-    """The screen as one text."""
     return "\n".join(render_lines(app))
 
 

@@ -115,7 +115,6 @@ class ReaderApp(App[object]):
         self._extra = css
 
     def compose(self) -> list[Widget]:
-        """Show the widgets."""
         return list(self._widgets)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

@@ -46,7 +46,6 @@ FALLEN = ProviderState(
 
 
 def with_provider(provider: ProviderState) -> IndexStatus:
-    """Return a status with another provider."""
     return replace(status(), provider=provider)
 
 

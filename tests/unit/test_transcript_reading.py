@@ -176,7 +176,6 @@ def message(role: str, content: object, **fields: object) -> dict[str, Any]:
 
 
 def time_of(record: dict[str, Any], message: dict[str, Any]) -> int:
-    """Return the time of a message."""
     return OPENCLAW.facts(record | user("hi", **message)).timestamp_ms
 
 
