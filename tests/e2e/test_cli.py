@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -32,6 +29,7 @@ from tests.support.openclaw import (
     other_program,
 )
 from tests.support.small_memory import write_notes
+from tests.trials.terminal import in_pty
 
 MEMTUI = f"{sys.executable} -m memtui"
 NOTES = {
@@ -147,36 +145,13 @@ def test_ascii_locale_gets_ascii_bars_and_utf8_json(place: Place) -> None:
 
 
 def test_in_a_terminal_there_is_colour_and_nothing_hostile(place: Place) -> None:
-    text = _in_terminal(["search", "router", "-n", "5"], place, {})
+    command = [sys.executable, "-m", "memtui", "search", "router", "-n", "5"]
+    text = in_pty(command, place.environment).decode()
     assert "\x1b[1m" in text
     assert "PWNED" in text
     assert "\x1b]" not in text
     assert "\x9b" not in text
-    assert "\x1b[1m" not in _in_terminal(["search", "router"], place, {"NO_COLOR": "1"})
-
-
-def _in_terminal(arguments: list[str], place: Place, more: dict[str, str]) -> str:
-    main, other = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "memtui", *arguments],
-        stdin=other,
-        stdout=other,
-        stderr=other,
-        env={**place.environment, **more, "TERM": "xterm-256color"},
-    )
-    os.close(other)
-    data = b""
-    try:
-        while select.select([main], [], [], 60)[0]:
-            try:
-                piece = os.read(main, 65536)
-            except OSError:  # Linux: the other side was closed
-                break
-            data += piece
-    finally:
-        process.wait(20)
-        os.close(main)
-    return data.decode("utf-8")
+    assert b"\x1b[1m" not in in_pty(command, {**place.environment, "NO_COLOR": "1"})
 
 
 @pytest.mark.parametrize(("arguments", "banned"), load("imports")["of commands"])

@@ -125,6 +125,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
     ),
     "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
     "memtui.retrieval.query:path_pattern": ("search", lambda: list(map(path_pattern, _GLOBS))),
+    "memtui.text.languages:stemmed_by": ("search", lambda: [re.compile("[\U0010f700-\U0010f71f]")]),
     "memtui.tui.screens.sessions.turn_view:marks": (
         "finditer",
         lambda: [re.compile(re.escape(text), re.IGNORECASE) for text in ("aa", "aab")],
