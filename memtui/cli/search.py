@@ -15,7 +15,15 @@ from memtui.ranking.context import cited_lines
 from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
-from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
+from memtui.report.arithmetic import (
+    NO_PASSAGES,
+    arithmetic_section,
+    bar_scale,
+    lacks_passages,
+    part_cells,
+    place,
+    shares_section,
+)
 from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.layout import Layout
 from memtui.report.status import agent_gets_words, vectors_note
@@ -100,6 +108,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
         warnings.append(note)
+    if lacks_passages(ranked):
+        warnings.append(NO_PASSAGES)
     if is_all_weak(ranked):
         warnings.append(f"{words.NOTHING_GOOD}: scores only compare the results of one query")
     if status.pending_count:
@@ -239,6 +249,8 @@ def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Ite
         yield f"  {verdict_words(ranked, hit)}"
         for section in (
             arithmetic_section(ranked, explanation),
+            shares_section(ranked, hit),
             ranks_section(ranked, explanation, {}),
         ):
-            yield from (line.text for line in layout.section(section))
+            if section.rows:
+                yield from (line.text for line in layout.section(section))

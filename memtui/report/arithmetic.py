@@ -119,13 +119,8 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
         tone = Tone.ERROR if step.failed else step.tone if score else Tone.MUTED
         cells = (f"{step.sign:<2}{step.word}", score, rank, what)
         rows.append(Row(cells, Mark.FAILED if step.failed else None, tone, extent=step.extent))
-        for share in step.shares:
-            cells = (f"    {share.word}", words.score(share.value), "", share.formula)
-            rows.append(Row(cells, None, share.tone, extent=share.extent))
     columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
-    notes: tuple[str, ...] = ()
-    if runs(ranked.ranking, Stage.CONTEXT) and stage_trace(ranked, Stage.CONTEXT) is None:
-        notes = (NO_PASSAGES,)
+    notes: tuple[str, ...] = (NO_PASSAGES,) if lacks_passages(ranked) else ()
     if (similar := explanation.similar) is not None:
         ordered = sorted(similar.shared, key=lambda word: (word[:1].isdigit(), word))
         more = len(ordered) - _SHARED_WORDS
@@ -135,6 +130,25 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
         notes += (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
     end = axis(ranked, explanation.scored)
     return Section(SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=end)
+
+
+def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
+    """The shares that the context adds up, each bar from where the last one ends; else no rows."""
+    title = f"context: best passage, {lines_words(scored)}"
+    columns = (Column("share"), Column("score", right=True), Column("weight × feature"))
+    shares = [share for step in score_steps(ranked, scored) for share in step.shares]
+    rows = tuple(
+        Row((one.word, words.score(one.value), one.formula), None, one.tone, extent=one.extent)
+        for one in shares
+    )
+    notes = (f"weights for: {words.EVIDENCE_WORDS[ranked.pool.evidence]}",) if rows else ()
+    return Section(SectionId.SHARES, title, columns, rows, notes, axis=axis(ranked, scored))
+
+
+def lacks_passages(ranked: Ranked) -> bool:
+    """Tell whether the context was asked for and the index has no passages for it."""
+    is_on, trace = runs(ranked.ranking, Stage.CONTEXT), stage_trace(ranked, Stage.CONTEXT)
+    return is_on and trace is None and bool(ranked.pool.chunks)
 
 
 def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
@@ -296,8 +310,7 @@ def _stage_words(
             power = f"{values['floor']} + (1 {MINUS} {values['floor']}) × {power}"
         values |= {"age": words.age(age), "power": power}
     if stage.stage is Stage.CONTEXT:
-        evidence = words.EVIDENCE_WORDS[ranked.pool.evidence]
-        values |= {"lines": lines_words(scored), "evidence": evidence}
+        values["lines"] = lines_words(scored)
     sign, formula, *notes = (part.format_map(values) for part in template)
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 

@@ -129,6 +129,7 @@ def report_of(explained: Explained) -> Report:
         sections.append(part(Part.INQUIRY, _trace_section(explained)))
     if explanation is not None:
         sections.append(arithmetic.arithmetic_section(ranked, explanation))
+        sections.append(arithmetic.shares_section(ranked, explanation.scored))
     sections.append(ranks_section(ranked, explanation, places))
     if inquiry is not None and chunk is not None:
         sections += _term_sections(ranked, chunk.id, inquiry.terms)

@@ -34,6 +34,7 @@ class SectionId(StrEnum):
     LEGS = "legs"
     TRACE = "trace"
     ARITHMETIC = "arithmetic"
+    SHARES = "shares"
     RANKS = "ranks"
     TERMS = "terms"
     PASSAGES = "passages"

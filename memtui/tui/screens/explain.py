@@ -46,7 +46,7 @@ STEP_PAUSE = 0.12
 _STILL_LOOKING = "Still looking: wait a moment."
 _NOTHING_APPLIED = "Nothing to undo here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
-_LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.RANKS)
+_LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.SHARES, SectionId.RANKS)
 _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
 
 
