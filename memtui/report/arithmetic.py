@@ -133,16 +133,19 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
 
 
 def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
-    """The shares that the context adds up, each bar from where the last one ends; else no rows."""
+    """The shares that the context adds up, each bar from where the last one ends."""
     title = f"context: best passage, {lines_words(scored)}"
     columns = (Column("share"), Column("score", right=True), Column("weight × feature"))
     shares = [share for step in score_steps(ranked, scored) for share in step.shares]
     rows = tuple(
         Row((one.word, words.score(one.value), one.formula), None, one.tone, extent=one.extent)
         for one in shares
+        if one.value
     )
-    notes = (f"weights for: {words.EVIDENCE_WORDS[ranked.pool.evidence]}",) if rows else ()
-    return Section(SectionId.SHARES, title, columns, rows, notes, axis=axis(ranked, scored))
+    nothing = ", ".join(one.word for one in shares if not one.value)
+    notes = [f"0 each: {nothing}"] if nothing else []
+    notes += [f"weights for: {words.EVIDENCE_WORDS[ranked.pool.evidence]}"] if shares else []
+    return Section(SectionId.SHARES, title, columns, rows, tuple(notes), axis=axis(ranked, scored))
 
 
 def lacks_passages(ranked: Ranked) -> bool:
