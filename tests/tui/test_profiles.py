@@ -74,7 +74,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         memory.open, options=options({"MEMTUI_RANKING__K": "3"}), size=(120, 40)
     ) as run:
         await run.search()
-        screen = await _open(run, "plus", "F")
+        screen = await _open(run, "plus", "F", "C")
         assert "vs config: " in str(run.app.search_screen.results.border_subtitle)
         assert "! ranking.k: $MEMTUI_RANKING__K gives 3 and wins over this file" in run.text
         await _press(run, "tab")
@@ -82,7 +82,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert ".memtui.toml (new)" in run.text
         assert '+ fusion = "rrf"' in run.text
         await _press(run, "enter")
-        assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\n'
+        assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\ncontext.enabled = true\n'
         assert user_file.read_text() == OWN
         assert run.app.options.ranking.k == 4
         assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)

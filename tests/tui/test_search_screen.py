@@ -9,6 +9,7 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from msgspec.structs import replace
 from textual import events
@@ -26,6 +27,8 @@ from memtui.engine.engine import Engine
 from memtui.index.transcripts.discovery import demo_homes
 from memtui.memory.workspace import demo_root
 from memtui.model import (
+    FEATURES,
+    Context,
     Decay,
     Fusion,
     IndexState,
@@ -40,6 +43,7 @@ from memtui.model import (
     SyncStats,
 )
 from memtui.ranking.profiles import PROFILES
+from memtui.ranking.trace import find
 from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
@@ -48,7 +52,13 @@ from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
-from memtui.tui.widgets.parameter_panes import ParamPanel, describe_change, values
+from memtui.tui.widgets.parameter_panes import (
+    WEIGHTS,
+    ParamPanel,
+    describe_change,
+    values,
+    with_weights,
+)
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, all_lines, dark, press, running, screen_text, settle, until
@@ -360,11 +370,11 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
         shown = all_lines(panel)
         assert "F9 )" in shown, "the panel names the keys that are bound"
         now, before = values(profile), values(run.app.options.ranking)
-        assert [value for value in now.values() if value not in shown] == []
+        assert [value for value in now.values() if value not in f"{shown} auto"] == []
         changed = [f"(was {value})" for name, value in before.items() if value != now[name]]
         assert [value for value in changed if value not in shown] == []
         # By the keys that the panel names, by those of the whole program, and by the mouse.
-        await run.press(*["j"] * 4, "l", "l", "h", "m", "j", "j", "j", "right", "j", "h")
+        await run.press(*["j"] * 5, "l", "l", "h", "m", "j", "j", "j", "right", "j", "h")
         assert screen.state.ranking == replace(
             profile,
             vector_weight=0.75,
@@ -382,6 +392,57 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
         await run.press("k", "l", "escape", "comma" if size < WIDE else "escape", "escape")
         assert run.app.screen is screen
         assert focus(run) == "results"
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), WIDE])
+async def test_weights_of_passages_are_changed_without_reading_the_index(
+    size: tuple[int, int], run_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def note(cursor: object, sql: str, bindings: object) -> bool:
+        reads.append(sql)
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+    async with run_on(size=size) as run:
+        await run.search("router config")
+        await run.press("escape", "j")
+        screen, rankings = run.app.search_screen, run.app.search_screen.rankings
+        ticks = count(0.0, 1.0)
+        rankings.clock = lambda: next(ticks)
+        reads.clear()
+        await run.press("alt+c" if size < WIDE else "C", "comma")
+        panel = run.app.screen.query_one(ParamPanel).rows
+        pool = screen.state.ranked.pool
+        used = with_weights(screen.state.ranking, pool.evidence).context
+        assert used.cover
+        was, half, now = (f"{used.cover + step:.2f}" for step in (0, 0.25, 0.5))
+        shown = [WEIGHTS[row.id] for row in panel.rows if row.id in WEIGHTS]
+        assert sorted(shown) == sorted(FEATURES)
+        assert shown.index("near_cover") < shown.index("date"), "what counts goes first"
+        await run.press(*["j"] * [row.id for row in panel.rows].index("words covered"), "l", "l")
+        assert screen.state.ranking.context == Context(enabled=True, cover=used.cover + 0.5)
+        chunk_id = screen.state.selected_id
+        shares: Any = find(screen.state.ranked, chunk_id).stages[1].numbers
+        share = shares["cover"]
+        without = replace(screen.state.ranking.context, cover=0.0)
+        other = run.engine.search.rerank(pool, replace(screen.state.ranking, context=without))
+        told = " ".join(all_lines(panel).split())
+        assert f"words covered {now} (was {was}) × {share / float(now):.2f}" in told
+        assert f"= {share:.3f}, without it #{other.ranks[chunk_id]}" in told
+        assert f"words covered {half}→{now}" in screen.strip.render().plain or size < WIDE
+        await run.press("h", "h")
+        assert screen.state.ranking.context == Context(enabled=True), "the constant is no choice"
+        await run.press("u")
+        assert screen.state.ranking.context.cover == used.cover + 0.25
+        await run.press("0")
+        assert screen.state.ranking == Ranking()
+        assert len(panel.rows) < len(FEATURES) + 2
+        assert [sql for sql in reads if "chunks" in sql or "passages" in sql] == []
 
 
 def test_a_value_has_as_many_digits_as_it_takes() -> None:

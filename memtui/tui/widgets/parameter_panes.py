@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,9 +14,17 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.style import Style
 
-from memtui.model import Fusion, Ranking, SearchMode, Stage
-from memtui.ranking.pipeline import Difference, for_mode
-from memtui.report.words import FUSION_WORDS, MODE_WORDS, PANEL_WORDS, exact
+from memtui.model import FEATURES, Evidence, Fusion, Ranking, SearchMode, Stage
+from memtui.ranking.context import context_weights
+from memtui.ranking.pipeline import Difference, for_mode, runs
+from memtui.report.words import (
+    EVIDENCE_WORDS,
+    FEATURE_WORDS,
+    FUSION_WORDS,
+    MODE_WORDS,
+    PANEL_WORDS,
+    exact,
+)
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
@@ -33,17 +41,33 @@ FUSION_NAMES: Mapping[str, str] = {
     Fusion.RELATIVE_SCORE: "relative",
     Fusion.RRF: "RRF",
 }
-SWITCHES: Mapping[str, tuple[str, str]] = {"MMR": ("λ", "λ"), "decay": ("half-life", "half-life")}
-"""The number of each stage that can be switched, and its sign in the strip."""
+SWITCHES: Mapping[str, tuple[Stage, str]] = {
+    "MMR": (Stage.MMR, "λ"),
+    "decay": (Stage.DECAY, "half-life"),
+    "context": (Stage.CONTEXT, ""),
+}
+"""Each stage that can be switched, and its number in the strip, where it has one."""
+WEIGHTS: Mapping[str, str] = {FEATURE_WORDS[name]: name for name in FEATURES}
+"""The features of passages whose weights can be changed, by their names in words."""
+WEIGHT_STEP, MAX_WEIGHT = 0.25, 20
 
 
-def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
+def with_weights(ranking: Ranking, evidence: Evidence) -> Ranking:
+    """Return a ranking with the constants for what an index holds where no weight is chosen."""
+    weights = dict(zip(FEATURES, context_weights(ranking, evidence), strict=True))
+    return replace(ranking, context=replace(ranking.context, **weights))
+
+
+def stepped(
+    ranking: Ranking, parameter: str, steps: int, evidence: Evidence = Evidence.WORDS
+) -> Ranking:
     """Return a ranking with one parameter changed.
 
-    `MMR` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
-    by so many steps, as far as they go: `λ`, `meaning` and `keyword` (the weight of a leg; the
-    other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, with off below 0.05,
-    `results` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days. Every other
+    `MMR`, `decay` and `context` are turned on or off, and `fusion` has its next method. The others
+    are moved by so many steps, as far as they go: `λ`, `meaning` and `keyword` (the weight of a
+    leg; the other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, with off below
+    0.05, `results` from 1 to 50, `half-life` along 7, 14, 30, 60, 90, 180, 365 days, and the
+    weight of a feature from -20 to 20 by 0.25, from its constant for the `evidence`. Every other
     parameter stays.
     """
 
@@ -72,6 +96,18 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
             return replace(ranking, min_score=moved(ranking.min_score or 0.0, steps) or None)
         case "results":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
+        case "context":
+            enabled = not ranking.context.enabled
+            return replace(ranking, context=replace(ranking.context, enabled=enabled))
+        case name if name in WEIGHTS:
+            feature = WEIGHTS[name]
+            unset = replace(ranking, context=replace(ranking.context, **{feature: None}))
+            constant, weight = (
+                getattr(with_weights(one, evidence).context, feature) for one in (unset, ranking)
+            )
+            weight = min(max(weight + steps * WEIGHT_STEP, -MAX_WEIGHT), MAX_WEIGHT)
+            chosen = {feature: None if weight == constant else weight}
+            return replace(ranking, context=replace(ranking.context, **chosen))
     return ranking
 
 
@@ -84,12 +120,18 @@ def values(ranking: Ranking) -> dict[str, str]:
         "λ": exact(mmr.lambda_),
         "decay": "on" if decay.enabled else "off",
         "half-life": f"{decay.half_life_days:g} d{floor}",
+        "context": "on" if ranking.context.enabled else "off",
         "meaning": exact(ranking.vector_weight),
         "keyword": exact(ranking.keyword_weight),
         "results": str(ranking.k),
         "minimum": "off" if minimum is None else exact(minimum),
         "fusion": FUSION_NAMES[ranking.fusion],
         "profile": safe_line(ranking.profile),
+        **{
+            words: "auto" if weight is None else exact(weight)
+            for words, name in WEIGHTS.items()
+            for weight in (getattr(ranking.context, name),)
+        },
     }
 
 
@@ -119,6 +161,7 @@ def effect(moves: Difference) -> str:
 
 
 _METER, _METER_AT = 10, 34
+_WEIGHT_TITLE = max(map(len, WEIGHTS)) + 4
 
 
 class ParamStrip(TextBlock):
@@ -143,11 +186,12 @@ class ParamStrip(TextBlock):
         `mode`: the legs that could search.
         """
         now, was = values(ranking), values(configured)
-        idle, first = {number for number, _ in SWITCHES.values()}, Content("")
+        stages = for_mode(ranking, mode).stages
+        idle = {number for _, number in SWITCHES.values()}
+        idle |= {name for name, (stage, _) in SWITCHES.items() if stage not in stages}
+        idle |= {one for one in WEIGHTS if now[one] == was[one] or not runs(ranking, Stage.CONTEXT)}
+        first = Content("")
         if mode is not SearchMode.HYBRID:
-            stages = for_mode(ranking, mode).stages
-            switches = {"MMR": Stage.MMR, "decay": Stage.DECAY}
-            idle |= {name for name, stage in switches.items() if stage not in stages}
             idle |= {"meaning", "keyword", "fusion"}
             first = Content.styled(f" {MODE_WORDS[mode]} ", "$state-warn on $foreground 8%")
         names = [name for name in now if name not in idle]
@@ -186,17 +230,17 @@ def _pill(
 
     As an `aside` the configured value follows where it differs.
     """
-    number, sign = SWITCHES.get(name, (name, ""))
-    configured = f" ({was[number]})" if now[number] != was[number] else ""
-    if sign and now[name] != was[name]:
-        configured = f" (was {was[name]})"
+    number = SWITCHES[name][1] if name in SWITCHES else ""
+    configured = f" ({was[number]})" if number and now[number] != was[number] else ""
+    if now[name] != was[name]:
+        configured = f" (was {was[name]})" if name in SWITCHES else f" ({was[name]})"
     style, configured = "$state-warn" if configured else "$foreground", configured * aside
-    if not sign:
+    if name not in SWITCHES:
         label = f"{name} "
         pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
-        text = f" {name} {sign} {now[number]}{configured} "
-        pill = Content.styled(text, "$text-success on $success-muted")
+        value = f"{number} {now[number]}" if number else "on"
+        pill = Content.styled(f" {name} {value}{configured} ", "$text-success on $success-muted")
     else:
         pill = Content.styled(f" {name} off{configured} ", f"{fmt.DIM} on $foreground 8%")
     return pill.stylize(Style.from_meta({"parameter": name}))
@@ -215,12 +259,24 @@ class ParamPanel(Vertical):
         """`classes` are those of the list."""
         super().__init__(id="parameters")
         self._list_classes = classes
+        self._show_again: Callable[[], None] = lambda: None
 
     def compose(self) -> ComposeResult:
         yield RowList(id="parameter-list", classes=self._list_classes, opens="change")
 
-    def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
-        """Show a ranking beside the configured one."""
+    def show_ranking(
+        self,
+        ranking: Ranking,
+        configured: Ranking,
+        mode: SearchMode,
+        evidence: Evidence,
+        features: Mapping[str, float] = {},
+        without: Callable[[str], str] = lambda feature: "",
+    ) -> None:
+        """Show a ranking beside the configured one, both with their weights for the `evidence`.
+
+        `features` are those of the marked result, and `without` tells its place without one.
+        """
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
         if not self.query(RowList):
             return
@@ -228,7 +284,18 @@ class ParamPanel(Vertical):
         title = draw_action(self, "parameters.toggle", "Parameters")
         self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
+        self._show_again = partial(
+            self.show_ranking, ranking, configured, mode, evidence, features, without
+        )
+        chosen = self.rows.chosen_id
         now, was = values(ranking), values(configured)
+        names, weights = [*PANEL_WORDS], dict[str, float]()
+        if runs(ranking, Stage.CONTEXT):
+            weights = {one: getattr(ranking.context, name) for one, name in WEIGHTS.items()}
+            at = names.index("context") + 1
+            names[at:at] = sorted(
+                weights, key=lambda one: not (weights[one] or features.get(WEIGHTS[one]))
+            )
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
         shares = {
             "λ": ranking.mmr.lambda_,
@@ -245,16 +312,27 @@ class ParamPanel(Vertical):
         longest = max(keys.cell_length for keys in keys_by_name.values())
 
         def draw(name: str, width: int) -> Content:
-            title, keys = PANEL_WORDS[name][0], fmt.fit(keys_by_name[name], longest, pad=True)
+            keys = fmt.fit(keys_by_name.get(name, Content("")), longest, pad=True)
             if name == "reset":
                 changed = sum(now[name] != was[name] for name in now)
                 title = f"reset to config ({changed} changed)" if changed else "as configured"
                 return Content.assemble(keys, "  ", (title, fmt.DIM))
             is_changed = now[name] != was[name]
             style = "$state-warn" if is_changed else fmt.DIM if now[name] == "off" else "bold"
-            line = keys + f"  {title:<20}"
+            line = Content(f"   {name} ".ljust(min(_WEIGHT_TITLE, width - 5)))
+            if name not in weights:
+                line = keys + f"  {PANEL_WORDS[name][0]:<20}"
             before, end = f" (was {was[name]})" if is_changed else "", line.cell_length
-            for part in (Content.styled(now[name], style), Content.styled(before, fmt.DIM)):
+            parts = [Content.styled(now[name], style), Content.styled(before, fmt.DIM)]
+            if name in weights and name == chosen and features:
+                feature = WEIGHTS[name]
+                value = features[feature]
+                share = f" × {value:.2f} = {fmt.score(weights[name] * value)},"
+                asides = share, f" without it {without(feature)}"
+                parts += [Content.styled(aside, fmt.DIM) for aside in asides]
+            elif name == "context" and weights:
+                parts.append(Content.styled(f" by {EVIDENCE_WORDS[evidence]}", fmt.DIM))
+            for part in parts:
                 # A value is never cut: what has no room goes below.
                 end += part.cell_length
                 line = Content.assemble(line, "\n     " if end > width else "", part)
@@ -266,8 +344,8 @@ class ParamPanel(Vertical):
                 line += Content.styled(empty, "$foreground 30%")
             return line
 
-        rows = [Row(name, partial(draw, name), lines=0) for name in PANEL_WORDS]
-        self.rows.set_rows(rows, self.rows.chosen_id)
+        rows = [Row(name, partial(draw, name), lines=0) for name in names]
+        self.rows.set_rows(rows, chosen)
         self.on_resize()
 
     def on_resize(self) -> None:
@@ -282,7 +360,9 @@ class ParamPanel(Vertical):
 
     @on(RowList.Chosen)
     def _row_chosen(self, message: RowList.Chosen) -> None:
+        """Tell what the chosen weight is worth."""
         message.stop()
+        self._show_again()
 
     @on(RowList.Opened)
     async def _row_opened(self, message: RowList.Opened) -> None:

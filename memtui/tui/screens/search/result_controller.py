@@ -47,6 +47,8 @@ class ResultController:
         view, state = self.view, self.view.state
         state.selected_id = chunk_id
         view.why.explain(state.ranked, chunk_id)
+        if state.ranking.context.enabled:
+            view.rankings.show_panels()
         # The chosen row is marked in the list that has what is shown: never two rows.
         is_near = state.ranked is not None and chunk_id not in (None, *state.ranked.ranks)
         view.results.set_class(is_near, "-secondary")

@@ -18,10 +18,23 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason, SearchMode
+from memtui.model import (
+    FEATURES,
+    Chunk,
+    Evidence,
+    IndexState,
+    Leg,
+    LegStatus,
+    Ranked,
+    Ranking,
+    Reason,
+    SearchMode,
+)
+from memtui.ranking.context import ranked_passages
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
+from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_scale, relative_words
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import (
@@ -149,6 +162,11 @@ class SearchState:
         if self.ranked is None or self.is_pending:
             return False
         return any(leg.status is LegStatus.PENDING for leg in self.ranked.pool.states.values())
+
+    @property
+    def evidence(self) -> Evidence:
+        """The parts of the index that the passages of the list are measured by."""
+        return self.ranked.pool.evidence if self.ranked is not None else Evidence.WORDS
 
     @property
     def selected_chunk(self) -> Chunk | None:
@@ -584,7 +602,7 @@ class RankingController:
                 state.undoable.pop()
         state.ranking, state.selected_by_user = ranking, True
 
-        text = words.describe_change(before, ranking)
+        text = words.describe_change(*map(self._with_weights, (before, ranking)))
         text = f"{because}: {text} again" if because else text
         self.note(f"{text} {aside}".rstrip())
         if shown is None or view.engine is None:
@@ -608,7 +626,8 @@ class RankingController:
 
         Some numbers show only once their stage is on.
         """
-        ranking = words.stepped(self.view.state.ranking, parameter, direction)
+        state = self.view.state
+        ranking = words.stepped(state.ranking, parameter, direction, state.evidence)
         if not direction:
             self.change(ranking)
             return
@@ -644,11 +663,41 @@ class RankingController:
             self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
 
     def show_parameters(self) -> None:
-        state, configured = self.view.state, self.view.options.ranking
-        self.view.strip.show_ranking(state.ranking, configured, state.mode, self._note)
+        state, with_weights = self.view.state, self._with_weights
+        shown, configured = with_weights(state.ranking), with_weights(self.view.options.ranking)
+        self.view.strip.show_ranking(shown, configured, state.mode, self._note)
+        self.show_panels()
+
+    def _with_weights(self, ranking: Ranking) -> Ranking:
+        """Return a ranking with the constants for what the list was made of."""
+        ranked = self.view.state.ranked
+        return words.with_weights(ranking, ranked.pool.evidence) if ranked is not None else ranking
+
+    def show_panels(self) -> None:
+        """Show the parameters one below the other, and what those of passages are worth."""
+        state = self.view.state
+        ranked, features = state.ranked, dict[str, float]()
+        if ranked is not None and state.selected_chunk is not None:
+            scored = find(ranked, state.selected_chunk.id)
+            passages = ranked_passages(ranked, scored) if scored.stages else ()
+            for _, best in passages[:1]:
+                features = dict(zip(FEATURES, (scored.stages[0].after, *best.values), strict=True))
+        shown, configured = map(self._with_weights, (state.ranking, self.view.options.ranking))
         for screen in dict.fromkeys((self.view, *self.view.app.screen_stack)):
             for panel in screen.query(words.ParamPanel):
-                panel.show_ranking(state.ranking, configured, state.mode)
+                panel.show_ranking(
+                    shown, configured, state.mode, state.evidence, features, self._place_without
+                )
+
+    def _place_without(self, feature: str) -> str:
+        """Return the place of the chosen result where a feature of passages weighs nothing."""
+        state, engine = self.view.state, self.view.engine
+        if state.ranked is None or engine is None:
+            return ""
+        context = replace(state.ranking.context, **{feature: 0.0})
+        ranked = engine.search.rerank(state.ranked.pool, replace(state.ranking, context=context))
+        place = ranked.ranks.get(state.selected_id or "")
+        return fmt.rank(place) if place else "not shown"
 
     def against_configured(self, ranked: Ranked) -> str:
         """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.
