@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -25,13 +24,12 @@ from memtui.index.database import (
     SCHEMA_VERSION,
     Connection,
     Recipe,
-    damage,
     number,
     open_database,
     read_meta,
     write_meta,
 )
-from memtui.index.generations import LiveIndex, WriterLock
+from memtui.index.generations import LiveIndex
 from memtui.index.index_rows import (
     KnownFile,
     counts,
@@ -45,10 +43,8 @@ from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SkippedFile, SourceFile
 from memtui.settings.schema import MemorySettings
 from memtui.text.tokens import index_text
-from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider
-from tests.support.indexing import Contents, Workspace, holding, identity
-from tests.support.interrupted import run_interrupted
+from tests.support.indexing import Workspace, identity
 from tests.support.rows import numbers
 
 LONG_AGO = 1_700_000_000
@@ -635,62 +631,3 @@ def test_an_index_of_a_newer_memtui_is_left_alone(many: Workspace) -> None:
     many.rebuild()
     assert read_meta(live.connection())["schema_version"] == str(SCHEMA_VERSION)
     live.close()
-
-
-@pytest.mark.parametrize("before", ["nothing", "older"])
-@pytest.mark.parametrize("kind", ["sync", "rebuild"])
-@pytest.mark.timeout(300)
-def test_a_killed_process_leaves_an_index_that_one_sync_completes(
-    many: Workspace, tmp_path: Path, kind: str, before: str
-) -> None:
-    start, homes = tmp_path / "start", Homes(many.root / ".homes")
-    start.mkdir()
-    many.transcripts = homes.scope(many.root, "openclaw")
-    talk = homes.openclaw("a.jsonl", [said("user", f"number {n} of many") for n in range(60)])
-    if before == "older":
-        many.sync()
-        many.close()
-        shutil.copytree(many.data, start, dirs_exist_ok=True)
-        for index in range(10):
-            many.write(f"0/{index * 4}.md", f"rewritten {index}\n")
-            (many.root / f"1/{index * 4 + 1}.md").rename(many.root / f"2/moved{index}.md")
-            many.write(f"3/new{index}.md", f"word{index} is new\n")
-        with talk.open("ab") as stream:
-            stream.write(said("assistant", "the end"))
-    killed = tmp_path / "killed"
-    shutil.copytree(start, killed)
-    calls = run_interrupted(kind, many.root, killed, 0)
-    expected = many.fresh(tmp_path / "fresh")
-    for share in (0.02, 0.1, 0.5, 0.8, 0.93, 0.97, 0.99):
-        shutil.rmtree(killed)
-        shutil.copytree(start, killed)
-        assert run_interrupted(kind, many.root, killed, int(calls * share)) == -9
-        assert_converges(Workspace(many.root, killed, transcripts=many.transcripts), expected)
-
-
-def assert_converges(survivor: Workspace, expected: Contents) -> None:
-    """One sync makes the index whole, embedding only what no killed process had made."""
-    assert survivor.recipe is not None
-    assert survivor.recipe.identity is not None
-    hashes = {str(chunk[4]) for chunk in expected.chunks.values()}
-    with holding(WriterLock(survivor.folder)):
-        survivor.folder.clean()
-        check(survivor)
-        known = survivor.cache.get_many(survivor.recipe.identity, hashes)
-        survivor.sync()
-        assert survivor.provider.texts == len(hashes - known.keys())
-    assert survivor.contents() == expected
-    assert len(files(survivor)) == 1
-    survivor.close()
-
-
-def check(many: Workspace) -> None:
-    """Check the live generation, where there is one."""
-    generation = many.folder.current()
-    if generation is None:
-        return
-    connection = open_database(many.folder.path(generation))
-    assert damage(connection) is None
-    orphans = "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)"
-    assert number(connection, orphans) == 0
-    connection.close()

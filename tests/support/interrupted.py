@@ -1,25 +1,18 @@
-"""Processes of their own that index: killed in the middle, or measured."""
+"""Processes of their own: what they return, how they end, how they grow."""
 
 from __future__ import annotations
 
-import os
 import resource
-import signal
-import sys
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from memtui.index import index_rows
 from memtui.index.database import Recipe
-from memtui.index.generations import WriterLock
 from tests.support.conversations import Homes, said
-from tests.support.indexing import Workspace, holding
+from tests.support.indexing import Workspace
 
-_INDEX = os.path.dirname(index_rows.__file__)
 # Children are forked by a process that has imported everything once and has one thread.
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
@@ -54,38 +47,6 @@ def run_forked(
 def _send(pipe: Pipe, act: Callable[..., object], arguments: tuple[object, ...]) -> None:
     pipe.send("begins")
     pipe.send(act(*arguments))
-
-
-def run_interrupted(kind: str, notes: Path, index: Path, instant: int) -> int:
-    """Index in a process that kills itself at the `instant`-th call of a function of the index.
-
-    Returns -9, or how many calls there were when it finished, as it does with 0.
-    """
-    calls, code = run_forked(_index_until, kind, notes, index, instant)
-    if code == -signal.SIGKILL:
-        return -9
-    assert code == 0
-    return int(calls)
-
-
-def _index_until(kind: str, notes: Path, index: Path, instant: int) -> int:
-    scope = Homes(notes / ".homes").scope(notes, "openclaw")
-    workspace = Workspace(notes, index, transcripts=scope)
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        # Returning from C code is where a commit, a rename or an fsync has just happened.
-        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(_INDEX):
-            calls += 1
-            if calls == instant:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    with holding(WriterLock(workspace.folder)):
-        sys.setprofile(count)
-        workspace.rebuild() if kind == "rebuild" else workspace.sync()
-        sys.setprofile(None)
-    return calls
 
 
 def measure_sync(folder: Path) -> tuple[int, int]:

@@ -125,7 +125,7 @@ def write_notes(ground: Ground, seed: int) -> None:
 
 
 def edit_notes(ground: Ground, seed: int) -> None:
-    """Rewrite, move, remove and add notes."""
+    """Rewrite, move, remove and add notes, and go on with a conversation."""
     rng = random.Random(seed)
     for number in range(0, _NOTES, 6):
         _write(ground, f"{number % 5}/note-{number}.md", number, rng)
@@ -138,7 +138,10 @@ def edit_notes(ground: Ground, seed: int) -> None:
     for number in range(6):
         _write(ground, f"new/note-{number}.md", number, rng)
     lines = [said("user", _prose(rng, 40), turn) for turn in range(5)]
-    Homes(ground.place / "homes").openclaw("session-new.jsonl", lines)
+    homes = Homes(ground.place / "homes")
+    longer = homes.openclaw("session-new.jsonl", lines).with_name("session-0.jsonl")
+    with longer.open("ab") as stream:
+        stream.write(said("assistant", _prose(rng, 25)))
 
 
 def _write(ground: Ground, path: str, number: int, rng: random.Random) -> None:
