@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import stat
 import sys
@@ -132,33 +131,6 @@ def test_a_signal_ends_it_and_gives_the_terminal_back(root: Path, home: Path, na
         os.kill(int(own_id.read_text()), number)
         window.ends(128 + number)
         window.is_given_back()
-
-
-def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> None:
-    attack = "heron \x1b]2;PWNED\x1b\\ \x9b31m [/] [@click=app.quit]hi[/] \x07 \u202etxt.exe\n"
-    (root / "memory/attack.md").write_text(f"# {attack}\n{attack * 3}", encoding="utf-8")
-    with terminal(str(root), home=home, size=(80, 24), more=KEYWORD_ONLY) as window:
-        window.shows("ready")
-        window.type("heron txt")
-        shown = finds(window, "attack.md")
-        assert "PWNED" not in window.title()
-        assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(shown)
-        window.press("F4")
-        window.shows("SHOWN at rank")
-        for _ in range(8):
-            # The terms are further below.
-            if "MATCH" in window.screen():
-                break
-            window.press("PageDown")
-        window.until(
-            lambda shown: re.search('searched for +"heron"', shown) is not None,
-            "what was searched for",
-        )
-        assert "PWNED" not in window.title()
-        window.press("Escape")
-        window.until(lambda shown: "SHOWN at rank" not in shown, "the explanation closed")
-        window.press("C-q")
-        window.ends()
 
 
 def test_without_a_memory_it_says_where_it_looked(home: Path) -> None:

@@ -17,7 +17,7 @@ from memtui.embedding.provider import ProviderIdentity
 from memtui.index.database import Recipe
 from memtui.index.transcripts.phase import TranscriptChunks
 from memtui.index.transcripts.turns import cut, masked_text
-from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
+from memtui.memory.chunking import chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.passages import passages
 from memtui.memory.transcripts.formats import FORMATS, recognise
@@ -75,22 +75,6 @@ def check_chunks(given: Given) -> None:
     places = {(chunk.start_line, chunk.end_line, chunk.hash) for chunk in chunks}
     ids = {chunk_id("memory", "a.md", *place, "model") for place in places}
     assert len(ids) == len(places), "two chunks have one id"
-
-
-def check_packer(given: Given) -> None:
-    """Packing that stops at any lines and goes on from JSON gives the chunks of the whole."""
-    tokens, overlap = 1 + given.number(60), given.number(70)
-    every = 1 + given.number(5)
-    text = given.text()
-    packer = Packer(tokens, overlap)
-    made: list[ChunkSpan] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        made += packer.pack([(number, line)])
-        if number % every == 0:
-            packer = Packer(tokens, overlap, json.loads(json.dumps(packer.pending)))
-    made += packer.finish()
-    whole = list(chunk_text(text, tokens=tokens, overlap=overlap))
-    assert made == whole, "it is not whole"
 
 
 def check_query(given: Given) -> None:
@@ -370,7 +354,6 @@ _RECORD_WORDS: Final = words("transcript words")
 
 TARGETS: Final = (
     Target("chunks", check_chunks, _NOTES, _MARKS, runs=50_000),
-    Target("packer", check_packer, _NOTES, _MARKS, runs=30_000),
     Target("query", check_query, _QUERIES, _QUERY_WORDS, runs=60_000),
     Target("match", check_match, _QUERIES, _QUERY_WORDS, runs=15_000, share=150),
     Target("marks", check_marks, partial(words, "marked texts"), _MARKS, runs=25_000),

@@ -266,7 +266,7 @@ def test_the_trace_shows_what_is_forbidden(tmp_path: Path) -> None:
 
 def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> None:
     root, env = prepare(tmp_path), environment(tmp_path)
-    outcomes = [*scenes(root, env, ())]
+    outcomes = [*scenes(root, env, ("explanation",))]
     outcomes += commands(root, env, ("search",), ends=("terminal",))
     assert [line for one in outcomes for line in one.wrong] == []
     assert sum(one.tried for one in outcomes) > 4_000
