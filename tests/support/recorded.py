@@ -11,7 +11,6 @@ import functools
 import json
 import lzma
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,23 @@ def _fill(
     )
     connection.executemany(f"INSERT INTO {files} VALUES (?, ?, ?, ?, ?)", rows["files"])
     for number, (row, vector) in enumerate(zip(rows["chunks"], vectors, strict=True), start=1):
-        write_chunk(connection, prefix, number, row, vector, has_blobs=release == _BLOBS)
+        chunk_id, path, source, start, end, digest, model, text = row
+        doubles = vector.astype("<f8")
+        stored = doubles.tobytes() if release == _BLOBS else json.dumps(doubles.tolist())
+        connection.execute(
+            f"INSERT INTO {prefix}chunks(rowid, id, path, source, start_line, end_line, hash, "
+            "model, text, embedding, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            (number, chunk_id, path, source, start, end, digest, model, text, stored),
+        )
+        connection.execute(
+            f"INSERT INTO {prefix}chunks_fts(rowid, text, id, path, source, model, start_line, "
+            "end_line) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, text, chunk_id, path, source, model, start, end),
+        )
+        connection.execute(
+            f"INSERT INTO {prefix}chunks_vec(id, embedding) VALUES (?, ?)",
+            (chunk_id, vector.tobytes()),
+        )
     if release == _BLOBS:
         connection.execute(
             "INSERT INTO memory_index_paths_fts(rowid, path, source) "
@@ -130,32 +145,3 @@ def _fill(
         )
     if prefix:
         connection.execute("INSERT INTO schema_meta VALUES (1, 'main', ?)", (rows["app_version"],))
-
-
-def write_chunk(
-    connection: apsw.Connection,
-    prefix: str,
-    number: int,
-    row: Sequence[Any],
-    vector: np.ndarray[Any, Any],
-    *,
-    has_blobs: bool,
-) -> None:
-    """Write a chunk with its float32 vector into every table, as row `number`."""
-    chunk_id, path, source, start, end, digest, model, text = row
-    doubles = vector.astype("<f8")
-    stored = doubles.tobytes() if has_blobs else json.dumps(doubles.tolist())
-    connection.execute(
-        f"INSERT INTO {prefix}chunks(rowid, id, path, source, start_line, end_line, hash, "
-        "model, text, embedding, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (number, chunk_id, path, source, start, end, digest, model, text, stored),
-    )
-    connection.execute(
-        f"INSERT INTO {prefix}chunks_fts(rowid, text, id, path, source, model, start_line, "
-        "end_line) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (number, text, chunk_id, path, source, model, start, end),
-    )
-    connection.execute(
-        f"INSERT INTO {prefix}chunks_vec(id, embedding) VALUES (?, ?)",
-        (chunk_id, vector.tobytes()),
-    )
