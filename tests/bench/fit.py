@@ -50,7 +50,7 @@ ENOUGH: Mapping[Evidence, tuple[str, ...]] = {
 ABSOLUTE: Mapping[Evidence, tuple[str, ...]] = {
     Evidence.WORDS: ("near_cover",),
     Evidence.VECTORS: ("near_cover", "vector"),
-    Evidence.WORD_PIECES: ("near_cover", "vector", "word_pieces"),
+    Evidence.WORD_PIECES: ("near_cover", "vector"),
 }
 """The features that tell an answer from the best of what is none."""
 ANSWERED, TAKEN_OUT = "answer found first", "answer taken out"
