@@ -445,6 +445,34 @@ async def test_weights_of_passages_are_changed_without_reading_the_index(
         assert [sql for sql in reads if "chunks" in sql or "passages" in sql] == []
 
 
+async def test_a_result_stands_at_the_line_of_its_best_passage(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"- Filler about weather, number {number}." for number in range(40)]
+    lines[30] = "- The zeppelin lands on the lighthouse roof."
+    (memory.root / "memory/long.md").write_text("\n".join(lines) + "\n")
+    edited: list[int] = []
+
+    def edit(screen: object, file: Path, line: int) -> bool:
+        edited.append(line)
+        return False
+
+    monkeypatch.setattr("memtui.tui.place_actions.edit_place", edit)
+    options = dark(ranking=Ranking(context=Context(enabled=True)), root=memory.root)
+    async with running(memory.open, options=options, size=WIDE) as run:
+        run.engine.index.sync(wait=True)
+        await run.search("zeppelin lighthouse")
+        await run.press("escape")
+        assert "memory/long.md:31" in all_lines(run.app.search_screen.results)
+        assert [line for line in run.text.splitlines() if "31 █- The zeppelin" in line]
+        await run.press("y", "e")
+        assert (run.app.clipboard, edited) == ("memory/long.md#L31", [31])
+        await run.press("enter")
+        assert [line for line in run.text.splitlines() if "█" in line and "zeppelin" in line]
+        await run.press("escape", "C")
+        assert "31 ▌- The zeppelin" in run.text
+
+
 def test_a_value_has_as_many_digits_as_it_takes() -> None:
     before = Ranking(vector_weight=0.3, keyword_weight=0.7)
     after = replace(before, vector_weight=0.296, keyword_weight=1 - 0.296, min_score=0.35)

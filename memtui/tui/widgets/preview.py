@@ -182,9 +182,13 @@ class Preview(LineView):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
+        "preview--passage",
         "preview--match", "preview--gone", "preview--border", "preview--link",
     }  # fmt: skip
-    HELP = "The bar ▌ in the margin marks the chunk; ╭ │ ├ ╰ [ are all chunks of a file."
+    HELP = (
+        "The bar ▌ in the margin marks the chunk, █ its best passage;"
+        " ╭ │ ├ ╰ [ are all chunks of a file."
+    )
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS = bindings("preview")
 
@@ -207,6 +211,8 @@ class Preview(LineView):
         """The current chunk."""
         self.chosen: Mark | None = None
         """The match or the link that was gone to."""
+        self._passage = 0, 0
+        """The first and the last line of the passage that the chunk is shown for."""
         self._source: SourceText | None = None
         self._note = NoteText()
         self._room = 0
@@ -232,8 +238,11 @@ class Preview(LineView):
         chunks: Sequence[Chunk] = (),
         rendered: Sequence[RenderedLine] = (),
         note: str = "",
+        lines: tuple[int, int] = (0, 0),
     ) -> None:
         """Show a note scrolled to a chunk, with the words of the query and all `chunks` marked.
+
+        Some `lines` of the chunk, first and last, are marked and scrolled to as its best passage.
 
         Without a source the chunk itself is shown, as the index holds it, until the note is
         read. A note that is gone is shown grey. Without either `note` is shown, or a hint.
@@ -243,7 +252,9 @@ class Preview(LineView):
         is_other_text |= rendered is not self.rendered
         is_same_query = tuple(terms) == self._note.terms
         before = self._place
+        is_whole = chunk is None or lines == (chunk.start_line, chunk.end_line)
         self._source, self.chunk, self.chunks = source, chunk, chunks
+        self._passage = (0, 0) if is_whole else lines
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
         place = path = source.path if source is not None else ""
@@ -255,16 +266,16 @@ class Preview(LineView):
             place = chunk.citation
             path = chunk.path
         if is_other_text:
-            lines, first = list[str](), 1
+            texts, first = list[str](), 1
             self._message = []
             if chunk is not None:
-                lines, first = chunk.text.split("\n"), chunk.start_line
+                texts, first = chunk.text.split("\n"), chunk.start_line
             if source is not None and (source.lines or chunk is None):
-                lines, first = source.lines, 1
-            self._note = NoteText(lines, first, path, rendered, has_links=self._is_file)
+                texts, first = source.lines, 1
+            self._note = NoteText(texts, first, path, rendered, has_links=self._is_file)
             if source is None and chunk is None:
                 self._message = [Content(note or self._hint)]
-            elif source is not None and not any(lines[:1]) and len(lines) <= 1:
+            elif source is not None and not any(texts[:1]) and len(texts) <= 1:
                 self._message = [Content(state if is_gone else "This note is empty.")]
         self._note.terms = tuple(terms)
         if is_other_text or not is_same_query:
@@ -288,9 +299,9 @@ class Preview(LineView):
         self.refresh()
 
     @property
-    def _place(self) -> tuple[str | None, str | None]:
+    def _place(self) -> tuple[str | None, str | None, tuple[int, int]]:
         path = self._source.path if self._source is not None else None
-        return path, self.chunk.id if self.chunk is not None else None
+        return path, self.chunk.id if self.chunk is not None else None, self._passage
 
     @property
     def render_width(self) -> int:
@@ -357,7 +368,7 @@ class Preview(LineView):
         return self.tops[mark.block] + sum(1 for _, end in rows[:-1] if end <= mark.start)
 
     def action_chunk(self) -> None:
-        """Scroll to the chunk, so far that the first word of the query in it is in sight."""
+        """Scroll to the chunk, so far that its passage is in sight, or a word of the query."""
         self._is_placed = bool(self.is_mounted and self._room)
         if not self._is_placed:
             return
@@ -368,10 +379,13 @@ class Preview(LineView):
             start = self.tops[blocks.start]
             top = self.tops[max(0, blocks.start - CONTEXT_LINES)]
             marks = (mark for block in blocks for mark in note.matches(block))
-            match = next(map(self._row_of, marks), start)
+            first = match = next(map(self._row_of, marks), start)
+            if any(self._passage):
+                passage = note.blocks_of(*self._passage)
+                first, match = self.tops[passage.start], self.tops[passage.stop] - 1
             if match >= top + height:
                 fits = match < start + height
-                top = match - height + 1 if fits else match - CONTEXT_LINES
+                top = match - height + 1 if fits else max(0, first - CONTEXT_LINES)
         self.scroll_to_line(top)
 
     def action_match(self, step: int) -> None:
@@ -475,11 +489,14 @@ class Preview(LineView):
         block, _ = self.block_at(at) or (0, 0)
         line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
-        marker = "▌" if is_inside else " "
+        is_passage = self._passage[0] <= line <= self._passage[1]
+        marker = "█" if is_passage else "▌" if is_inside else " "
         marker_style = self._mark_style("marker")
         if self.rendered:
             return self.visual_style, Content.styled(marker, marker_style) + " "
-        style = self.get_visual_style("preview--chunk") if is_inside else self.visual_style
+        style = self.visual_style
+        if is_inside:
+            style = self.get_visual_style(f"preview--{'passage' if is_passage else 'chunk'}")
         first = self.tops[bisect_left(self._note.numbers, line)]
         is_last = at + 1 == self.tops[bisect_right(self._note.numbers, line)]
         border = self.border_at(line, is_first=at == first, is_last=is_last)

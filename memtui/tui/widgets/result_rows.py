@@ -25,6 +25,7 @@ from memtui.model import (
     Ranked,
     Stage,
 )
+from memtui.ranking.context import best_passage, cited_lines
 from memtui.report import words
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
@@ -163,7 +164,10 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         return head
     lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    part = cached_snippet(chunk.text, context.terms, room * lines + _SLACK)
+    passage, _ = best_passage(hit) or (0, 0)
+    length = room * lines + _SLACK
+    beginning = chunk.text[passage : passage + length] if passage else chunk.text
+    part = cached_snippet(beginning, context.terms, length)
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
@@ -219,6 +223,7 @@ def _head(
 ) -> Content:
     """Write the first line of a row: rank, pin, movement, score, bar, place, strength and age."""
     ranked, chunk = context.ranked, scored.chunk
+    line, _ = cited_lines(scored)
     # 12 to 20 cells of bar, less in a narrow row.
     cells = min((width + 1) // 5, 20) if width >= 60 else (width + 1) // 6
     pin = (glyphs.PIN if chunk.id in context.pinned else " ", "bold $primary")
@@ -248,11 +253,11 @@ def _head(
         age = f"{words.match_words(ranked, scored):<7}  {age:>{_AGE}}"
     room = width - used - 3 - max(_AGE, len(age))
     if room >= 8:
-        place = place_text(chunk.path, chunk.start_line, room)
+        place = place_text(chunk.path, line, room)
         gap = " " * (width - used - 2 - place.cell_length - len(age))
         pieces += ["  ", place, gap, (age, fmt.MUTED)]
     elif (left := width - used - 1) > 1:
-        pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
+        pieces += [" ", place_text(chunk.path, line, left)]
     return Content.assemble(*pieces)
 
 

@@ -211,7 +211,13 @@ class Reader:
         by_id = {chunk.id: chunk for chunk in chunks}
         chunk = by_id.get(chunk_id or "", chunk_at(chunks, line or 0))
         note = "not in the index" if not chunks and self.file is not None else ""
-        view.show(source, chunk, self.terms, chunks=chunks, rendered=rendered, note=note)
+        lines = 0, 0
+        if chunk_id in by_id and line is not None and line > by_id[chunk_id].start_line:
+            # That of a passage.
+            lines = line, line
+        view.show(
+            source, chunk, self.terms, chunks=chunks, rendered=rendered, note=note, lines=lines
+        )
         if target.heading:
             name = heading_name(target.heading)
             at = (one.line for one in outline if heading_name(one.text) == name)

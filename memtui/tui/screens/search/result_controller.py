@@ -84,9 +84,9 @@ class ResultController:
         elif chunk is None:
             self.view.show_pane("results")
         elif app.is_conversation(chunk.path):
-            app.open_turn(chunk.path, chunk.start_line, chunk.end_line)
+            app.open_turn(chunk.path, *state.lines)
         else:
-            app.open_place(chunk.path, chunk.start_line, chunk.id, state.terms, alone=True)
+            app.open_place(chunk.path, state.lines[0], chunk.id, state.terms, alone=True)
 
     def _selected(self, verb: str) -> Chunk | None:
         """Return the chunk of the chosen result; where there is none, that is told."""
@@ -105,7 +105,7 @@ class ResultController:
             return
 
         def draw(source: SourceText | None) -> None:
-            view.preview.show(source, state.selected_chunk, state.terms)
+            view.preview.show(source, state.selected_chunk, state.terms, lines=state.lines)
 
         def show(source: SourceText) -> None:
             if state is view.state and view.is_built and path == self._path:
@@ -138,7 +138,7 @@ class ResultController:
         if view.state.ranked is None and row_id.startswith(FILE):
             path, line = row_id.removeprefix(FILE), 1
         elif (chunk := self._selected("edit")) is not None:
-            path, line = chunk.path, chunk.start_line
+            path, (line, _) = chunk.path, view.state.lines
         else:
             return
         if view.is_foreign and view.status is not None and not view.status.root:
@@ -149,7 +149,7 @@ class ResultController:
 
     def show_in_browse(self) -> None:
         if (chunk := self._selected("show")) is not None:
-            app_of(self.view).open_place(chunk.path, chunk.start_line, chunk.id)
+            app_of(self.view).open_place(chunk.path, self.view.state.lines[0], chunk.id)
 
     def show_chunk(self) -> None:
         if (chunk := self._selected("show")) is not None:
@@ -167,7 +167,7 @@ class ResultController:
     def copy_citation(self) -> None:
         if (chunk := self._selected("copy")) is not None:
             self.remember_query()
-            cite(self.view, chunk.path, chunk.start_line, chunk.end_line)
+            cite(self.view, chunk.path, *self.view.state.lines)
 
     def copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""

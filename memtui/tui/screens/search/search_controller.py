@@ -30,7 +30,7 @@ from memtui.model import (
     Reason,
     SearchMode,
 )
-from memtui.ranking.context import ranked_passages
+from memtui.ranking.context import cited_lines, ranked_passages
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
@@ -167,6 +167,14 @@ class SearchState:
     def evidence(self) -> Evidence:
         """The parts of the index that the passages of the list are measured by."""
         return self.ranked.pool.evidence if self.ranked is not None else Evidence.WORDS
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The first and the last line of the chosen result: of its best passage, or its chunk."""
+        chunk = self.selected_chunk
+        if self.ranked is None or chunk is None:
+            return 0, 0
+        return cited_lines(find(self.ranked, chunk.id))
 
     @property
     def selected_chunk(self) -> Chunk | None:
