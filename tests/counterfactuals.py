@@ -56,15 +56,15 @@ CONTINUOUS = tuple(parameter for parameter in RANGES if parameter not in DEPTH)
 
 
 def decimals_of(change: Change) -> int:
-    """The decimals of a new value: of the fewest that it can be written with, at least 2 below 10.
+    """The decimals of a new value: of the fewest that it can be written with, 2 to 6.
 
-    At most 6, of a half-life and an RRF constant 6 behind its first digit.
+    Of a half-life and an RRF constant at most 6 behind its first digit, from 10 on perhaps none.
     """
     assert isinstance(change.new, (int, float))
-    most = 6
+    fewest, most = 2, 6
     if change.parameter in LOGARITHMIC:
         most -= math.floor(math.log10(change.new))
-    fewest = 0 if change.new >= 10 else 2
+        fewest = 0 if change.new >= 10 else 2
     return next((n for n in range(fewest, most) if round(change.new, n) == change.new), most)
 
 

@@ -17,6 +17,7 @@ from memtui.cli.output import Line, Output
 from memtui.data import read_table
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
+from memtui.model import FEATURES
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
 from memtui.report.suggested_commands import COMMANDS, completed
@@ -170,6 +171,11 @@ def _weights(text: str) -> tuple[float, float]:
     return vector, keyword
 
 
+def _feature(text: str) -> tuple[str, float]:
+    name, _, weight = text.partition("=")
+    return FEATURES[FEATURES.index(name)], float(weight)
+
+
 def _clock(text: str) -> Callable[[], datetime]:
     """Parse a time, UTC by default, as a clock that stands still."""
     moment = datetime.fromisoformat(text)
@@ -215,6 +221,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "day": parsed(_day, "no day such as 2026-02-11"),
     "moment": parsed(_clock, "not a time such as 2026-02-11T09:00"),
     "weights": parsed(_weights, "not two numbers such as 0.3,0.7"),
+    "feature": parsed(_feature, f"not a weight such as cover=4.5, of {', '.join(FEATURES)}"),
     "minimum": parsed(
         lambda text: text if text == NO_MINIMUM else float(text),
         "neither a score such as 0.35 nor off",
@@ -331,6 +338,9 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
     if (weights := flags.pop("ranking.weights", None)) is not None:
         for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
             flags[f"ranking.{leg}_weight"] = weights._replace(value=weight)
+    if (weights := flags.pop("ranking.context.weights", None)) is not None:
+        for feature, weight in weights.value:
+            flags[f"ranking.context.{feature}"] = weights._replace(value=weight)
     # Whoever gives a parameter that does nothing without a switch wants that, too.
     for key, about in SWEPT_PARAMETERS.items():
         if "switch" in about and f"ranking.{key}" in flags:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Final
 
+from msgspec.structs import replace
+
 from memtui.data import read_table
 from memtui.model import (
     FEATURES,
@@ -40,6 +42,12 @@ def context_weights(ranking: Ranking, evidence: Evidence) -> tuple[float, ...]:
         constants.get(name, 0.0) if (weight := getattr(chosen, name)) is None else weight
         for name in FEATURES
     )
+
+
+def with_weights(ranking: Ranking, evidence: Evidence) -> Ranking:
+    """Return the same ranking with a number for each weight that is left to what an index holds."""
+    weights = dict(zip(FEATURES, context_weights(ranking, evidence), strict=True))
+    return replace(ranking, context=replace(ranking.context, **weights))
 
 
 def passage_score(fused: float, passage: PassageFeatures, weights: Sequence[float]) -> float:

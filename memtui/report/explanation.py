@@ -30,7 +30,14 @@ from memtui.model.inquiry import (
 )
 from memtui.model.rankings import MinScoreRule
 from memtui.ranking.context import cited_lines
-from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
+from memtui.ranking.counterfactual.change import (
+    FEATURE_OF,
+    Change,
+    Counterfactuals,
+    NoChangeReason,
+    Parameter,
+    apply,
+)
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import arithmetic, words
@@ -457,11 +464,12 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if rows
         else "no single parameter brings it into the list"
     )
-    without: dict[str, list[str]] = {}
+    without: dict[str, dict[str, None]] = {}
     for one in least.without:
-        without.setdefault(words.NO_CHANGE_WORDS[one.reason], []).append(
-            words.PARAMETER_WORDS[one.parameter.value]
-        )
+        name = words.PARAMETER_WORDS[one.parameter.value]
+        if one.parameter in FEATURE_OF and one.reason is NoChangeReason.NOT_USED:
+            name = "weights of passages in context"
+        without.setdefault(words.NO_CHANGE_WORDS[one.reason], {})[name] = None
     notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]
     columns = (
         *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),
@@ -484,6 +492,8 @@ def flags_of(ranking: Ranking, change: Change) -> str:
     if change.parameter is Parameter.VECTOR_WEIGHT:
         changed = apply(ranking, change.parameter, new)
         return f"--weights {changed.vector_weight:.15g},{changed.keyword_weight:.15g}"
+    if change.parameter in FEATURE_OF:
+        return f"--context-weight {name.removeprefix('context.')}={new:.15g}"
     flag = words.FLAGS[name]
     if isinstance(flag, list):
         return flag[new is True]

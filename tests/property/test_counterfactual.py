@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TypeAlias
 
 import pytest
@@ -10,16 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
-from memtui.ranking.counterfactual.change import Parameter, apply
+from memtui.model import FEATURES, CandidatePool, Chunk, PassageFeatures, Ranking, SearchMode
+from memtui.ranking.context import context_weights, passage_score, with_weights
+from memtui.ranking.counterfactual.change import FEATURE_OF, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.margins import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed, columns_of
 from memtui.ranking.counterfactual.solve import is_used, least_changes, sweep
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
-from tests.counterfactuals import CONTINUOUS, Claims
+from memtui.ranking.stages import decay_factors
+from tests.counterfactuals import CONTINUOUS, Claims, grid
 from tests.support.dice import examples
-from tests.support.pools import NOW, RELEASES, pools, rankings, release_pools, release_rankings
+from tests.support.pools import (
+    NOW,
+    RELEASES,
+    context_rankings,
+    passage_pools,
+    pools,
+    rankings,
+    release_pools,
+    release_rankings,
+)
 
 SECOND = 1_000_000_000
 DAYS = 86_400 * SECOND
@@ -67,9 +78,12 @@ LeftOut: TypeAlias = tuple[CandidatePool, Ranking, str, SearchMode]
 @st.composite
 def left_out(draw: st.DrawFn) -> LeftOut:
     """A pool, a ranking, a chunk that is not in its list, and how a release searches."""
-    mode = SearchMode.HYBRID
-    if draw(st.booleans()):
+    mode, kind = SearchMode.HYBRID, draw(st.sampled_from(["any", "release", "context"]))
+    if kind == "any":
         pool, ranking = draw(pools(max_chunks=24)), draw(RANKINGS)
+    elif kind == "context":
+        pool, ranking = draw(passage_pools(12)), plain_ranking(draw(context_rankings()))
+        ranking = with_weights(ranking, pool.evidence)
     else:
         mode = draw(st.sampled_from(SearchMode))
         pool, ranking = draw(release_pools(24)), plain_ranking(draw(release_rankings()))
@@ -111,6 +125,7 @@ def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
 
 CASES = {name: st.tuples(release_pools(), release_rankings([name])) for name in RELEASES}
 CASES["any"] = st.tuples(pools(), rankings())
+CASES["context"] = st.tuples(passage_pools(), context_rankings())
 
 
 @pytest.mark.parametrize("mode", SearchMode)
@@ -127,10 +142,18 @@ def test_the_list_is_the_one_that_ranking_gives(
 SWEPT = (*CONTINUOUS, Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
 
 
-@given(pools().map(plain_numbers), RANKINGS, st.sampled_from(SWEPT))
-@settings(max_examples=examples(30))
-def test_sweeps_tell_the_ranks(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> None:
-    if not is_used(ranking, parameter):
+@given(
+    st.tuples(pools().map(plain_numbers), RANKINGS, st.sampled_from(SWEPT))
+    | st.tuples(
+        passage_pools(12).map(plain_numbers),
+        context_rankings().map(plain_ranking),
+        st.sampled_from([*FEATURE_OF]),
+    )
+)
+@settings(max_examples=examples(60))
+def test_sweeps_tell_the_ranks(case: tuple[CandidatePool, Ranking, Parameter]) -> None:
+    pool, ranking, parameter = case
+    if not is_used(pool, ranking, parameter):
         with pytest.raises(ValueError, match="no values to sweep"):
             sweep(pool, ranking, parameter, tuple(pool.chunks), now=NOW)
         return
@@ -147,3 +170,55 @@ def test_sweeps_tell_the_ranks(pool: CandidatePool, ranking: Ranking, parameter:
             middle = segment.start if whole else segment.start + width * 0.4321
             changed = apply(ranking, parameter, middle)
             assert rank_of(pool, changed, chunk_id) == segment.rank, (segment, middle)
+
+
+def crossings(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> list[float]:
+    """The values of a weight at which the scores of two passages meet, or one meets the minimum."""
+    columns = columns_of(pool, apply(ranking, parameter, 0.0), NOW)
+    decay = ranking.decay
+    ages = columns.ages if decay.enabled else [None] * len(columns.rows)
+    factors = decay_factors(ages, decay.half_life_days, decay.floor)
+    weights = context_weights(apply(ranking, parameter, 0.0), pool.evidence)
+    lines = [(ranking.min_score or 0.0, 0.0)]
+    for row, factor in zip(columns.rows, factors, strict=True):
+        nothing = PassageFeatures(0, 0, (0.0,) * len(FEATURES[1:]))
+        for passage in pool.passages.get(row.chunk.id) or [nothing]:
+            slope = (row.score, *passage.values)[FEATURE_OF[parameter]]
+            lines.append((factor * passage_score(row.score, passage, weights), factor * slope))
+    return [
+        (one[0] - other[0]) / (other[1] - one[1])
+        for one, other in combinations(lines, 2)
+        if one[1] != other[1]
+    ]
+
+
+@pytest.mark.parametrize("parameter", [Parameter.NEAR_COVER, Parameter.CHUNK])
+@given(data=st.data())
+@settings(max_examples=examples(40))
+def test_the_least_change_of_a_weight_is_that_of_brute_force(
+    parameter: Parameter, data: st.DataObject
+) -> None:
+    """Between all crossings and on a fine grid no value shows the chunk that is nearer."""
+    pool = plain_numbers(data.draw(passage_pools(8, 3)))
+    ranking = replace(plain_ranking(data.draw(context_rankings())), k=data.draw(st.integers(1, 3)))
+    ranking = with_weights(ranking, pool.evidence)
+    low, high = range_of(ranking, parameter)
+    now = value_of(ranking, parameter)
+    assert isinstance(now, (int, float))
+    ends = [low, high, *(x for x in crossings(pool, ranking, parameter) if low < x < high)]
+    middles = [(a + b) / 2 for a, b in pairwise(sorted(ends)) if b - a > 1e-6]
+    tried = sorted([*middles, *grid(ranking, parameter, 100)], key=lambda value: abs(value - now))
+    lists = [rank(pool, apply(ranking, parameter, value), now=NOW).ranks for value in tried]
+    for chunk_id in missing(pool, ranking)[:4]:
+        found = least_changes(pool, ranking, chunk_id, now=NOW, parameters=[parameter]).changes
+        nearest = next(
+            (x for x, ranks in zip(tried, lists, strict=True) if chunk_id in ranks), None
+        )
+        if nearest is not None:
+            (change,) = found
+            assert isinstance(change.new, (int, float))
+            # It is rounded away from the crossing.
+            assert abs(change.new - now) <= abs(nearest - now) + 0.01, (change, nearest)
+        for change in found:
+            place = rank_of(pool, apply(ranking, parameter, change.new), chunk_id)
+            assert place == change.rank_after

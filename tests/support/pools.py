@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memtui.model import (
+    FEATURES,
     CandidatePool,
     Chunk,
+    Context,
     Decay,
+    Evidence,
     Fusion,
     Leg,
     LegHit,
@@ -21,6 +24,7 @@ from memtui.model import (
     LegStatus,
     MinScoreRule,
     Mmr,
+    PassageFeatures,
     Ranking,
     Reason,
     Rerank,
@@ -125,6 +129,37 @@ def pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
     keyword = sorted(leg(-30.0, 0.0), key=lambda hit: hit[1])
     named = {i for i, _ in vector} | {i for i, _ in keyword}
     return pool([item for item in chunks if item.id in named], vector, keyword)
+
+
+_PASSAGE = 28
+
+
+@st.composite
+def passage_pools(draw: st.DrawFn, max_chunks: int = 30, most: int = 4) -> CandidatePool:
+    """Random pools whose chunks have up to so many passages each, with ties among their features."""
+    plain = draw(pools(max_chunks))
+    size = _PASSAGE * (most * len(plain.chunks) + 1)
+    drawn = draw(st.binary(min_size=size, max_size=size))
+    dice = iter([Dice(drawn[at : at + _PASSAGE]) for at in range(0, size, _PASSAGE)])
+    passages = {}
+    for name in plain.chunks:
+        lines = [next(dice) for _ in range(most)]
+        features = [tuple([line.below(33) / 32 for _ in FEATURES[1:]]) for line in lines]
+        passages[name] = tuple(
+            PassageFeatures(at, at + 1, values)
+            for at, values in enumerate(features[: lines[0].below(most + 1)])
+        )
+    return replace(plain, passages=passages, evidence=next(dice).one_of(list(Evidence)))
+
+
+@st.composite
+def context_rankings(draw: st.DrawFn) -> Ranking:
+    """Random rankings by passages: some weights from the index, some below 0."""
+    weights = st.none() | st.integers(-8, 80).map(lambda quarters: quarters / 4)
+    few = draw(st.dictionaries(st.sampled_from(FEATURES), weights))
+    ranking = draw(rankings())
+    context = Context(enabled=True, **few)
+    return replace(ranking, profile="memtui", stages=Ranking().stages, context=context)
 
 
 @st.composite

@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage
+from memtui.model import (
+    FEATURES,
+    CandidatePool,
+    Context,
+    Decay,
+    Evidence,
+    Mmr,
+    PassageFeatures,
+    Ranked,
+    Ranking,
+    Stage,
+)
+from memtui.ranking.context import context_weights
 from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
@@ -146,6 +158,14 @@ def test_what_a_ranking_uses_or_could_is_swept() -> None:
     assert here.note == ""
     assert here.axis.logarithmic
     assert here.axis.ticks[:2] == [(1, "1d"), (7, "7d")]
+    lines = {CHUNKS[0].id: (PassageFeatures(0, 9, (0.5,) * len(FEATURES[1:])),)}
+    passages = replace(make_pool(), passages=lines, evidence=Evidence.VECTORS)
+    weight = screen.subject_of(ranking, Parameter.COVER, passages)
+    assert weight is not None
+    constant = context_weights(ranking, Evidence.VECTORS)[FEATURES.index("cover")]
+    assert (weight.note, weight.now, weight.high) == ("with context on", constant, 20)
+    assert weight.at(6.5).context == Context(enabled=True, cover=6.5)
+    assert screen.subject_of(ranking, Parameter.COVER, make_pool()) is None
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
     assert screen.subject_of(without, Parameter.LAMBDA, make_pool()) is None
     assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
@@ -210,7 +230,10 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         assert shown.cursor < flips[-1]
         assert f"at meaning {value_text(shown.parameter, shown.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} order changes" in run.text)
-        for parameter in ("lambda", "half-life", "floor", "minimum", "results", "meaning"):
+        names = [screen.PARAMETERS[one].name for one in shown.subjects]
+        assert names[:6] == ["meaning", "lambda", "half-life", "floor", "minimum", "results"]
+        assert names[6:9] == ["fused", "line", "words"]
+        for parameter in (*names[1:], names[0]):
             await run.press("tab")
             assert f"at {parameter} " in run.text
         await run.press("tab", "tab", *["l"] * 40)

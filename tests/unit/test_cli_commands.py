@@ -25,6 +25,7 @@ from memtui.index.foreign.audit import examine
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.ranking.counterfactual.change import (
+    FEATURE_OF,
     Change,
     ChangeKind,
     Parameter,
@@ -405,6 +406,8 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
     for name, ranking in PROFILES.items():
         if parameter in {Parameter.HALF_LIFE, Parameter.FLOOR}:
             ranking = apply(ranking, Parameter.DECAY, True)
+        if parameter in FEATURE_OF:
+            ranking = apply(ranking, Parameter.CONTEXT, True)
         if parameter is Parameter.LAMBDA:
             ranking = apply(ranking, Parameter.MMR, True)
         for value in values:

@@ -11,9 +11,11 @@ from msgspec import convert, to_builtins
 from msgspec.structs import asdict, replace
 
 from memtui.model import (
+    FEATURES,
     CandidatePool,
     Fusion,
     Mmr,
+    PassageFeatures,
     Ranking,
     Reason,
     SearchMode,
@@ -59,7 +61,14 @@ def pool_of(case: dict[str, Any]) -> CandidatePool:
             others |= {"day": day, "day_from": Reason.FILE_NAME}
         chunks.append(chunk(name, fields.get("text", name), **others))
     found_in = pool(chunks, case["vector"], case.get("keyword", ()), tiers=case.get("exact_names"))
-    return replace(found_in, limit=case.get("limit", found_in.limit))
+    passages = {
+        name: tuple(
+            PassageFeatures(0, 1, tuple([line.get(feature, 0.0) for feature in FEATURES[1:]]))
+            for line in lines
+        )
+        for name, lines in case.get("passages", {}).items()
+    }
+    return replace(found_in, limit=case.get("limit", found_in.limit), passages=passages)
 
 
 def ranking_of(case: dict[str, Any]) -> Ranking:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import Fusion, Ranking
+from memtui.model import FEATURES, Fusion, Ranking
 from memtui.model.inquiry import LegRank
 
 Value: TypeAlias = float | int | bool | str | None
@@ -23,6 +23,18 @@ class Parameter(StrEnum):
     VECTOR_WEIGHT = "vector_weight"
     FUSION = "fusion"
     RRF_K = "rrf_k"
+    CONTEXT = "context.enabled"
+    CHUNK = "context.chunk"
+    KEYWORD = "context.keyword"
+    COVER = "context.cover"
+    NEAR_COVER = "context.near_cover"
+    TWO_AWAY = "context.two_away"
+    WORD_PIECES = "context.word_pieces"
+    REPLY = "context.reply"
+    SPEAKER = "context.speaker"
+    TIME = "context.time"
+    QUESTION = "context.question"
+    DATE = "context.date"
     DECAY = "decay.enabled"
     HALF_LIFE = "decay.half_life_days"
     FLOOR = "decay.floor"
@@ -104,9 +116,15 @@ class Counterfactuals(Struct, frozen=True):
         return self.changes[0] if self.changes else None
 
 
+FEATURE_OF: Mapping[Parameter, int] = {
+    Parameter(f"context.{name}"): number for number, name in enumerate(FEATURES)
+}
+"""Each weight of context, and the place of its feature in `FEATURES`."""
+
 RANGES: Mapping[Parameter, tuple[float, float]] = {
     Parameter.VECTOR_WEIGHT: (0.0, 1.0),
     Parameter.RRF_K: (0.01, 10_000.0),
+    **dict.fromkeys(FEATURE_OF, (0.0, 20.0)),
     Parameter.HALF_LIFE: (1.0, 36_500.0),
     Parameter.FLOOR: (0.0, 1.0),
     Parameter.MIN_SCORE: (0.0, 1.0),
@@ -114,7 +132,8 @@ RANGES: Mapping[Parameter, tuple[float, float]] = {
     Parameter.K: (1, 200),
     Parameter.CANDIDATE_MULTIPLIER: (1, 50),
 }
-"""Within which a value is looked for: what the settings allow, without half-lives below a day."""
+"""Within which a value is looked for: what the settings allow, without half-lives below a day and
+weights of context below 0, by which a match would count against a chunk."""
 
 DEPTH = (Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
 """Only these change how many hits of each leg take part."""
@@ -132,7 +151,8 @@ def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
     if parameter is Parameter.VECTOR_WEIGHT:
         return 0.0, ranking.vector_weight + ranking.keyword_weight
     now = value_of(ranking, parameter)
-    if isinstance(now, (int, float)) and math.isfinite(now) and now > 0:
+    is_linear = parameter not in LOGARITHMIC
+    if isinstance(now, (int, float)) and math.isfinite(now) and (is_linear or now > 0):
         low, high = min(low, now), max(high, now)
     return low, high
 

@@ -145,7 +145,7 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
     order = state.order
     if not order.size or k == 0:
         return (), state.margins
-    shown, margins = shown_scores(state), list(state.margins)
+    shown, margins = shown_scores(state), [*state.margins, *state.kinks(order)]
     if runs(state.ranking, Stage.MMR) and not _mmr_is_last(state.ranking):
         return tuple(_mmr_then_minimum(state, shown, k, margins)), margins
     kept_rows = _kept(state, shown, order, k)
@@ -336,7 +336,10 @@ def absence_reach(state: State, target: int, direction: int) -> float:
     that beat it even if MMR counted the most against them and nothing against it. This saves most
     runs of MMR.
     """
-    ranking, margins, alone = state.ranking, list(state.margins), np.array([target])
+    ranking, alone = state.ranking, np.array([target])
+    # Where nothing but the scores counts, a rival that outgrows its curve is all the more ahead.
+    is_mixed = runs(ranking, Stage.MMR) or runs(ranking, Stage.RERANK)
+    margins = [*state.margins, *state.kinks(state.order if is_mixed else alone)]
     if target not in state.order:
         return reach(margins, direction)
     shown, rule = shown_scores(state), ranking.min_score_rule

@@ -25,9 +25,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from memtui.model import CandidatePool, Fusion, Leg, Ranking, SearchMode, Stage, TieRule
+from memtui.model import (
+    FEATURES,
+    CandidatePool,
+    Evidence,
+    Fusion,
+    Leg,
+    Ranking,
+    SearchMode,
+    Stage,
+    TieRule,
+)
 from memtui.ranking import stages
-from memtui.ranking.counterfactual.change import Parameter
+from memtui.ranking.context import context_weights
+from memtui.ranking.counterfactual.change import FEATURE_OF, Parameter
 from memtui.ranking.mmr import overlap_matrix
 from memtui.ranking.pipeline import runs
 from memtui.ranking.stages import (
@@ -137,6 +148,12 @@ class Columns(Struct, frozen=True):
     keyword: Part
     media: Flags
     """Vector-only hits on files that are not text, whose vector score counts whole."""
+    evidence: Evidence | None
+    """The parts of the index that the features are made of; `None` without passages."""
+    features: Floats
+    """Those of the passages: a line for each of `FEATURES` but for the first."""
+    owner: Indices
+    """The candidate of each passage, ascending; where it has none, of one without features."""
     ages: list[float | None]
     """In days; `None` for what does not age."""
     aged: Floats
@@ -196,6 +213,10 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         stages.NEUTRAL_IMPORTANCE if chunk.importance is None else chunk.importance
         for chunk in chunks
     ]
+    nothing = (0.0,) * (len(FEATURES) - 1)
+    found = [[one.values for one in pool.passages.get(chunk.id, ())] for chunk in chunks]
+    passages = [(at, values) for at, each in enumerate(found) for values in each or [nothing]]
+    features = np.array([values for _, values in passages], dtype=np.float64)
     hits = [row.keyword_hit for row in rows]
     by_location = ranking.tie_rule in {TieRule.PLACE, TieRule.LOCATION}
     locations = [state.location(index) if by_location else () for index in numbers]
@@ -210,6 +231,9 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         vector=parts[Leg.VECTOR],
         keyword=parts[Leg.KEYWORD],
         media=_flags(keeps and is_vector_only_media(row.chunk, row.parts) for row in rows),
+        evidence=pool.evidence if pool.passages else None,
+        features=features.reshape(-1, len(nothing)).T.copy(),
+        owner=np.array([at for at, _ in passages], dtype=np.intp),
         ages=ages,
         aged=_floats(max(0.0, age or 0.0) for age in ages),
         importance=_floats(stages.importance_multiplier(chunk.importance) for chunk in chunks),
@@ -276,6 +300,8 @@ class State(Struct, frozen=True):
     groups: Indices
     """Candidates of a lower group come first, whatever their score."""
     margins: list[Curve]
+    behind: Curve | None = None
+    """The margin of the best passage of the same candidate over each; where a weight moves."""
     earlier: tuple[Curve, ...] = ()
     """The scores that decide between equal ones, latest last."""
     logs: Curve | None = None
@@ -300,6 +326,14 @@ class State(Struct, frozen=True):
         order, earlier = self.sorted(values), (*self.earlier, self.curve)
         scores = replace(self, exact=values, curve=curve, unit=unit or self.unit, logs=logs)
         return replace(scores, order=order, earlier=earlier)
+
+    def kinks(self, rows: Indices) -> list[Curve]:
+        """Return what keeps the best passages of these the best: until then no score outgrows its
+        curve, below which it never is.
+        """
+        if self.behind is None:
+            return []
+        return [self.behind[np.flatnonzero(np.isin(self.columns.owner, rows))]]
 
     def over(self, upper: Indices, lower: Indices) -> Curve:
         """Return the margins of the first candidates over the second by their scores, pair by pair.
@@ -375,6 +409,30 @@ def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     nothing = np.zeros(len(start), dtype=np.intp)
     state = State(columns, ranking, seed, value, curve, value, curve, one, start, nothing, [])
     return replace(state, order=state.sorted(value))
+
+
+def contexted(state: State) -> State:
+    """Return the scores of the best passages.
+
+    In a weight the score of a passage is a line, and that of a candidate the highest of its own.
+    """
+    columns, parameter = state.columns, state.seed.parameter
+    if columns.evidence is None:
+        return state
+    owner, weights = columns.owner, context_weights(state.ranking, columns.evidence)
+    features = [state.exact[owner], *columns.features]
+    fused = state.curve[owner].scaled(weights[0])
+    sums, slope = np.zeros_like(fused.value), fused.slope
+    for weight, feature in zip(weights, features, strict=True):
+        sums += weight * feature
+    if parameter is not None and parameter in FEATURE_OF:
+        slope = slope + features[FEATURE_OF[parameter]]
+    lines = Curve(sums, slope, fused.bend)
+    _, first = np.unique(owner, return_index=True)
+    best = np.lexsort((-sums, owner))[first]
+    if parameter in FEATURE_OF:
+        state = replace(state, behind=lines[best[owner]].minus(lines))
+    return state.scored(sums[best], lines[best])
 
 
 def identity(state: State) -> State:
@@ -536,6 +594,7 @@ def tier_groups(state: State) -> Indices | None:
 
 
 SCORING: Mapping[Stage, Callable[[State], State]] = {
+    Stage.CONTEXT: contexted,
     Stage.IDENTITY: identity,
     Stage.DECAY: decayed,
     Stage.IMPORTANCE: lambda state: multiplied(state, state.columns.importance),

@@ -30,8 +30,10 @@ from memtui.model import (
     SearchMode,
     Stage,
 )
+from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import (
     DEPTH,
+    FEATURE_OF,
     LOGARITHMIC,
     RANGES,
     Change,
@@ -235,7 +237,7 @@ def walk(axis: Axis, start: float, direction: int, target: int | None = None) ->
     yield axis.stretch_at(end)
 
 
-def is_used(ranking: Ranking, parameter: Parameter) -> bool:
+def is_used(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> bool:
     """Return whether a parameter can make any difference under this ranking, as it runs."""
     match parameter:
         case Parameter.VECTOR_WEIGHT:
@@ -248,6 +250,8 @@ def is_used(ranking: Ranking, parameter: Parameter) -> bool:
             return total > 0 and (ranking.search_mode is SearchMode.HYBRID or rescues)
         case Parameter.RRF_K:
             return ranking.fusion is Fusion.RRF
+        case Parameter.CONTEXT if not pool.passages:
+            return False
         case Parameter.HALF_LIFE:
             return runs(ranking, Stage.DECAY)
         case Parameter.FLOOR:
@@ -258,6 +262,12 @@ def is_used(ranking: Ranking, parameter: Parameter) -> bool:
             return runs(ranking, Stage.MMR)
         case Parameter.FUSION | Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return True
+        case _ if (feature := FEATURE_OF.get(parameter)) is not None:
+            is_there = any(
+                feature == 0 or any(one.values[feature - 1] for one in passages)
+                for passages in pool.passages.values()
+            )
+            return is_there and runs(ranking, Stage.CONTEXT)
     # Switches and the minimum are called as their stages are.
     return Stage(parameter.value.removesuffix(".enabled")) in ranking.stages
 
@@ -287,7 +297,7 @@ def least_changes(
     """
     if chunk_id not in pool.chunks:
         raise KeyError(chunk_id)
-    problem = Problem(pool, ranking, now, mode, chunk_id)
+    problem = Problem(pool, with_weights(ranking, pool.evidence), now, mode, chunk_id)
     if chunk_id in rank(pool, problem.ranking, now=now).ranks:
         return Counterfactuals()
     solved: dict[Parameter, list[Change] | NoChangeReason] = {}
@@ -304,13 +314,13 @@ def least_changes(
 def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
     changes: list[Change | None] = []
     is_candidate = problem.row is not None
-    if not is_used(problem.ranking, parameter):
+    if not is_used(problem.pool, problem.ranking, parameter):
         return NoChangeReason.NOT_USED
     match parameter:
         case Parameter.FUSION:
             others = [str(method) for method in Fusion if method is not problem.base.fusion]
             changes = [problem.change(parameter, method) for method in others]
-        case Parameter.MMR | Parameter.DECAY | Parameter.RERANK | Parameter.DEDUP:
+        case _ if parameter not in RANGES:
             changes = [problem.change(parameter, not value_of(problem.base, parameter))]
         case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return _whole(problem, parameter)
@@ -337,7 +347,11 @@ def _first(problem: Problem, parameter: Parameter, values: Iterable[float | None
         is_past = (nearer - now) * step <= 0
         return is_past or problem.rank_with(parameter, nearer) is None
 
-    for value in dict.fromkeys(values):
+    tried = set[float | None]()
+    for value in values:
+        if value in tried:
+            continue
+        tried.add(value)
         change = problem.change(parameter, value)
         if change is not None and (value is None or is_least(value)):
             return change
@@ -346,8 +360,9 @@ def _first(problem: Problem, parameter: Parameter, values: Iterable[float | None
 
 def decimals_of(parameter: Parameter, value: float) -> range:
     """Return the numbers of decimals with which a value may be written, the fewest first."""
-    size = math.floor(math.log10(value)) if parameter in LOGARITHMIC else 0
-    return range(0 if value >= 10 else 2, max(DIGITS - size, 0) + 1)
+    is_scaled = parameter in LOGARITHMIC
+    size = math.floor(math.log10(value)) if is_scaled else 0
+    return range(0 if is_scaled and value >= 10 else 2, max(DIGITS - size, 0) + 1)
 
 
 def unit_of(parameter: Parameter, value: float) -> float:
@@ -495,8 +510,8 @@ def sweep(
     and again, and may raise to stop it. Raises `ValueError` for a parameter that is a switch or a
     method, or that this ranking does not use.
     """
-    problem = Problem(pool, ranking, now, mode)
-    if parameter not in RANGES or not is_used(problem.ranking, parameter):
+    problem = Problem(pool, with_weights(ranking, pool.evidence), now, mode)
+    if parameter not in RANGES or not is_used(pool, problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
     pieces: list[Stretch] = []
     for piece in _pieces(problem, parameter):

@@ -14,7 +14,8 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.screen import Screen
 
-from memtui.model import CandidatePool, Ranked, Ranking
+from memtui.model import CandidatePool, Evidence, Ranked, Ranking
+from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
 from memtui.ranking.pipeline import difference, for_mode, rank
@@ -74,11 +75,13 @@ class Subject(Struct, frozen=True):
     high: float
     note: str = ""
     """The switch that was turned on for it."""
+    evidence: Evidence = Evidence.WORDS
+    """The parts of the index that give the weights that the ranking leaves open."""
 
     @property
     def now(self) -> float | None:
         """The present value; `None` for a minimum score that is off."""
-        return number_of(self.ranking, self.parameter)
+        return number_of(self.ranking, self.parameter, self.evidence)
 
     @property
     def axis(self) -> Axis:
@@ -116,9 +119,9 @@ class Subject(Struct, frozen=True):
         return min(max(moved, self.low), self.high)
 
 
-def number_of(ranking: Ranking, parameter: Parameter) -> float | None:
+def number_of(ranking: Ranking, parameter: Parameter, evidence: Evidence) -> float | None:
     """Return the value of a parameter; `None` for a minimum score that is off."""
-    value = value_of(ranking, parameter)
+    value = value_of(with_weights(ranking, evidence), parameter)
     return float(value) if isinstance(value, (int, float)) else None
 
 
@@ -129,9 +132,9 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
     the parameter with the legs that can search.
     """
     mode, note, words = pool.search_mode, "", PARAMETERS[parameter]
-    if words.switch is not None and not is_used(for_mode(ranking, mode), parameter):
+    if words.switch is not None and not is_used(pool, for_mode(ranking, mode), parameter):
         note, ranking = words.note, apply(ranking, words.switch, True)
-    if not is_used(for_mode(ranking, mode), parameter):
+    if not is_used(pool, for_mode(ranking, mode), parameter):
         return None
     low, high = range_of(ranking, parameter)
     if parameter is Parameter.K:
@@ -142,7 +145,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
             if not problem.needs_search(problem.changed(Parameter.K, value))
         ]
         low, high = (values[0], values[-1]) if values else (ranking.k, ranking.k)
-    return Subject(parameter, ranking, low, high, note)
+    return Subject(parameter, ranking, low, high, note, pool.evidence)
 
 
 def value_text(parameter: Parameter, value: float) -> str:
@@ -223,7 +226,7 @@ class SweepScreen(Screen[Ranking | None]):
     @property
     def configured(self) -> float | None:
         """The configured value; `None` for a minimum score that is off."""
-        return number_of(self.search.options.ranking, self.parameter)
+        return number_of(self.search.options.ranking, self.parameter, self.subject.evidence)
 
     def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search; the cursor stays."""
@@ -324,13 +327,9 @@ class SweepScreen(Screen[Ranking | None]):
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
-        parameters = []
-        for parameter in self.subjects:
-            style = "bold reverse" if parameter is self.parameter else ""
-            parameters.append(Content.styled(f" {PARAMETERS[parameter].name} ", style))
         flips = self._flip_lines()
         for selector, draw in (
-            ("#sweep-parameters", lambda width: [Content(" ").join(parameters)]),
+            ("#sweep-parameters", self._parameter_lines),
             ("#sweep-flips", lambda width: flips),
             ("#sweep-order", lambda width: self._order_lines(order, width)),
         ):
@@ -338,6 +337,17 @@ class SweepScreen(Screen[Ranking | None]):
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {words.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)))
+
+    def _parameter_lines(self, width: int) -> list[Content]:
+        """Return the names of the parameters, the one that is swept reversed."""
+        lines = [Content()]
+        for parameter in self.subjects:
+            style = "bold reverse" if parameter is self.parameter else ""
+            name = Content.styled(f" {PARAMETERS[parameter].name} ", style)
+            if lines[-1].cell_length + name.cell_length > width:
+                lines.append(Content())
+            lines[-1] += name + Content(" ")
+        return lines
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.
