@@ -533,7 +533,8 @@ def reranked(state: State) -> State:
     maximum = float(state.exact[best])
     columns = state.columns
     rest = columns.recency_part + columns.importance_part
-    relevance = state.exact / maximum if maximum > 0 else np.zeros_like(state.exact)
+    with np.errstate(over="ignore"):
+        relevance = state.exact / maximum if maximum > 0 else np.zeros_like(state.exact)
     values = weights.relevance * relevance + columns.recency_part + columns.importance_part
     state.margins.append(state.curve[best].minus(state.curve[alive]))
     state.margins.append(state.curve[best].sided())
