@@ -123,7 +123,7 @@ class Context(Struct, frozen=True):
     A weight that is `None` is that of `data/context.toml` for what the index holds.
     """
 
-    enabled: bool = False
+    enabled: bool = True
     chunk: float | None = None
     """The fused score of the chunk."""
     keyword: float | None = None

@@ -38,8 +38,8 @@ SETTINGS = Settings(embedding=EmbeddingSettings(provider="minilm", fallback="non
 
 _MEMTUI = PROFILES["memtui"]
 RANKINGS: Mapping[str, Ranking] = {
-    "default": replace(_MEMTUI, context=Context(enabled=True)),
-    "without context": replace(_MEMTUI, context=Context()),
+    "default": _MEMTUI,
+    "without context": replace(_MEMTUI, context=Context(enabled=False)),
     "keyword match alone": for_mode(_MEMTUI, SearchMode.KEYWORD_ONLY),
     "meaning match alone": for_mode(_MEMTUI, SearchMode.VECTOR_ONLY),
     "memini": PROFILES["memini"],
