@@ -23,6 +23,7 @@ from pathlib import Path
 from memtui.engine import Engine
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, Fusion, Mmr, Ranked, Ranking
+from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import (
     DEPTH,
     LOGARITHMIC,
@@ -163,7 +164,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.search = cache(self._search)
-        self.claims = Claims(self.ranking, self._list, self.points)
+        ranking = with_weights(self.ranking, self.answer.pool.evidence)
+        self.claims = Claims(ranking, self._list, self.points)
 
     def _search(self, text: str, *, ranking: Ranking) -> Ranked:
         return self.engine.search.ask(text, ranking=ranking)

@@ -44,7 +44,7 @@ def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -
         ]
         assert answers, f"{place} does not answer {query}"
         found[strength(ranked, answers[0])] += 1
-    assert found[Strength.STRONG] >= 0.8 * len(ANSWERS), found
+    assert found[Strength.STRONG] >= 0.7 * len(ANSWERS), found
     nearest = []
     for query in NONSENSE:
         ranked = engine.search.ask(query)
