@@ -102,9 +102,10 @@ def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: E
 def test_without_passages_or_context_everything_is_as_it_was(
     engine: Engine, tmp_path: Path
 ) -> None:
-    ranked = engine.search.ask("red fox", ranking=Ranking())
+    off = Ranking(context=Context(enabled=False))
+    ranked = engine.search.ask("red fox", ranking=off)
     assert "passage" not in hit_entry(ranked, ranked.hits[0])
-    told = text_of(report_of(Explained(ranked, Ranking(), subject=ranked.hits[0].chunk.id)))
+    told = text_of(report_of(Explained(ranked, off, subject=ranked.hits[0].chunk.id)))
     assert "context" not in told
     with make_small_agent(tmp_path).open() as agent:
         ranked = agent.search.ask("router", ranking=ON)

@@ -410,7 +410,7 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     assert [row.why for row in one.rows] == [None, Reason.CUT_AT_K, Reason.CUT_AT_K]
     limited = call_of("gate", *then, maxResults=1)
     assert noted.conversations.replay(limited, as_many=False).is_same
-    floor = Ranking(k=3, min_score=2.0)
+    floor = Ranking(k=3, min_score=50.0)
     low = noted.conversations.replay(call_of("gate", *then), ranking=floor)
     assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}
     reversed_ = noted.conversations.replay(call_of("gate", *reversed(then)))

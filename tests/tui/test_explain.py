@@ -202,7 +202,7 @@ async def test_the_rest_follows_and_leaving_stops_looking(
 
 @pytest.mark.parametrize("width", [80, 120, 139, 160])
 async def test_an_explanation_has_the_whole_width(memory: SmallMemory, width: int) -> None:
-    async with running(memory.open, size=(width, 40), options=OPTIONS) as run:
+    async with running(memory.open, size=(width, 70), options=OPTIONS) as run:
         screen = await opened(run)
         assert screen.query_one("#explain-box").outer_size.width == width
         await there(run, screen, Part.LEAST)
@@ -267,7 +267,7 @@ async def test_a_part_that_fails_is_told_in_its_place(
     def fail(*arguments: Any) -> None:
         raise RuntimeError("none today")
 
-    async with running(memory.open, size=(120, 60), options=OPTIONS) as run:
+    async with running(memory.open, size=(120, 90), options=OPTIONS) as run:
         for name in ("inquire", "passages"):
             monkeypatch.setattr(run.engine.explain, name, fail)
         screen = await opened(run)
@@ -356,7 +356,7 @@ async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
         await run.press("escape", "c", "x")
         screen = run.app.screen
         assert isinstance(screen, ExplainScreen)
-        assert screen.ranking == PROFILES["openclaw-2026.2"]
+        assert screen.ranking == PROFILES["memtui"]
         await run.press("c")
         assert isinstance(run.app.screen, CompareScreen)
         assert len(run.app.screen_stack) == 2

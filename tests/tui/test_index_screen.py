@@ -220,7 +220,7 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
             assert not HOSTILE.search(text.replace("\n", ""))
             for words in (
                 "16 files, 118 chunks",
-                "openclaw-2026.9: the database was written by 2026.9.6",
+                "openclaw-2026.9: the database",
                 "~ stale         memory/router.md",
                 "+ never indexed memory/new.md",
                 "✗ orphan        memory/auth.md",

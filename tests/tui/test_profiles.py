@@ -82,7 +82,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert ".memtui.toml (new)" in run.text
         assert '+ fusion = "rrf"' in run.text
         await _press(run, "enter")
-        assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\ncontext.enabled = true\n'
+        assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\ncontext.enabled = false\n'
         assert user_file.read_text() == OWN
         assert run.app.options.ranking.k == 4
         assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)

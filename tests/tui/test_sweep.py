@@ -148,11 +148,12 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
 
 
 def test_what_a_ranking_uses_or_could_is_swept() -> None:
-    ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
-    off = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
-    assert off is not None
-    assert (off.note, off.ranking.mmr.enabled, off.now) == ("with MMR on", True, 0.6)
-    assert off.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
+    off = Context(enabled=False)
+    ranking = Ranking(context=off, mmr=Mmr(False, 0.6), decay=Decay(enabled=True))
+    swept = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
+    assert swept is not None
+    assert (swept.note, swept.ranking.mmr.enabled, swept.now) == ("with MMR on", True, 0.6)
+    assert swept.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
     here = screen.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
     assert here.note == ""
