@@ -96,7 +96,7 @@ def _hybrid(
         states.append(engine.search.ask(question.text).pool.states)
 
     found, bound = _measured(ours, floor.search, questions)
-    limit = Limit(1.3) if size >= 100_000 else None
+    limit = Limit(1.5) if size >= 100_000 else None
     yield Measurement(f"hybrid query, {size:,} chunks", found, "ms", "floor", bound, limit)
     asked = questions[WARM_QUESTIONS:]
     for leg, peer, alone in (
