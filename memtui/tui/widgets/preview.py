@@ -221,6 +221,8 @@ class Preview(LineView):
         """The text of blocks that were drawn, and where each row of it begins and ends."""
         self._message = [Content(self._hint)]
         self._is_placed = True
+        self._placed_at = -1.0
+        """The row that the chunk was scrolled to: who is still there goes with it on a resize."""
         self._title = Content("Preview")
         self._matches: Sequence[Mark] | None = None
 
@@ -387,6 +389,7 @@ class Preview(LineView):
                 fits = match < start + height
                 top = match - height + 1 if fits else max(0, first - CONTEXT_LINES)
         self.scroll_to_line(top)
+        self._placed_at = self.scroll_target_y
 
     def action_match(self, step: int) -> None:
         """Go to the next or the previous word of the query, round at the ends."""
@@ -443,11 +446,12 @@ class Preview(LineView):
     def on_resize(self, event: events.Resize) -> None:
         """Wrap for another width; place the chunk once there is a size to place it in."""
         event.prevent_default()
+        is_at_chunk = self.scroll_target_y == self._placed_at
         if self._room != self._present_room:
             top = self.top
             self._wrap()
             self.go_to_line(*top) if self._is_placed else None
-        if not self._is_placed:
+        if is_at_chunk or not self._is_placed:
             self.action_chunk()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
