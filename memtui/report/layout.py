@@ -95,7 +95,7 @@ class Column(Struct, frozen=True):
     """Cells with the blanks behind it; 0 for as many as its longest cell needs."""
 
 
-LABELLED = (Column("label", width=10), Column("value"))
+LABELLED = (Column("label", width=12), Column("value"))
 """The columns of a section of labelled values."""
 
 
