@@ -187,8 +187,12 @@ def passages(ranked: Ranked, hit: Hit) -> Iterator[tuple[float, int, int]]:
     Of a ranking without context they stand in their order, with the score of the result.
     """
     is_ranked = runs(ranked.ranking, Stage.CONTEXT)
-    for own, passage in ranked_passages(ranked, hit):
-        yield own if is_ranked else hit.score, passage.start, passage.end
+    scored = ranked_passages(ranked, hit)
+    if not is_ranked:
+        places = ranked.pool.passages.get(hit.chunk.id, ())
+        scored = [(hit.score, passage) for passage in places]
+    for score, passage in scored:
+        yield score, passage.start, passage.end
 
 
 def results(ranked: Ranked, unit: Unit, asked: Asked) -> list[Hashable]:
