@@ -132,7 +132,7 @@ class KeywordLeg:
         self.used: Plan | None = None
         """The plan of the last search."""
         self.tokens = 0
-        """The tokens of the index, as the last search saw it."""
+        """The tokens of the index; until another connection writes."""
         register_fts5(connection, _PLACES, _phrase_places)
 
     def search(self, query: Query, limit: int, allowed: Collection[int] | None) -> LegAnswer:
@@ -190,7 +190,7 @@ class KeywordLeg:
             for term in plan.pruned if rowids else ():
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
-        places = {rowid: self._places(plan, packed) for rowid, _, packed in rows}
+        places = {rowid: plan.by_term(json.loads(packed)) for rowid, _, packed in rows}
         for number, term in enumerate(plan.kept, start=len(plan.phrases)):
             holders = {rowid for rowid in rowids if places[rowid][number]}
             holding[term] = holders - term.operands[0].unlike
@@ -224,7 +224,7 @@ class KeywordLeg:
         version = self._connection.execute("PRAGMA data_version").get
         if version != self._counted_at:
             self._frequencies.clear()
-            self._counted_at = version
+            self._counted_at, self.tokens = version, self._count_tokens()
         budget = times * self._budget
         phrases = []
         for phrase in query.phrases:
@@ -343,14 +343,22 @@ class KeywordLeg:
             return {}
         values = plan.match, json.dumps(rowids)
         rows = self._connection.execute(_SQL["places"].format(among=_SQL["among"]), values)
-        return {rowid: self._places(plan, packed) for rowid, packed in rows}
+        return {rowid: plan.by_term(json.loads(packed)) for rowid, packed in rows}
 
-    def _places(self, plan: Plan, packed: str) -> list[list[int]]:
-        self.tokens, *phrases = json.loads(packed)
-        return plan.by_term(phrases)
+    def _count_tokens(self) -> int:
+        """Read the averages record of FTS5: the rows, then the tokens of each column, as varints.
+
+        An index that holds nothing has an empty one.
+        """
+        numbers, value = list[int](), 0
+        for byte in self._connection.execute(_SQL["averages"]).get or b"":
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                numbers.append(value)
+                value = 0
+        return numbers[1] if numbers else 0
 
 
 def _phrase_places(api: Any, *_: object) -> str:
-    """List the tokens of the index, then those of each phrase in the row at hand, for FTS5."""
-    phrases = [api.phrase_locations(place)[0] for place in range(api.phrase_count)]
-    return json.dumps([api.column_total_size(0), *phrases])
+    """List the token offsets of each phrase in the row at hand, for FTS5."""
+    return json.dumps([api.phrase_locations(place)[0] for place in range(api.phrase_count)])

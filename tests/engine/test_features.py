@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from memtui.engine import Engine
 from memtui.engine.ports import SearchRequest
 from memtui.index.transcripts.discovery import TranscriptHomes
-from memtui.model import FEATURES, Context, PassageFeatures, Ranking, Stage
+from memtui.model import FEATURES, Context, Evidence, PassageFeatures, Ranking, Stage
 from memtui.ranking.context import best_passage, context_weights, ranked_passages
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.text.tokens import STOP_WORDS
+from tests.counterfactuals import open_demo
 from tests.support.small_memory import write_notes
 
 WORDS = "fox lamp red dog moon cup boat hat".split()
@@ -122,6 +124,16 @@ def test_features_are_what_their_definitions_say(engine: Engine, query: str) -> 
             assert all(0 <= value <= 1 for value in passage.values)
             own = dict(zip(FEATURES[1:], passage.values, strict=True))
             assert own == pytest.approx(literal(query, chunk.path, at)), (query, chunk.path, at)
+
+
+def test_word_pieces_weigh_the_same_whatever_was_asked_before(indexed_demo: Path) -> None:
+    """No chunk holds the one word of the query that is looked up; the others are in many."""
+    asked = SearchRequest("what is the kimchi for", ON)
+    with open_demo(indexed_demo) as fresh, open_demo(indexed_demo) as used:
+        used.search.ask("router config")
+        first, later = fresh.search.pool_of(asked), used.search.pool_of(asked)
+    assert first.evidence is Evidence.WORD_PIECES
+    assert first.passages == later.passages
 
 
 @settings(deadline=None, max_examples=60)
