@@ -11,8 +11,8 @@ from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
-from memtui.ranking.context import cited_lines
 from memtui.ranking.strength import is_all_weak, strength
+from memtui.ranking.trace import cited_lines
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import (

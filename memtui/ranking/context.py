@@ -27,8 +27,6 @@ from memtui.model import (
     Ranked,
     Ranking,
     Reason,
-    Stage,
-    StageScore,
 )
 from memtui.ranking.stages import Described, StageState, Step
 
@@ -92,28 +90,3 @@ def context_stage(state: StageState) -> Step | None:
     numbers: Numbers = {"evidence": str(pool.evidence), **used}
     order = state.sorted_by(scores)
     return Step(Operation.SUM, scores, order, described=described, numbers=numbers)
-
-
-def best_passage(scored: Hit | Drop) -> tuple[int, int] | None:
-    """Return the characters of the passage that a candidate scores by; `None` without context."""
-    for stage in scored.stages:
-        if stage.stage is Stage.CONTEXT and "start" in stage.numbers:
-            return int(str(stage.numbers["start"])), int(str(stage.numbers["end"]))
-    return None
-
-
-def cited_lines(scored: Hit | Drop) -> tuple[int, int]:
-    """Return the first and the last line of the best passage, or of the chunk without context.
-
-    Of a conversation, too, whose file has other lines than its text.
-    """
-    chunk, passage = scored.chunk, best_passage(scored)
-    if passage is None or chunk.text.count("\n") != chunk.end_line - chunk.start_line:
-        return chunk.start_line, chunk.end_line
-    first, last = (chunk.start_line + chunk.text.count("\n", 0, at) for at in passage)
-    return first, last
-
-
-def shares_of(stage: StageScore) -> dict[str, float]:
-    """Return what each feature gives a candidate, in the order in which that is added up."""
-    return {name: float(str(stage.numbers[name])) for name in FEATURES if name in stage.numbers}

@@ -8,7 +8,7 @@ from typing import Final
 
 from memtui.data import read_table
 from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, SearchMode
-from memtui.ranking.context import best_passage
+from memtui.ranking.trace import best_passage
 
 _CUTS: Final = read_table("strength.toml")
 

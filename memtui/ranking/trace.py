@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore, StageTrace
+from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore, StageTrace
 from memtui.ranking.counterfactual.change import Value
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
@@ -67,6 +67,31 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
+
+
+def best_passage(scored: Hit | Drop) -> tuple[int, int] | None:
+    """Return the characters of the passage that a candidate scores by; `None` without context."""
+    stage = stage_score(scored, Stage.CONTEXT)
+    if stage is None or "start" not in stage.numbers:
+        return None
+    return int(str(stage.numbers["start"])), int(str(stage.numbers["end"]))
+
+
+def cited_lines(scored: Hit | Drop) -> tuple[int, int]:
+    """Return the first and the last line of the best passage, or of the chunk without context.
+
+    Of a conversation, too, whose file has other lines than its text.
+    """
+    chunk, passage = scored.chunk, best_passage(scored)
+    if passage is None or chunk.text.count("\n") != chunk.end_line - chunk.start_line:
+        return chunk.start_line, chunk.end_line
+    first, last = (chunk.start_line + chunk.text.count("\n", 0, at) for at in passage)
+    return first, last
+
+
+def shares_of(stage: StageScore) -> dict[str, float]:
+    """Return what each feature gives a candidate, in the order in which that is added up."""
+    return {name: float(str(stage.numbers[name])) for name in FEATURES if name in stage.numbers}
 
 
 def stage_trace(ranked: Ranked, stage: Stage) -> StageTrace | None:

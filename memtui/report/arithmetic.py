@@ -29,9 +29,8 @@ from memtui.model import (
     StageScore,
     effective_scores,
 )
-from memtui.ranking.context import cited_lines, shares_of
 from memtui.ranking.pipeline import runs
-from memtui.ranking.trace import Explanation, stage_trace
+from memtui.ranking.trace import Explanation, cited_lines, shares_of, stage_trace
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS

@@ -29,7 +29,6 @@ from memtui.model.inquiry import (
     WordChanges,
 )
 from memtui.model.rankings import MinScoreRule
-from memtui.ranking.context import cited_lines
 from memtui.ranking.counterfactual.change import (
     FEATURE_OF,
     Change,
@@ -39,7 +38,7 @@ from memtui.ranking.counterfactual.change import (
     apply,
 )
 from memtui.ranking.strength import strength
-from memtui.ranking.trace import Explanation, explain, stage_score
+from memtui.ranking.trace import Explanation, cited_lines, explain, stage_score
 from memtui.report import arithmetic, words
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS

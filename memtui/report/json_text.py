@@ -14,9 +14,8 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from memtui.model import Chunk, Drop, FileState, Hit, Ranked, Stage
-from memtui.ranking.context import best_passage, cited_lines, shares_of
 from memtui.ranking.strength import strength
-from memtui.ranking.trace import stage_score
+from memtui.ranking.trace import best_passage, cited_lines, shares_of, stage_score
 from memtui.report import words
 
 SCHEMA_VERSION: Final = 1

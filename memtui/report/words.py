@@ -17,11 +17,10 @@ from memtui.data import read_table
 from memtui.model import Chunk, DateRule, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
-from memtui.ranking.context import best_passage
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.strength import strength
-from memtui.ranking.trace import stage_score
+from memtui.ranking.trace import best_passage, stage_score
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import counted, safe_line
 

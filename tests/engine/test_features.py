@@ -17,7 +17,8 @@ from memtui.engine import Engine
 from memtui.engine.ports import SearchRequest
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Evidence, PassageFeatures, Ranking, Stage
-from memtui.ranking.context import best_passage, context_weights, ranked_passages
+from memtui.ranking.context import context_weights, ranked_passages
+from memtui.ranking.trace import best_passage
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.text.tokens import STOP_WORDS
 from tests.counterfactuals import open_demo

@@ -42,9 +42,9 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.ranking.context import cited_lines
+from memtui.ranking.context import with_weights
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.trace import find
+from memtui.ranking.trace import cited_lines, find
 from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
@@ -58,7 +58,6 @@ from memtui.tui.widgets.parameter_panes import (
     ParamPanel,
     describe_change,
     values,
-    with_weights,
 )
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory

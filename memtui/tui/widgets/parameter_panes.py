@@ -15,7 +15,7 @@ from textual.getters import query_one
 from textual.style import Style
 
 from memtui.model import FEATURES, Evidence, Fusion, Ranking, SearchMode, Stage
-from memtui.ranking.context import context_weights
+from memtui.ranking.context import with_weights
 from memtui.ranking.pipeline import Difference, for_mode, runs
 from memtui.report.words import (
     EVIDENCE_WORDS,
@@ -50,12 +50,6 @@ SWITCHES: Mapping[str, tuple[Stage, str]] = {
 WEIGHTS: Mapping[str, str] = {FEATURE_WORDS[name]: name for name in FEATURES}
 """The features of passages whose weights can be changed, by their names in words."""
 WEIGHT_STEP, MAX_WEIGHT = 0.25, 20
-
-
-def with_weights(ranking: Ranking, evidence: Evidence) -> Ranking:
-    """Return a ranking with the constants for what an index holds where no weight is chosen."""
-    weights = dict(zip(FEATURES, context_weights(ranking, evidence), strict=True))
-    return replace(ranking, context=replace(ranking.context, **weights))
 
 
 def stepped(

@@ -25,7 +25,7 @@ from memtui.model import (
     Ranked,
     Stage,
 )
-from memtui.ranking.context import best_passage, cited_lines
+from memtui.ranking.trace import best_passage, cited_lines
 from memtui.report import words
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words

@@ -30,11 +30,11 @@ from memtui.model import (
     Reason,
     SearchMode,
 )
-from memtui.ranking.context import cited_lines, ranked_passages
+from memtui.ranking.context import ranked_passages, with_weights
 from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
-from memtui.ranking.trace import find
+from memtui.ranking.trace import cited_lines, find
 from memtui.report.arithmetic import bar_scale, relative_words
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import (
@@ -671,15 +671,15 @@ class RankingController:
             self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
 
     def show_parameters(self) -> None:
-        state, with_weights = self.view.state, self._with_weights
-        shown, configured = with_weights(state.ranking), with_weights(self.view.options.ranking)
+        state, configured = self.view.state, self._with_weights(self.view.options.ranking)
+        shown = self._with_weights(state.ranking)
         self.view.strip.show_ranking(shown, configured, state.mode, self._note)
         self.show_panels()
 
     def _with_weights(self, ranking: Ranking) -> Ranking:
         """Return a ranking with the constants for what the list was made of."""
         ranked = self.view.state.ranked
-        return words.with_weights(ranking, ranked.pool.evidence) if ranked is not None else ranking
+        return with_weights(ranking, ranked.pool.evidence) if ranked is not None else ranking
 
     def show_panels(self) -> None:
         """Show the parameters one below the other, and what those of passages are worth."""
