@@ -673,7 +673,7 @@ class OwnLegs(Legs):
         if not (passages := fetch_passages(connection, chunks)):
             return {}, evidence
         plan = leg.used if words.hits else None
-        terms = locate_terms(leg, plan or leg.plan(query), list(chunks), words.hits)
+        terms = locate_terms(leg, plan or leg.plan(query), chunks, words.hits)
         similar: Mapping[int, Sequence[float]] = {}
         if nearest and vector_leg is not None and vector_leg.provider is not None:
             embedded = {hit.rowid for hit in nearest} & chunks.keys()

@@ -99,11 +99,16 @@ _SHORTEST_BASE = 3
 
 
 @functools.cache
+def _options(tokenize: str) -> tuple[str, list[str]]:
+    name, *arguments = shlex.split(tokenize)
+    return name, arguments
+
+
+@functools.cache
 def _tokenizer(options: str) -> Callable[..., Any]:
     import apsw
 
-    name, *arguments = shlex.split(options)
-    return apsw.Connection("").fts5_tokenizer(name, arguments)
+    return apsw.Connection("").fts5_tokenizer(*_options(options))
 
 
 def tokens(text: str, tokenizer: str = FTS5_TOKENIZE) -> list[str]:
@@ -123,8 +128,7 @@ def query_tokens(
     connection: Connection, text: str, tokenizer: str = FTS5_TOKENIZE
 ) -> list[tuple[str, ...]]:
     """Return the tokens of a query by a connection, each followed by its synonyms."""
-    name, *arguments = shlex.split(tokenizer)
-    tokenize: Callable[..., Any] = connection.fts5_tokenizer(name, arguments)
+    tokenize: Callable[..., Any] = connection.fts5_tokenizer(*_options(tokenizer))
     found = tokenize(text.encode("utf-8", "replace"), _FOR_A_QUERY, None)
     return [tuple(forms) for _, _, *forms in found]
 

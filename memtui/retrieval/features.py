@@ -68,7 +68,7 @@ class Terms(Struct, frozen=True):
 
 
 def locate_terms(
-    leg: KeywordLeg, plan: Plan, rowids: Sequence[int], hits: Iterable[RowHit]
+    leg: KeywordLeg, plan: Plan, rowids: Collection[int], hits: Iterable[RowHit]
 ) -> Terms:
     """Find the terms of a plan in some chunks; `hits` are those that the leg found by it."""
     places = {hit.rowid: hit.places for hit in hits if hit.rowid in rowids}

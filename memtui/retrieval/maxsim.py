@@ -8,15 +8,14 @@ the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). Al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider
 from memtui.errors import ProviderError
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.features import rarity
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.passages import PassageRow, fetch_pieces
+from memtui.retrieval.passages import PIECE_UNIT, PassageRow, fetch_pieces
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,15 +24,13 @@ if TYPE_CHECKING:
     Pieces = NDArray[np.int8]
     """Word pieces of a passage, shape (n, 32), in 127ths."""
 
-_UNIT: Final = 127
-
 
 def cosines(query: NDArray[np.float32], pieces: Pieces) -> NDArray[np.float64]:
     """Return the cosines of a query's pieces (m, 32) to others (n, 32): shape (m, n), -1 to 1."""
     import numpy as np
 
-    products = np.rint(query * _UNIT) @ pieces.astype(np.float32).T
-    return np.clip(products.astype(np.float64) / _UNIT**2, -1.0, 1.0)
+    products = np.rint(query * PIECE_UNIT) @ pieces.astype(np.float32).T
+    return np.clip(products.astype(np.float64) / PIECE_UNIT**2, -1.0, 1.0)
 
 
 def max_similarities(
@@ -74,11 +71,16 @@ def similarities(
     kept = fetch_pieces(connection, {row: len(rows) for row, rows in passages.items()})
     if not kept or not kept.keys() >= embedded:
         return {}
-    with suppress(ProviderError):
-        for words, vectors in provider.word_pieces(query, [0]) or ():
-            rarities = [
-                rarity(leg.frequency(word)[1], leg.tokens) if any(map(str.isalnum, word)) else 0.0
-                for word in words
-            ]
-            return max_similarities(vectors, rarities, kept)
-    return {}
+    try:
+        pieces = provider.word_pieces(query, [0])
+    except ProviderError:
+        # It went away since it made the vector: that is shown as the evidence.
+        return {}
+    if not pieces:
+        return {}
+    [(words, vectors)] = pieces
+    rarities = [
+        rarity(leg.frequency(word)[1], leg.tokens) if any(map(str.isalnum, word)) else 0.0
+        for word in words
+    ]
+    return max_similarities(vectors, rarities, kept)

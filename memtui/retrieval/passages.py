@@ -104,8 +104,8 @@ def fetch_passages(connection: Connection, rowids: Iterable[int]) -> dict[int, l
     return {row: unpack_passages(packed, len(text)) for row, text, packed in rows}
 
 
-PIECE_NUMBERS = 32
-"""The length of a vector of a word piece."""
+PIECE_NUMBERS, PIECE_UNIT = 32, 127
+"""The length of a vector of a word piece, and the whole number that stands for 1 in it."""
 
 
 def pack_pieces(vectors: Sequence[NDArray[np.float32]]) -> bytes:
@@ -117,7 +117,7 @@ def pack_pieces(vectors: Sequence[NDArray[np.float32]]) -> bytes:
 
     counts = np.array([len(rows) for rows in vectors], "<u2")
     return counts.tobytes() + b"".join(
-        np.rint(127 * rows).astype("i1").tobytes() for rows in vectors
+        np.rint(PIECE_UNIT * rows).astype("i1").tobytes() for rows in vectors
     )
 
 
