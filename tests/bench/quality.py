@@ -186,11 +186,10 @@ def passages(ranked: Ranked, hit: Hit) -> Iterator[tuple[float, int, int]]:
 
     Of a ranking without context they stand in their order, with the score of the result.
     """
-    is_ranked = runs(ranked.ranking, Stage.CONTEXT)
-    scored = ranked_passages(ranked, hit)
-    if not is_ranked:
-        places = ranked.pool.passages.get(hit.chunk.id, ())
-        scored = [(hit.score, passage) for passage in places]
+    if runs(ranked.ranking, Stage.CONTEXT):
+        scored = ranked_passages(ranked, hit)
+    else:
+        scored = [(hit.score, one) for one in ranked.pool.passages.get(hit.chunk.id, ())]
     for score, passage in scored:
         yield score, passage.start, passage.end
 
