@@ -78,7 +78,7 @@ class Rule(Struct, frozen=True):
         bare = found.rstrip("\\`'\")]}.,;:*")
         if _PLACEHOLDER.pattern.search(found):
             return ""
-        return bare if self.must == "value" or is_random(bare, _LEAST_LENGTH[self.must]) else ""
+        return bare if self.must == "value" or _is_random(bare, _LEAST_LENGTH[self.must]) else ""
 
 
 @lru_cache(maxsize=2)
@@ -105,7 +105,7 @@ _UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
 _LEAST_LENGTH: Final = {"random": 6, "token": 20}
 
 
-def is_random(text: str, least: int) -> bool:
+def _is_random(text: str, least: int) -> bool:
     """Return whether a text of so many characters or more is random: no words in a row."""
     kinds = sum(kind.search(text) is not None for kind in (_DIGIT, _CAPITAL, _SMALL))
     # A word may have capitals within, such as PostgreSQL; a long one is the name of a class.
@@ -183,6 +183,17 @@ def credential_line(text: str) -> int | None:
         return text.count("\n", 0, part.start()) if part is not None else None
     pairs = zip(text.split("\n"), masked.split("\n"), strict=False)
     return next((number for number, (line, after) in enumerate(pairs) if line != after), 0)
+
+
+def credentials_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line, from 0, and the text of each credential that `redact` masks, PEM apart."""
+    filled = apply_rules(apply_rules(text, NAMED, _filled), TOKENS, _filled)
+    line = end = 0
+    for filling in _FILLING.finditer(filled):
+        line += text.count("\n", end, end := filling.start())
+        # A text may have such a character of its own.
+        if (token := text[slice(*filling.span())]) != filling[0]:
+            yield line, token
 
 
 def openclaw_redact(text: str) -> str:

@@ -14,8 +14,8 @@ import pytest
 
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
-from memtui.memory.care.rules import is_secret, secrets_of
 from memtui.settings.files import VIEW, StateFolder, history_name, sync_folder
+from memtui.text.redact import credentials_in
 from tests.bench.frame import load
 from tests.e2e.terminal import terminal
 from tests.support.interrupted import run_forked
@@ -66,16 +66,14 @@ def test_every_call_of_re_is_found_with_its_pattern() -> None:
 
 def test_words_in_a_row_are_told_from_a_token_at_once() -> None:
     token = "sk-" + "a-" * 2000 + "9x7777"
-    assert not is_secret(token)
-    assert secrets_of(f"the key is {token}") == []
-    assert not is_secret("words-in-a-row-and-Another_one99.x")
-    assert is_secret("sk-Qz8vKp3LmWx5TnB2cYd7")
-    assert secrets_of("8240917:Qz8vKp3LmWx5TnB2cYd7") == ["8240917:Qz8vKp3LmWx5TnB2cYd7"]
+    assert not list(credentials_in(f"the key is {token}"))
+    bot = "8240917:Qz8vKp3LmWx5TnB2cYd7"
+    assert list(credentials_in(f"words-in-a-row-and-Another_one99.x\n{bot}")) == [(1, bot)]
 
 
 def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     digits = "0123456789" * 6000
-    assert secrets_of(digits) == []
+    assert not list(credentials_in(digits))
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
@@ -26,7 +26,7 @@ from memtui.memory.documents import front_matter, split_lines
 from memtui.memory.paths import fold_path
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding, CarePlace, CareRule
-from memtui.text.redact import MASK, is_random, mask, redact
+from memtui.text.redact import credentials_in, mask, redact
 
 _DATA: Final[dict[str, Any]] = read_table("care.toml")
 _MONTHS: Final[dict[str, int]] = {
@@ -157,11 +157,6 @@ _SHOWN: Final = 400
 _AHEAD: Final = 4
 
 
-def is_secret(token: str) -> bool:
-    """Return whether a token that is named or shaped as a secret can be one."""
-    return is_random(token, 8) and _SECRETS["public"].search(token) is None
-
-
 def shown(text: str, limit: int = _SHOWN) -> str:
     """Return the beginning of a text, masked before it is cut: half a token has no shape."""
     return redact(text[: _AHEAD * limit])[:limit]
@@ -182,43 +177,34 @@ def _finding(
     return CareFinding(rule, place, message, numbers=numbers)
 
 
-_DIGIT = re.compile("[0-9]")
 _BLOCK_LINES: Final = 4
-_LONGEST_CHECKED_LINE: Final = 100_000
 
 
 def credentials(document: Document) -> Iterator[CareFinding]:
-    """Yield the lines of a note that hold what is shaped like a credential, one finding a line.
+    """Yield the lines of a note that hold what is masked as a credential, one finding a line.
 
     Code is checked, too: that is where they are pasted. The text of a finding is masked.
     """
+    tokens: dict[int, list[str]] = defaultdict(list)
+    for at, token in credentials_in(document.text):
+        tokens[at].append(token)
     lines = split_lines(document.text)
-    for number, line in enumerate(lines, start=1):
+    for at, line in enumerate(lines):
         if _SECRETS["block_start"].search(line):
-            below = lines[number - 1 : number + _BLOCK_LINES]
+            below = lines[at : at + 1 + _BLOCK_LINES]
             if not any(_SECRETS["block_body"].search(one) for one in below):
                 continue
             text, what = line.strip(), "a private key"
-        elif tokens := secrets_of(line[:_LONGEST_CHECKED_LINE]):
-            text, what = line, f"a credential ({', '.join(dict.fromkeys(map(mask, tokens)))})"
+        elif at in tokens:
+            # One that goes on below is no credential by its first line alone.
+            text = line
+            for token in tokens[at]:
+                text = text.replace(token.split("\n")[0], mask(token))
+            masks = ", ".join(dict.fromkeys(map(mask, tokens[at])))
+            what = f"a credential ({masks})"
         else:
             continue
-        yield _finding(CareRule.CREDENTIAL, document.file, number, text, f"looks like {what}")
-
-
-def secrets_of(line: str) -> list[str]:
-    """Return what in a line is shaped like a secret and is neither a placeholder nor a word."""
-    if _DIGIT.search(line) is None:
-        return []
-    tokens: list[str] = []
-
-    def collect(token: str) -> str:
-        tokens.append(token)
-        return MASK
-
-    redact(line, masked=collect)
-    tokens = list(dict.fromkeys(filter(is_secret, tokens)))
-    return [one for one in tokens if not any(one != other and one in other for other in tokens)]
+        yield _finding(CareRule.CREDENTIAL, document.file, at + 1, text, f"looks like {what}")
 
 
 _LONGEST_LINKED_LINE: Final = 50_000
