@@ -145,7 +145,7 @@ class Stage:
     async def take(self, picture: Picture) -> tuple[str, list[str]]:
         """Take a picture: the SVG, and the screen as lines of text."""
         with ExitStack() as stack:
-            for name in ("HIGHLIGHT_SECONDS", "NOTE_SECONDS"):
+            for name in ("NOTE_SECONDS",):
                 # What is told for some seconds stays, however long the machine takes.
                 stack.enter_context(patch.object(search_controller, name, 600))
             if picture.memory == "indexing":

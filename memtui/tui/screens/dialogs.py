@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -27,16 +26,13 @@ from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings, is_typed, key_name, keys_of
-from memtui.tui.place_actions import app_of
-from memtui.tui.screens.common import act_on_part, after_refresh, close
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
-from memtui.tui.widgets.parameter_panes import ParamPanel
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.screens.search.search_controller import RankingController
 
 WARN = "$state-warn bold"
 _COLUMNS = 8
@@ -243,28 +239,6 @@ class DetailScreen(Dialog[None], keys="detail", title="Detail"):
     def on_mount(self) -> None:
         self.frame(safe_line(self._title))
         self.box.focus()
-
-
-class ParametersScreen(Dialog[None], title="Parameters"):
-    """The parameters of the ranking over the lower part of the list; its keys work here, too."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("parameters", "dialog"),
-        *(one for one in bindings("search") if "part('rankings'" in str(one)),
-    ]
-    action_part = act_on_part
-
-    @property
-    def rankings(self) -> RankingController:
-        """The controller that the keys of the ranking act on."""
-        return app_of(self).search_screen.rankings
-
-    def compose(self) -> ComposeResult:
-        yield ParamPanel(classes="dialog-box")
-
-    def on_mount(self) -> None:
-        self.rankings.show_parameters()
-        self.rows.focus()
 
 
 class SideScreen(Dialog[None], keys="side", title="Side by side"):

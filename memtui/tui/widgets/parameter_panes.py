@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 
 from msgspec.structs import replace
 from textual import events, on
@@ -12,6 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
+from textual.message import Message
 from textual.style import Style
 
 from memtui.model import FEATURES, Evidence, Fusion, Ranking, SearchMode, Stage
@@ -162,7 +164,8 @@ class ParamStrip(TextBlock):
     """Pills for the switches and plain words for the rest, at the right the note.
 
     Where one leg searches alone, it comes first, and what then does nothing is left out. What has
-    no room is counted, what was not changed first. A click on a switch turns it on or off.
+    no room is counted, what was not changed first; the switches stay, and of the note what it says
+    of the list. A click on a switch turns it on or off.
     """
 
     @on(events.Click)
@@ -195,8 +198,9 @@ class ParamStrip(TextBlock):
         # another profile, which says most.
         changed = [name for name in names if pills[name].plain != short[name].plain]
         changed.sort(key=lambda name: name != "profile")
-        leaving = [name for name in names[::-1] if name not in changed] + changed[::-1]
-        end = Content.styled(note, "$primary bold")
+        same = [name for name in names[::-1] if name not in (*changed, *SWITCHES)]
+        leaving = same + [name for name in changed[::-1] if name not in SWITCHES]
+        brief = {name: _pill(name, now, was, aside=False, numbered=False) for name in names}
 
         def line_of(pills: Mapping[str, Content], left_out: int) -> Content:
             parts = [first] if first.plain else []
@@ -207,24 +211,35 @@ class ParamStrip(TextBlock):
             return Content("  ").join(parts)
 
         def draw(width: int) -> list[Content]:
-            room = width - (end.cell_length + 2 if note else 0)
-            line, count = line_of(pills, 0), 0
-            while line.cell_length > room and count <= len(names):
-                line, count = line_of(short, count), count + 1
-            padding = max(width - line.cell_length - end.cell_length, 2 if line else 0)
-            return [fmt.fit(Content.assemble(line, " " * padding if note else "", end), width)]
+            lines = [line_of(pills, 0), *(line_of(short, count) for count in range(len(same) + 1))]
+            lines += [line_of(brief, count) for count in range(len(same), len(leaving) + 1)]
+            lines.append(Content("  ").join(brief[name] for name in names if name in SWITCHES))
+            *begun, effect = note.split(": ")
+            effect = ": ".join([*begun[:-1], effect])
+            # In a terminal of 40 columns the note takes the place of the switches while it is told.
+            for text, line in (*product((note, effect), lines), (note, first)):
+                end = Content.styled(text, "$primary bold")
+                padding = width - line.cell_length - end.cell_length
+                if padding >= 2 * bool(note):
+                    break
+            return [fmt.fit(Content.assemble(line, " " * max(padding, 2 * bool(note)), end), width)]
 
         self.show(draw)
 
 
 def _pill(
-    name: str, now: Mapping[str, str], was: Mapping[str, str], *, aside: bool = True
+    name: str,
+    now: Mapping[str, str],
+    was: Mapping[str, str],
+    *,
+    aside: bool = True,
+    numbered: bool = True,
 ) -> Content:
     """Write one parameter: a switch with its number as a pill, the others as `name value`.
 
     As an `aside` the configured value follows where it differs.
     """
-    number = SWITCHES[name][1] if name in SWITCHES else ""
+    number = SWITCHES[name][1] if name in SWITCHES and numbered else ""
     configured = f" ({was[number]})" if number and now[number] != was[number] else ""
     if now[name] != was[name]:
         configured = f" (was {was[name]})" if name in SWITCHES else f" ({was[name]})"
@@ -249,14 +264,8 @@ class ParamPanel(Vertical):
     BINDINGS = bindings("parameter_panel")
     rows = query_one(RowList)
 
-    def __init__(self, *, classes: str = "") -> None:
-        """`classes` are those of the list."""
-        super().__init__(id="parameters")
-        self._list_classes = classes
-        self._show_again: Callable[[], None] = lambda: None
-
     def compose(self) -> ComposeResult:
-        yield RowList(id="parameter-list", classes=self._list_classes, opens="change")
+        yield RowList(id="parameter-list", opens="change")
 
     def show_ranking(
         self,
@@ -264,23 +273,18 @@ class ParamPanel(Vertical):
         configured: Ranking,
         mode: SearchMode,
         evidence: Evidence,
-        features: Mapping[str, float] = {},
-        without: Callable[[str], str] = lambda feature: "",
+        features: Mapping[str, float],
+        without: Callable[[str], str],
     ) -> None:
         """Show a ranking beside the configured one, both with their weights for the `evidence`.
 
         `features` are those of the marked result, and `without` tells its place without one.
         """
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
-        if not self.query(RowList):
-            return
         candidates = f"  {ranking.candidates} candidates a match"
         title = draw_action(self, "parameters.toggle", "Parameters")
         self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
-        self._show_again = partial(
-            self.show_ranking, ranking, configured, mode, evidence, features, without
-        )
         chosen = self.rows.chosen_id
         now, was = values(ranking), values(configured)
         names, weights = [*PANEL_WORDS], dict[str, float]()
@@ -352,11 +356,12 @@ class ParamPanel(Vertical):
 
         self.call_after_refresh(fit)
 
+    @on(events.Show)
     @on(RowList.Chosen)
-    def _row_chosen(self, message: RowList.Chosen) -> None:
-        """Tell what the chosen weight is worth."""
-        message.stop()
-        self._show_again()
+    async def _show_again(self, event: Message) -> None:
+        """Show what changed meanwhile, and what the chosen weight is worth."""
+        event.stop()
+        await self.run_action("screen.part('rankings', 'show_panels')")
 
     @on(RowList.Opened)
     async def _row_opened(self, message: RowList.Opened) -> None:

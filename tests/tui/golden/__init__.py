@@ -139,7 +139,6 @@ async def play(scene: Scene) -> list[list[str]]:
         tempfile.TemporaryDirectory(prefix="memtui-golden-", dir="/tmp") as name,
         _memory(scene.memory, folder := Path(name)) as (open_engine, root),
         # What is told for some seconds stays, however long the machine takes.
-        patch.object(search_controller, "HIGHLIGHT_SECONDS", LONG),
         patch.object(search_controller, "NOTE_SECONDS", LONG),
     ):
         options = dark(root=root, is_provider_given=True)

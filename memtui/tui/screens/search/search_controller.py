@@ -90,7 +90,6 @@ AT_ONCE = 0.01
 PROBLEM_SECONDS = 0.5
 """Without keys for so long, what is wrong with the query is told."""
 RECENT_NOTES = 30
-HIGHLIGHT_SECONDS = 2.0
 PANES_AFTER = 0.020
 """Seconds from the rows of an answer to what is beside them: Textual paints 60 times a second."""
 PANES_AFTER_PART = 0.120
@@ -415,7 +414,7 @@ class SearchController:
             if chosen is not None and (near.has_focus or chosen == keep):
                 state.selected_id = chosen
         if change is not None or entered:
-            self._timers.start("highlight", HIGHLIGHT_SECONDS, self.redraw)
+            self._timers.start("highlight", NOTE_SECONDS, self.redraw)
         panes_after = PANES_AFTER_PART if state.is_pending else PANES_AFTER
         self._timers.start("panes", panes_after, self._show_panes)
 
@@ -641,9 +640,9 @@ class RankingController:
             return
         aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
-            aside = "(MMR is off: m)"
+            aside = "(m turns MMR on)"
         elif parameter == "half-life" and not ranking.decay.enabled:
-            aside = "(decay is off: d)"
+            aside = "(d turns decay on)"
         self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
     def reset(self) -> None:
@@ -683,7 +682,9 @@ class RankingController:
 
     def show_panels(self) -> None:
         """Show the parameters one below the other, and what those of passages are worth."""
-        state = self.view.state
+        state, panel = self.view.state, self.view.panel
+        if not panel.is_on_screen:
+            return
         ranked, features = state.ranked, dict[str, float]()
         if ranked is not None and state.selected_chunk is not None:
             scored = find(ranked, state.selected_chunk.id)
@@ -691,11 +692,9 @@ class RankingController:
             for _, best in passages[:1]:
                 features = dict(zip(FEATURES, (scored.stages[0].after, *best.values), strict=True))
         shown, configured = map(self._with_weights, (state.ranking, self.view.options.ranking))
-        for screen in dict.fromkeys((self.view, *self.view.app.screen_stack)):
-            for panel in screen.query(words.ParamPanel):
-                panel.show_ranking(
-                    shown, configured, state.mode, state.evidence, features, self._place_without
-                )
+        panel.show_ranking(
+            shown, configured, state.mode, state.evidence, features, self._place_without
+        )
 
     def _place_without(self, feature: str) -> str:
         """Return the place of the chosen result where a feature of passages weighs nothing."""

@@ -142,6 +142,11 @@ class SearchScreen(Screen[None]):
         """True if one pane is shown at a time."""
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
+    @property
+    def is_stacked(self) -> bool:
+        """True if there is no room for the parameters beside the list."""
+        return self.size.width < common.WIDE or self.is_small
+
     def compose(self) -> ComposeResult:
         yield ScreenBar()
         yield QueryBar(glyphs.MARKER, "query", "search memory")
@@ -157,7 +162,7 @@ class SearchScreen(Screen[None]):
                     yield Preview()
                     yield WhyPanel()
                 with Vertical(id="side"):
-                    yield ParamPanel()
+                    yield ParamPanel(id="parameters")
                     yield index_status.IndexStatusPane()
         yield index_status.StatusBar()
         yield KeyBar()
@@ -389,6 +394,7 @@ class SearchScreen(Screen[None]):
             **{f"-preview-{place}": self.preview_place == place for place in PLACES},
             **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
             "-single": self.is_small,
+            "-stacked": self.is_stacked,
             "-roomy": self.size.height >= ROOMY,
             "-near": near and self.state.ranked is not None,
         }
@@ -412,7 +418,8 @@ class SearchScreen(Screen[None]):
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes(), animate=False)
         is_large = self.size.width >= common.HUGE and self.size.height >= 40
-        self.row_lines = 1 if self.is_small else 4 if is_large else 2
+        is_crowded = self.is_stacked and self.has_class("-parameters", "-short")
+        self.row_lines = 1 if self.is_small or is_crowded else 4 if is_large else 2
         context, is_same = self.state.context, had_near == self.has_class("-near")
         if context is not None and not (is_same and context.lines == self.row_lines):
             self.call_after_refresh(self.search.redraw)
@@ -420,6 +427,8 @@ class SearchScreen(Screen[None]):
     def show_pane(self, pane: str) -> None:
         """Bring a pane to the front and give it the keys."""
         self.pane = pane if pane in PANES else "results"
+        if self.is_small:
+            self.remove_class("-parameters")
         self.apply_layout()
         widget = self.query_one(f"#{self.pane}")
         if self.is_small:
@@ -494,18 +503,14 @@ class SearchScreen(Screen[None]):
         self.rankings.note(f"preview: {self.preview_place}")
 
     def action_toggle_parameters(self) -> None:
-        """Show the parameters beside the list and give them the keys, or take them away.
+        """Show the parameters and give them the keys, or take them away.
 
-        Without room beside the list they lie over its lower part.
+        They stand beside the list, or in a narrow terminal below it, in place of the preview.
         """
-        if self.size.width < common.WIDE or self.is_small:
-            from memtui.tui.screens.dialogs import ParametersScreen
-
-            self.app.push_screen(ParametersScreen())
-            return
         is_shown, had_focus = self.panel.display, self.panel.rows.has_focus
         if had_focus or not is_shown:
             self.toggle_class("-parameters")
+            self.apply_layout()
         if had_focus:
             self.show_pane("results")
         else:
