@@ -3,6 +3,7 @@
 from memtui.model.chunks import EPOCH, Chunk, ChunkSpan, Document, SkippedFile, SourceFile, citation
 from memtui.model.rankings import (
     FEATURES,
+    HIGHEST_MINIMUM,
     CandidatePool,
     Context,
     DateRule,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -150,6 +151,10 @@ class Context(Struct, frozen=True):
 
 FEATURES = Context.__struct_fields__[1:]
 """The names of the features in the order in which their shares are added up."""
+
+
+HIGHEST_MINIMUM: Final = 50.0
+"""The highest minimum score: scores end at 1, and in context at the sum of its weights."""
 
 
 class Ranking(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec.structs import fields, replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import FEATURES, Fusion, Ranking, Stage
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.containment import stays_inside
@@ -211,7 +211,7 @@ class RankingSettings(Table, frozen=True):
     keyword_weight: _Share | None = None
     rrf_k: Annotated[float, Meta(gt=0, le=10000)] | None = None
     dedup: bool | None = None
-    min_score: _Share | Literal["off"] | None = None
+    min_score: Annotated[float, Meta(ge=0, le=HIGHEST_MINIMUM)] | Literal["off"] | None = None
     project_keys: tuple[str, ...] | None = None
     context: ContextSettings = ContextSettings()
     mmr: MmrSettings = MmrSettings()

@@ -14,13 +14,17 @@ from hypothesis import strategies as st
 from memtui.engine import Engine
 from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Drop, Hit, Ranking, Stage
+from memtui.ranking.counterfactual.change import Parameter
+from memtui.ranking.counterfactual.solve import least_changes, sweep
 from memtui.ranking.trace import deciding_step, explain
 from memtui.report.arithmetic import NO_PASSAGES, bar_parts, part_cells, score_steps
 from memtui.report.explanation import Explained, report_of, verdict_words
 from memtui.report.json_text import drop_entry, hit_entry
 from memtui.report.layout import text_of
 from memtui.report.words import score
+from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
+from memtui.tui.widgets.parameter_panes import stepped
 from tests.support.small_memory import make_small_agent, write_notes
 
 SETTINGS = Settings(
@@ -97,6 +101,25 @@ def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: E
     assert deciding_step(best, other) is Stage.CONTEXT
     assert explain(ranked, other.chunk.id).without == {"context": 1}
     assert "lost most in context, #3 → #4" in verdict_words(ranked, ranked.drops[-1])
+
+
+def test_a_minimum_goes_as_far_as_scores_do(engine: Engine) -> None:
+    ranked = engine.search.ask("red fox", ranking=ON)
+    (best, other), now = ranked.hits[:2], ranked.trace.now
+    assert best.effective > other.effective > 2
+    steps = int(other.effective / 0.25) + 1
+    strict = stepped(ON, "minimum", steps)
+    given_value = SettingsFiles(env={"MEMTUI_RANKING__MIN_SCORE": str(steps * 0.25)})
+    assert strict == given_value.load().settings.configured_ranking()
+    barred = engine.search.ask("red fox", ranking=strict)
+    assert [hit.chunk.id for hit in barred.hits] == [best.chunk.id]
+    found = least_changes(barred.pool, strict, other.chunk.id, now=now)
+    (minimum,) = (one.new for one in found.changes if one.parameter is Parameter.MIN_SCORE)
+    assert minimum is None or 1 < float(minimum) <= other.effective
+    ranks = sweep(ranked.pool, ON, Parameter.MIN_SCORE, [best.chunk.id], now=now).ranks
+    *_, last = ranks[best.chunk.id]
+    assert last.rank is None
+    assert last.start == best.effective
 
 
 def test_without_passages_or_context_everything_is_as_it_was(

@@ -102,7 +102,7 @@ def test_a_key_in_the_place_of_its_variable_is_not_told(here: Configured) -> Non
 def test_a_variable_that_is_blank_or_not_unicode_is_refused(here: Configured) -> None:
     here.env |= {"MEMTUI_RANKING__MIN_SCORE": " ", "MEMTUI_UI__THEME": "\udcff"}
     blank, bytes_alone = map(str, here.refused())
-    assert blank.endswith("ranking.min_score: must be a number from 0 up to 1 or off, not ''")
+    assert blank.endswith("ranking.min_score: must be a number from 0 up to 50 or off, not ''")
     assert bytes_alone.endswith("ui.theme: must be Unicode, not '\\udcff'")
 
 

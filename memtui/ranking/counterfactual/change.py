@@ -11,8 +11,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import FEATURES, Fusion, Ranking
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage
 from memtui.model.inquiry import LegRank
+from memtui.ranking.pipeline import runs
 
 Value: TypeAlias = float | int | bool | str | None
 
@@ -127,7 +128,7 @@ RANGES: Mapping[Parameter, tuple[float, float]] = {
     **dict.fromkeys(FEATURE_OF, (0.0, 20.0)),
     Parameter.HALF_LIFE: (1.0, 36_500.0),
     Parameter.FLOOR: (0.0, 1.0),
-    Parameter.MIN_SCORE: (0.0, 1.0),
+    Parameter.MIN_SCORE: (0.0, HIGHEST_MINIMUM),
     Parameter.LAMBDA: (0.0, 1.0),
     Parameter.K: (1, 200),
     Parameter.CANDIDATE_MULTIPLIER: (1, 50),
@@ -145,11 +146,14 @@ LOGARITHMIC = frozenset({Parameter.RRF_K, Parameter.HALF_LIFE})
 def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
     """Lowest and highest value that is looked at, always with the present one.
 
-    The vector weight goes from 0 to the sum of both weights, which is kept.
+    The vector weight goes from 0 to the sum of both weights, which is kept; a minimum score to 1
+    where scores do.
     """
     low, high = RANGES[parameter]
     if parameter is Parameter.VECTOR_WEIGHT:
         return 0.0, ranking.vector_weight + ranking.keyword_weight
+    if parameter is Parameter.MIN_SCORE and not runs(ranking, Stage.CONTEXT):
+        high = 1.0
     now = value_of(ranking, parameter)
     is_linear = parameter not in LOGARITHMIC
     if isinstance(now, (int, float)) and math.isfinite(now) and (is_linear or now > 0):

@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.model import (
+    HIGHEST_MINIMUM,
     CandidatePool,
     DateRule,
     Fusion,
@@ -409,11 +410,15 @@ def _entries(
 
 
 def minimum_edges(state: State) -> Floats:
-    """Return the minimums at which the list can change: each score within 0 to 1, ascending."""
-    low, high = RANGES[Parameter.MIN_SCORE]
+    """Return the minimums at which the list can change, ascending: each score from 0 on.
+
+    The last is 1, or the whole number above the best score.
+    """
     scores = shown_scores(state).exact[state.order]
-    edges: Floats = np.unique([low, high, state.ranking.keyword_weight, *scores])
-    return edges[(edges >= low) & (edges <= high)]
+    high = min(HIGHEST_MINIMUM, max(1.0, math.ceil(scores.max(initial=0.0))))
+    edges: Floats = np.unique([0.0, high, state.ranking.keyword_weight, *scores])
+    within: Floats = edges[(edges >= 0) & (edges <= high)]
+    return within
 
 
 def _minimums(problem: Problem) -> Iterator[float | None]:
@@ -425,7 +430,8 @@ def _minimums(problem: Problem) -> Iterator[float | None]:
     now = problem.base.min_score
     state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
     edges = minimum_edges(state).tolist()
-    beyond = [value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf)))]
+    highest = edges[-1]
+    beyond = [one for edge in edges for one in (edge, min(highest, math.nextafter(edge, math.inf)))]
     values: list[float | None] = [*beyond]
     if now is not None:
         below = [edge for edge in reversed(edges) if edge < now]

@@ -360,7 +360,7 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     days = ranking.decay.half_life_days
     values = {
         "max_results": min(schema.MAX_CANDIDATES, max(1, ranking.k)),
-        "min_score": ranking.min_score or 0.0,
+        "min_score": min(1.0, ranking.min_score or 0.0),
         "hybrid_enabled": ranking.search_mode is not SearchMode.VECTOR_ONLY,
         "vector_weight": ranking.vector_weight,
         "text_weight": ranking.keyword_weight,

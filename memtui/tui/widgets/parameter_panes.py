@@ -16,7 +16,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.style import Style
 
-from memtui.model import FEATURES, Evidence, Fusion, Ranking, SearchMode, Stage
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Evidence, Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.context import with_weights
 from memtui.ranking.pipeline import Difference, for_mode, runs
 from memtui.report.words import (
@@ -61,10 +61,10 @@ def stepped(
 
     `MMR`, `decay` and `context` are turned on or off, and `fusion` has its next method. The others
     are moved by so many steps, as far as they go: `λ`, `meaning` and `keyword` (the weight of a
-    leg; the other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, with off below
-    0.05, `results` from 1 to 50, `half-life` along 7, 14, 30, 60, 90, 180, 365 days, and the
-    weight of a feature from -20 to 20 by 0.25, from its constant for the `evidence`. Every other
-    parameter stays.
+    leg; the other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, in context by 0.25
+    as far as scores go, with off below the first step, `results` from 1 to 50, `half-life` along 7,
+    14, 30, 60, 90, 180, 365 days, and the weight of a feature from -20 to 20 by 0.25, from its
+    constant for the `evidence`. Every other parameter stays.
     """
 
     def moved(value: float, steps: int) -> float:
@@ -89,7 +89,10 @@ def stepped(
             vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
         case "minimum":
-            return replace(ranking, min_score=moved(ranking.min_score or 0.0, steps) or None)
+            is_wide = runs(ranking, Stage.CONTEXT)
+            step, most = (WEIGHT_STEP, HIGHEST_MINIMUM) if is_wide else (STEP, 1.0)
+            least = round((ranking.min_score or 0.0) + steps * step, 2)
+            return replace(ranking, min_score=min(max(least, 0.0), most) or None)
         case "results":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
         case "context":
