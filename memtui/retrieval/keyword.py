@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.json import decode, encode
 
 from memtui.data import read_table
 from memtui.model import LegState, LegStatus, Reason
@@ -100,16 +101,17 @@ class Plan(Struct, frozen=True):
         """The terms of the expression: the quoted ones, then the words that are kept."""
         return *self.phrases, *self.kept
 
-    def by_term(self, phrases: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Take what is known of each phrase of the expression together for each term."""
-        places, end = dict[str, list[int]](), 0
+    def by_term(self, rows: Iterable[tuple[int, bytes]]) -> dict[int, list[list[int]]]:
+        """Take the places of the phrases of the expression in some rows together for each term."""
+        phrases, end = dict[str, slice](), 0
         for operand in self.operands:
             start, end = end, end + max(1, len(operand.phrases))
-            places[operand.match] = sorted(set(chain(*phrases[start:end])))
-        return [
-            list(chain(*(places[operand.match] for operand in term.operands)))
-            for term in self.looked_up
-        ]
+            phrases[operand.match] = slice(start, end)
+        terms = [[phrases[operand.match] for operand in term.operands] for term in self.looked_up]
+        return {
+            rowid: [list(chain(*({*chain(*places[some])} for some in term))) for term in terms]
+            for rowid, places in ((rowid, decode(packed)) for rowid, packed in rows)
+        }
 
 
 class KeywordLeg:
@@ -190,7 +192,7 @@ class KeywordLeg:
             for term in plan.pruned if rowids else ():
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
-        places = {rowid: plan.by_term(json.loads(packed)) for rowid, _, packed in rows}
+        places = plan.by_term((rowid, packed) for rowid, _, packed in rows)
         for number, term in enumerate(plan.kept, start=len(plan.phrases)):
             holders = {rowid for rowid in rowids if places[rowid][number]}
             holding[term] = holders - term.operands[0].unlike
@@ -343,7 +345,7 @@ class KeywordLeg:
             return {}
         values = plan.match, json.dumps(rowids)
         rows = self._connection.execute(_SQL["places"].format(among=_SQL["among"]), values)
-        return {rowid: plan.by_term(json.loads(packed)) for rowid, packed in rows}
+        return plan.by_term(rows)
 
     def _count_tokens(self) -> int:
         """Read the averages record of FTS5: the rows, then the tokens of each column, as varints.
@@ -359,6 +361,6 @@ class KeywordLeg:
         return numbers[1] if numbers else 0
 
 
-def _phrase_places(api: Any, *_: object) -> str:
+def _phrase_places(api: Any, *_: object) -> bytes:
     """List the token offsets of each phrase in the row at hand, for FTS5."""
-    return json.dumps([api.phrase_locations(place)[0] for place in range(api.phrase_count)])
+    return encode([api.phrase_locations(place)[0] for place in range(api.phrase_count)])
