@@ -100,7 +100,7 @@ def measure_passages(
             rows = [row._replace(start=one.start, end=one.end) for row, one in shown]
         counted = _counted(rows, terms.places.get(rowid, ()))
         keyword = [
-            terms.match(counts.items(), 1 - B + B * row.tokens / PASSAGE_TOKENS)
+            terms.match(counts.items(), 1 - B + B * row.tokens / PASSAGE_TOKENS) if counts else 0
             for row, counts in zip(rows, counted, strict=True)
         ]
         held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
@@ -128,7 +128,7 @@ def _counted(rows: Sequence[PassageRow], places: Sequence[Sequence[int]]) -> lis
     firsts = [row.first_token for row in rows]
     for term, offsets in enumerate(places):
         for offset in offsets:
-            counts = counted[max(0, bisect_right(firsts, offset) - 1)]
+            counts = counted[bisect_right(firsts, offset) - 1]
             counts[term] = counts.get(term, 0) + 1
     return counted
 

@@ -34,6 +34,7 @@ MOST_PASSAGES = 48
 
 _SQL = read_table("queries.toml")["passages"]
 _ROW = struct.Struct("<4I")
+_EVERY_FLAG = sum(PassageFlag)
 
 
 class PassageRow(NamedTuple):
@@ -48,9 +49,6 @@ class PassageRow(NamedTuple):
     """Of `PassageFlag`."""
     first_token: int
     tokens: int
-
-
-_NOTHING = PassageRow(0, 0, 0, 0, 0)
 
 
 def pack_passages(text: str) -> tuple[str, bytes]:
@@ -81,13 +79,12 @@ def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
 
     Raises what SQLite raises about damage for what cannot be those.
     """
-    rows: list[PassageRow] = []
+    rows, behind, first = list[PassageRow](), 0, 0
     is_whole = type(packed) is bytes and len(packed) % _ROW.size == 0
     for start, end, flags, tokens in _ROW.iter_unpack(packed if is_whole else b""):
-        before = rows[-1] if rows else _NOTHING
-        is_whole &= before.end <= start < end <= length and flags < 2 * PassageFlag.TIME
-        first = before.first_token + before.tokens
+        is_whole &= behind <= start < end <= length and flags <= _EVERY_FLAG
         rows.append(PassageRow(start, end, flags, first, tokens))
+        behind, first = end, first + tokens
     if not is_whole:
         raise damaged("the passages of a chunk are not those that were written")
     return rows
