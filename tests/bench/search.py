@@ -16,6 +16,8 @@ import numpy as np
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.model import Leg, LegState
+from memtui.ranking.pipeline import LEAST_DEPTH
+from memtui.retrieval.connection import find_stems
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, nearest
@@ -83,13 +85,14 @@ def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
             made.open(settings) as engine,
             closing(open_database(made.database, readonly=True)) as connection,
         ):
+            find_stems(connection)
             yield from _hybrid(size, engine, connection, questions)
 
 
 def _hybrid(
     size: int, engine: Engine, connection: Connection, questions: Sequence[Question]
 ) -> Iterator[Measurement]:
-    floor = Floor(connection, questions, max(engine.ranking.candidates, 100))
+    floor = Floor(connection, questions, LEAST_DEPTH)
     states: list[Mapping[Leg, LegState]] = []
 
     def ours(question: Question) -> None:
