@@ -56,7 +56,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import LEAST_DEPTH
 from memtui.retrieval.connection import damaged
-from memtui.retrieval.features import locate_terms, measure_passages
+from memtui.retrieval.features import Similarity, locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.maxsim import similarities
 from memtui.retrieval.passages import fetch_passages
@@ -674,7 +674,7 @@ class OwnLegs(Legs):
             return {}, evidence
         plan = leg.used if words.hits else None
         terms = locate_terms(leg, plan or leg.plan(query), chunks, words.hits)
-        similar: Mapping[int, Sequence[float]] = {}
+        similar: Mapping[int, Sequence[Similarity]] = {}
         if nearest and vector_leg is not None and vector_leg.provider is not None:
             embedded = {hit.rowid for hit in nearest} & chunks.keys()
             maker = vector_leg.provider

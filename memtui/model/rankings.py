@@ -137,6 +137,8 @@ class Context(Struct, frozen=True):
     """The mean keyword match two passages before and behind."""
     word_pieces: float | None = None
     """MaxSim: each word of the query by its nearest word piece, weighted by its rarity."""
+    near_word_pieces: float | None = None
+    """The same, of the passage and two before and behind."""
     reply: float | None = None
     """In dialogue: the keyword match of the line before, where that is a question."""
     speaker: float | None = None

@@ -46,7 +46,7 @@ TONES: Mapping[Leg | Stage, Tone] = {
 """Every other stage puts another score in the place of the sum."""
 LEG_OF: Mapping[str, Leg] = {
     **dict.fromkeys(("keyword", "cover", "near_cover", "two_away", "reply"), Leg.KEYWORD),
-    "word_pieces": Leg.VECTOR,
+    **dict.fromkeys(("word_pieces", "near_word_pieces"), Leg.VECTOR),
 }
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
 NO_PASSAGES = "context: not used, this index keeps no passages"

@@ -38,6 +38,9 @@ _DATE_WORD: Final = re.compile(r"\d+|[^\W\d_]+")
 _QUESTION, _SPEAKER, _TIME = (int(flag) for flag in PassageFlag)
 _NO_DIALOGUE: Final = (0.0,) * 5
 
+Similarity = tuple[float, float]
+"""The MaxSim of a passage, and of the passage with those around it."""
+
 
 def rarity(occurrences: int, tokens: int) -> float:
     """Return the inverse document frequency of a term, passages counted; at least 0.
@@ -83,7 +86,7 @@ def measure_passages(
     terms: Terms,
     chunks: Mapping[int, Chunk],
     rows_of: Mapping[int, Sequence[PassageRow]],
-    similar: Mapping[int, Sequence[float]],
+    similar: Mapping[int, Sequence[Similarity]],
 ) -> dict[str, tuple[PassageFeatures, ...]]:
     """Measure the features of every passage of some chunks, which are given by row number.
 
@@ -105,7 +108,7 @@ def measure_passages(
         ]
         held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
         around = [0.0, 0.0, *keyword, 0.0, 0.0]
-        similarities = similar.get(rowid) or [0.0] * len(rows)
+        similarities = similar.get(rowid) or [(0.0, 0.0)] * len(rows)
         measured_here = []
         for at, row in enumerate(rows):
             before = rows[at - 1] if at else None
@@ -114,7 +117,7 @@ def measure_passages(
                 cover(held[at + 1]),
                 cover(held[at] | held[at + 1] | held[at + 2]),
                 (around[at] + around[at + 4]) / 2,
-                similarities[at],
+                *similarities[at],
                 *asked.measure(row, before, around[at + 1], chunk),
             )
             measured_here.append(PassageFeatures(row.start, row.end, values))

@@ -8,14 +8,18 @@ the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). Al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
 from memtui.embedding.provider import Provider
 from memtui.errors import ProviderError
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.features import rarity
+from memtui.retrieval.features import Similarity, rarity
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.passages import PIECE_UNIT, PassageRow, fetch_pieces
+
+AROUND: Final = 2
+"""The passages before and behind that the wider MaxSim looks at."""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,24 +39,39 @@ def cosines(query: NDArray[np.float32], pieces: Pieces) -> NDArray[np.float64]:
 
 def max_similarities(
     query: NDArray[np.float32], rarity: Sequence[float], chunks: Mapping[int, Sequence[Pieces]]
-) -> dict[int, list[float]]:
-    """Return the MaxSim of each passage of some chunks, 0 to 1; 0 for one without pieces."""
+) -> dict[int, list[Similarity]]:
+    """Return the MaxSim of each passage of some chunks, alone and with `AROUND` on either side.
+
+    0 to 1; 0 where there are no pieces.
+    """
     import numpy as np
 
-    passages = [pieces for each in chunks.values() for pieces in each]
-    present = [place for place, pieces in enumerate(passages) if len(pieces)]
-    similar = np.zeros(len(passages))
-    if present and sum(rarity) > 0:
-        counts = [len(passages[place]) for place in present]
-        starts = np.cumsum([0, *counts[:-1]])
-        near = cosines(query, np.concatenate([passages[place] for place in present]))
-        nearest = np.maximum(np.maximum.reduceat(near, starts, axis=1), 0.0)
-        weights = np.array(rarity) / sum(rarity)
-        # Piece by piece: a product of matrices would round by position.
-        for weight, row in zip(weights, nearest, strict=True):
-            similar[present] += weight * row
-    values = iter(similar.tolist())
-    return {chunk: [next(values) for _ in each] for chunk, each in chunks.items()}
+    # Between two chunks there is room for the neighbours that the ends do not have.
+    places, width = dict[int, range](), AROUND
+    for chunk, passages in chunks.items():
+        places[chunk] = range(width, width + len(passages))
+        width += len(passages) + AROUND
+    pieces_at = {
+        place: pieces
+        for chunk, passages in chunks.items()
+        for place, pieces in zip(places[chunk], passages, strict=True)
+        if len(pieces)
+    }
+    nearest = np.zeros((len(query), width))
+    if pieces_at:
+        starts = np.cumsum([0, *map(len, pieces_at.values())])[:-1]
+        near = cosines(query, np.concatenate([*pieces_at.values()]))
+        best = np.maximum.reduceat(near, starts, axis=1)
+        nearest[:, [*pieces_at]] = np.maximum(best, 0.0)
+    around = np.zeros_like(nearest)
+    windows = np.lib.stride_tricks.sliding_window_view(nearest, 2 * AROUND + 1, axis=1)
+    around[:, AROUND:-AROUND] = windows.max(axis=2)
+    similar = np.zeros((2, width))
+    # Piece by piece: a product of matrices would round by position.
+    for weight, *rows in zip(rarity, nearest, around, strict=True):
+        similar += weight / (sum(rarity) or 1.0) * np.array(rows)
+    alone, wide = similar.tolist()
+    return {chunk: [(alone[at], wide[at]) for at in here] for chunk, here in places.items()}
 
 
 def similarities(
@@ -62,7 +81,7 @@ def similarities(
     query: str,
     passages: Mapping[int, Sequence[PassageRow]],
     embedded: Set[int],
-) -> dict[int, list[float]]:
+) -> dict[int, list[Similarity]]:
     """Return the MaxSim of the passages of chunks, by row number, with a query that has a vector.
 
     Empty where a chunk that has a vector, one of `embedded`, has no word pieces: those without
@@ -79,8 +98,10 @@ def similarities(
     if not pieces:
         return {}
     [(words, vectors)] = pieces
-    rarities = [
-        rarity(leg.frequency(word)[1], leg.tokens) if any(map(str.isalnum, word)) else 0.0
-        for word in words
-    ]
+    rarities = list[float]()
+    for word, pieces_of_word in groupby(words):
+        count = len([*pieces_of_word])
+        is_word = any(map(str.isalnum, word))
+        weight = rarity(leg.frequency(word)[1], leg.tokens) if is_word else 0.0
+        rarities += [weight / count] * count
     return max_similarities(vectors, rarities, kept)

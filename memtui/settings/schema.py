@@ -181,6 +181,7 @@ class ContextSettings(Table, frozen=True):
     near_cover: _Weight | None = None
     two_away: _Weight | None = None
     word_pieces: _Weight | None = None
+    near_word_pieces: _Weight | None = None
     reply: _Weight | None = None
     speaker: _Weight | None = None
     time: _Weight | None = None

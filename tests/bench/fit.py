@@ -44,7 +44,7 @@ OF_DIALOGUE = FEATURES[FEATURES.index("reply") :]
 ENOUGH: Mapping[Evidence, tuple[str, ...]] = {
     Evidence.WORDS: ("chunk", "cover", "near_cover", "two_away"),
     Evidence.VECTORS: ("chunk", "cover", "near_cover", "two_away"),
-    Evidence.WORD_PIECES: ("chunk", "near_cover", "two_away", "word_pieces"),
+    Evidence.WORD_PIECES: (*("chunk", "keyword", "near_cover", "word_pieces", "near_word_pieces"),),
 }
 """The smallest choices within 0.3 of the best MRR."""
 ABSOLUTE: Mapping[Evidence, tuple[str, ...]] = {

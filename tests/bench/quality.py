@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 from memtui.engine.engine import Engine
 from memtui.engine.ports import SearchRequest
 from memtui.index.transcripts.discovery import TranscriptHomes
-from memtui.model import CandidatePool, Chunk, Context, Hit, Ranked, Ranking, SearchMode, Stage
+from memtui.model import (
+    FEATURES,
+    CandidatePool,
+    Chunk,
+    Context,
+    Hit,
+    Ranked,
+    Ranking,
+    SearchMode,
+    Stage,
+)
 from memtui.ranking.context import ranked_passages
 from memtui.ranking.pipeline import for_mode, rank, runs
 from memtui.ranking.profiles import PROFILES
@@ -40,6 +50,10 @@ _MEMTUI = PROFILES["memtui"]
 RANKINGS: Mapping[str, Ranking] = {
     "default": _MEMTUI,
     "without context": replace(_MEMTUI, context=Context(enabled=False)),
+    **{
+        f"without {name}": replace(_MEMTUI, context=replace(Context(), **{name: 0.0}))
+        for name in FEATURES
+    },
     "keyword match alone": for_mode(_MEMTUI, SearchMode.KEYWORD_ONLY),
     "meaning match alone": for_mode(_MEMTUI, SearchMode.VECTOR_ONLY),
     "memini": PROFILES["memini"],

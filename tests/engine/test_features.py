@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from memtui.engine import Engine
 from memtui.engine.ports import SearchRequest
@@ -19,6 +21,8 @@ from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Evidence, PassageFeatures, Ranking, Stage
 from memtui.ranking.context import context_weights, ranked_passages
 from memtui.ranking.trace import best_passage
+from memtui.retrieval.maxsim import max_similarities
+from memtui.retrieval.passages import PIECE_UNIT
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.text.tokens import STOP_WORDS
 from tests.counterfactuals import open_demo
@@ -98,6 +102,7 @@ def literal(query: str, path: str, at: int) -> dict[str, float]:
         "near_cover": cover(range(at - 1, at + 2)),
         "two_away": (keyword(at - 2) + keyword(at + 2)) / 2,
         "word_pieces": 0.0,
+        "near_word_pieces": 0.0,
         "reply": keyword(at - 1) if is_said and at and lines[at - 1].endswith("?") else 0.0,
         "speaker": float(is_said and line.split(":")[0].lower() in words_of(query)),
         "time": float(is_said and query.startswith("when") and "yesterday" in line),
@@ -127,6 +132,43 @@ def test_features_are_what_their_definitions_say(engine: Engine, query: str) -> 
             assert own == pytest.approx(literal(query, chunk.path, at)), (query, chunk.path, at)
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=4),
+    st.lists(st.floats(0, 9), min_size=1, max_size=4),
+    st.integers(0, 9),
+)
+def test_the_similarity_of_passages_is_what_its_definition_says(
+    chunks: list[list[int]], rarities: list[float], seed: int
+) -> None:
+    """The numbers of chunks are those of the pieces that each of their passages has."""
+    dice = np.random.default_rng(seed)
+
+    def units(count: int) -> NDArray[np.float32]:
+        rows = dice.normal(size=(count, 4))
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = np.rint(rows / lengths * PIECE_UNIT).astype(np.float32)
+        return unit / np.float32(PIECE_UNIT)
+
+    query = units(len(rarities))
+    made = [[np.rint(units(n) * PIECE_UNIT).astype(np.int8) for n in counts] for counts in chunks]
+
+    def literal(passages: Iterable[NDArray[np.int8]]) -> float:
+        pieces = [piece / PIECE_UNIT for each in passages for piece in each.astype(float)]
+        nearest = [max([0.0, *(min(float(word @ one), 1.0) for one in pieces)]) for word in query]
+        total = sum(rarities) or 1.0
+        return sum(weight / total * near for weight, near in zip(rarities, nearest, strict=True))
+
+    measured = max_similarities(query, rarities, dict(enumerate(made)))
+    assert measured == {
+        chunk: [
+            pytest.approx((literal([here]), literal(passages[max(0, at - 2) : at + 3])))
+            for at, here in enumerate(passages)
+        ]
+        for chunk, passages in enumerate(made)
+    }
+
+
 def test_word_pieces_weigh_the_same_whatever_was_asked_before(indexed_demo: Path) -> None:
     """No chunk holds the one word of the query that is looked up; the others are in many."""
     asked = SearchRequest("what is the kimchi for", ON)
@@ -138,7 +180,10 @@ def test_word_pieces_weigh_the_same_whatever_was_asked_before(indexed_demo: Path
 
 
 @settings(deadline=None, max_examples=60)
-@given(QUERIES, st.lists(st.none() | st.floats(-20, 20), min_size=11, max_size=11))
+@given(
+    QUERIES,
+    st.lists(st.none() | st.floats(-20, 20), min_size=len(FEATURES), max_size=len(FEATURES)),
+)
 def test_a_chunk_scores_its_best_passage_and_the_shares_sum_to_it(
     engine: Engine, query: str, weights: list[float | None]
 ) -> None:

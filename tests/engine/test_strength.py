@@ -38,7 +38,7 @@ def best(ranked: Ranked) -> float:
 def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -> None:
     found = Counter[Strength | None]()
     for query, place in ANSWERS.items():
-        ranked = engine.search.ask(query, ranking=Ranking(k=50))
+        ranked = engine.search.ask(query, ranking=Ranking(k=100))
         answers = [
             hit for hit in ranked.hits if f"{hit.chunk.path}:{hit.chunk.start_line}" == place
         ]

@@ -31,6 +31,7 @@ class Parameter(StrEnum):
     NEAR_COVER = "context.near_cover"
     TWO_AWAY = "context.two_away"
     WORD_PIECES = "context.word_pieces"
+    NEAR_WORD_PIECES = "context.near_word_pieces"
     REPLY = "context.reply"
     SPEAKER = "context.speaker"
     TIME = "context.time"
