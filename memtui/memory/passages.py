@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntFlag
 from itertools import chain, pairwise
 from typing import Final, NamedTuple, TypeAlias
@@ -39,7 +39,8 @@ class Passage(NamedTuple):
 
     start: int
     end: int
-    flags: PassageFlag
+    flags: int
+    """Of `PassageFlag`."""
 
 
 _TABLE = read_table("passages.toml")
@@ -86,6 +87,8 @@ def passages(text: str) -> tuple[Passage, ...]:
     found: list[Passage] = []
     heading = -1
     clocks = [clock.start() for clock in _CLOCK.finditer(text)]
+    # At once: the table is read anew for every call. Each character keeps its place.
+    blanked = text.translate(_BLANKS)
     for kind, first, last in _blocks(text):
         flags = PassageFlag.SPEAKER.value if kind in _SAID else 0
         for start, end in _cut(text, kind, first, last):
@@ -97,15 +100,14 @@ def passages(text: str) -> tuple[Passage, ...]:
             if passage.rstrip(_CLOSING).endswith(_ASKED):
                 flags |= PassageFlag.QUESTION.value
             is_clock = bisect_left(clocks, start) < bisect_left(clocks, end)
-            if is_clock or _names_time(passage):
+            if is_clock or _names_time(passage, blanked[start:end].lower().split()):
                 flags |= PassageFlag.TIME.value
-            found.append(Passage(start, end, PassageFlag(flags)))
+            found.append(Passage(start, end, flags))
             flags = 0
     return tuple(found)
 
 
-def _names_time(passage: str) -> bool:
-    words = passage.lower().translate(_BLANKS).split()
+def _names_time(passage: str, words: Sequence[str]) -> bool:
     is_phrase = not _HINTS.isdisjoint(words) and _PHRASE.search(passage) is not None
     return is_phrase or not _TIMES.isdisjoint(words)
 

@@ -113,7 +113,11 @@ def _tokenizer(options: str) -> Callable[..., Any]:
 
 def tokens(text: str, tokenizer: str = FTS5_TOKENIZE) -> list[str]:
     """Return the tokens of a query by a table's `tokenize` option; raises what SQLite raises."""
-    return [token for *_, token in token_places(text.encode("utf-8", "replace"), tokenizer)]
+    listed: list[str] = _tokenizer(tokenizer)(
+        text.encode("utf-8", "replace"), _FOR_A_QUERY, None,
+        include_offsets=False, include_colocated=False,
+    )  # fmt: skip
+    return listed
 
 
 def token_places(encoded: bytes, tokenizer: str = FTS5_TOKENIZE) -> list[tuple[int, int, str]]:

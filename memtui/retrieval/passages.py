@@ -16,7 +16,7 @@ from memtui.retrieval.connection import (
     FOLDING,
     Connection,
     damaged,
-    token_places,
+    tokens,
     vector_checksum,
 )
 from memtui.text.languages import PASSAGE_END
@@ -62,16 +62,12 @@ def pack_passages(text: str) -> tuple[str, bytes]:
     bounds = pairwise([0, *inner, len(text)])
     words = index_text(PASSAGE_END.join([text[start:end] for start, end in bounds]))
     parts = words.split(PASSAGE_END)
-    counts = dict(zip([0, *inner], map(_count_tokens, parts), strict=True))
+    counts = dict(zip([0, *inner], (len(tokens(part, FOLDING)) for part in parts), strict=True))
     rows = [
         _ROW.pack(one.start, one.end, one.flags, counts.get(one.start if place else 0, 0))
         for place, one in enumerate(cut)
     ]
     return "".join(parts), b"".join(rows)
-
-
-def _count_tokens(words: str) -> int:
-    return len(token_places(words.encode("utf-8", "replace"), FOLDING))
 
 
 def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
@@ -81,10 +77,10 @@ def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
     """
     rows, behind, first = list[PassageRow](), 0, 0
     is_whole = type(packed) is bytes and len(packed) % _ROW.size == 0
-    for start, end, flags, tokens in _ROW.iter_unpack(packed if is_whole else b""):
+    for start, end, flags, count in _ROW.iter_unpack(packed if is_whole else b""):
         is_whole &= behind <= start < end <= length and flags <= _EVERY_FLAG
-        rows.append(PassageRow(start, end, flags, first, tokens))
-        behind, first = end, first + tokens
+        rows.append(PassageRow(start, end, flags, first, count))
+        behind, first = end, first + count
     if not is_whole:
         raise damaged("the passages of a chunk are not those that were written")
     return rows

@@ -53,11 +53,12 @@ def language_of(text: str) -> str:
     )
     script = _LATIN
     if not text.isascii():
-        letters = Counter[str]()
+        of_script = defaultdict[str, list[str]](list)
         for word in words:
-            letters[_script(word[0])] += len(word)
+            of_script[_script(word[0])].append(word)
+        letters = {name: len("".join(some)) for name, some in of_script.items()}
         script = max(letters, key=lambda name: (letters[name], name), default=_LATIN)
-        words = [word for word in words if _script(word[0]) == script]
+        words = of_script[script]
     frequent = Counter(filter(_languages().__contains__, words))
     found = defaultdict[str, list[int]](list)
     for word, count in frequent.items():
