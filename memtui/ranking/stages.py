@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from posixpath import splitext
 from typing import NamedTuple
 
@@ -561,8 +562,13 @@ def text_key(chunk: Chunk) -> str:
 
     Of a text that is masked, which then has a snippet of its own, only the same text is one.
     """
-    folded = " ".join(chunk.text.lower().split())
+    folded = _folded(chunk.text)
     return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"
+
+
+@lru_cache(1024)
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def min_score_stage(state: StageState) -> Step:

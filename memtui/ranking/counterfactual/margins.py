@@ -56,7 +56,7 @@ def diversified(
         rows.append(int(members[position]))
         if enough(rows):
             break
-        beside = weighted - (1 - lambda_) * overlap[members[position], members]
+        beside = weighted - (1 - lambda_) * overlap[rows[-1]][members]
         np.minimum(marginal, beside, out=marginal)
         # What is chosen is taken out for good.
         marginal[position] = -np.inf
