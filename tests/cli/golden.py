@@ -170,12 +170,15 @@ def _prepare(group: str, folder: Path) -> dict[str, str]:
 def _parse(text: str, folder: Path) -> Any:
     """Read an output without what differs from run to run."""
     text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
-    text = re.sub(r"\b(ws|demo|notes)-[0-9a-f]{12}\b", "<id>", text)
+    # Patterns that begin with a letter are looked for fast, and the others only where they may be.
+    for name in ("ws", "demo", "notes"):
+        text = re.sub(rf"{name}-[0-9a-f]{{12}}\b", "<id>", text)
     text = re.sub(r"127\.0\.0\.1:(?!11434|1234)\d+", "<service>", text)
     # Words first, and numbers from their first digit: a document is full of long numbers.
     text = re.sub(r"index-\d+", "index-<?>", text)
     text = re.sub(r"of \d+ watches", "of <?> watches", text)
-    text = re.sub(r"(?<![\d.])\d[\d.]* (?:.?B(?= free)|ms\b)", "<?>", text)
+    if " ms" in text or "B free" in text:
+        text = re.sub(r"(?<![\d.])\d[\d.]* (?:.?B(?= free)|ms\b)", "<?>", text)
     try:
         return json.loads(text, object_pairs_hook=_lasting)
     except ValueError:
@@ -213,7 +216,7 @@ def compare(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield each command line that answered otherwise, and the first differences."""
     for case, answer, wanted in zip(CASES[group], answers, expected, strict=True):
-        if lines := list(differences(wanted, answer)):
+        if repr(wanted) != repr(answer) and (lines := list(differences(wanted, answer))):
             yield " ".join(["memtui", *case]), lines
 
 
