@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from typing import Any
 from textual import events
 from textual.app import App
 from textual.keys import key_to_character
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 from textual.worker import WorkerCancelled
@@ -29,7 +30,6 @@ from tests.support.openclaw import State, make_state
 _HOPS = 4
 """A key goes from the application to the screen, to the widget, and back as a message."""
 _QUIET_ROUNDS = 3
-_ROUND_SECONDS = 0.005
 _ENGINE_SECONDS = 1.0
 _SHORT_SECONDS = 0.5
 
@@ -64,36 +64,32 @@ async def settle(app: App[Any], pilot: Pilot[Any] | None = None) -> None:
         with suppress(WorkerCancelled):
             await app.workers.wait_for_complete()
         await pilot.pause(0)
-        if _is_due(app) or (_is_engine_busy(app) and loop.time() < patience):
-            quiet = 0
-            await pilot.pause(_ROUND_SECONDS)
-        else:
+        nodes = [
+            app,
+            *(node for screen in app.screen_stack for node in screen.walk_children(with_self=True)),
+        ]
+        engine, left = _engine_of(app), patience - loop.time()
+        # Waited for rather than looked at again and again, which takes longer than what is due.
+        if timers := [task for node in nodes for task in _short_timers(node)]:
+            await asyncio.wait(timers, timeout=_SHORT_SECONDS)
+        elif engine is not None and left > 0 and not engine.wait_idle(0):
+            await asyncio.to_thread(engine.wait_idle, left)
+        elif not any(node.message_queue_size for node in nodes):
             quiet += 1
+            continue
+        quiet = 0
 
 
-def _is_due(app: App[Any]) -> bool:
-    """Return whether a message waits, or a short timer runs, on any screen."""
-    nodes = [
-        app,
-        *(node for screen in app.screen_stack for node in screen.walk_children(with_self=True)),
-    ]
-    return any(
-        node.message_queue_size
-        or any(
-            timer._repeat == 0
-            and timer._interval < _SHORT_SECONDS
-            and timer._task
-            and not timer._task.done()
-            for timer in node._timers
-        )
-        for node in nodes
-    )
+def _short_timers(node: MessagePump) -> Iterator[asyncio.Task[None]]:
+    for timer in node._timers:
+        task = timer._task
+        if timer._repeat == 0 and timer._interval < _SHORT_SECONDS and task and not task.done():
+            yield task
 
 
-def _is_engine_busy(app: App[Any]) -> bool:
+def _engine_of(app: App[Any]) -> Engine | None:
     search_screen = app.search_screen if isinstance(app, MemtuiApp) else None
-    engine = search_screen.engine if search_screen is not None else None
-    return engine is not None and not engine.wait_idle(0)
+    return search_screen.engine if search_screen is not None else None
 
 
 def all_lines(view: LineView) -> str:
@@ -157,8 +153,8 @@ class Running:
 
     async def press(self, *keys: str) -> None:
         """Press keys, and wait until all that follows is drawn."""
-        await press(self.pilot, *keys)
-        await settle(self.app, self.pilot)
+        await press(self.pilot, *keys[:-1])
+        await press_at_once(self.pilot, *keys[-1:])
 
     async def search(self, query: str = "router config", *, typing: bool = False) -> None:
         """Put a query into the box, as one that is finished, and wait for its answer."""

@@ -55,7 +55,7 @@ from tests.support.embedding import registered_hashed
 from tests.support.provider_scenes import NOTES, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.support.small_memory import NOW, make_small_agent, make_small_memory
-from tests.tui.harness import dark, press, render_lines, settle, until
+from tests.tui.harness import dark, press_at_once, render_lines, settle, until
 
 FOLDER = Path(__file__).parent
 SIZE = re.compile(r"(\d+)x(\d+)")
@@ -81,9 +81,6 @@ profile = "openclaw-2026.4"
 k = 3
 """
 """The settings of a scene with `settings`."""
-QUIET = 3
-"""A screen is at rest when it was the same so often, a moment apart."""
-MOMENT = 0.02
 LONG = 600
 
 
@@ -151,8 +148,7 @@ async def play(scene: Scene) -> list[list[str]]:
             await at_rest(app, pilot)
             for step in scene.steps:
                 if step == "look":
-                    await at_rest(app, pilot)
-                    lines = render_lines(app)
+                    lines = await at_rest(app, pilot)
                     assert not any(map(HOSTILE.search, lines)), "a text commands the terminal"
                     screens.append(masked(lines, folder))
                 elif step == "read":
@@ -186,14 +182,16 @@ def _keep_toasts(app: MemtuiApp) -> None:
     app.notify = notify_for_long  # type: ignore[method-assign]
 
 
-async def at_rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
-    """Wait until the screen does not change any more."""
-    same, before = 0, ""
-    while same < QUIET:
+async def at_rest(app: MemtuiApp, pilot: Pilot[Any]) -> list[str]:
+    """Wait until the screen does not change any more; its lines."""
+    before: list[str] = []
+    while True:
         await settle(app, pilot)
-        await pilot.pause(MOMENT)
-        now = "\n".join(masked(render_lines(app), Path("-")))
-        same, before = (same + 1 if now == before else 0), now
+        lines = render_lines(app)
+        now = masked(lines, Path("-"))
+        if now == before:
+            return lines
+        before = now
 
 
 def masked(lines: list[str], folder: Path) -> list[str]:
@@ -217,8 +215,7 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
     match verb:
         case "press":
             for key in rest.split():
-                await press(pilot, key)
-                await settle(app, pilot)
+                await press_at_once(pilot, key)
         case "wait":
             await until(pilot, lambda: rest in "\n".join(render_lines(app)))
         case "clear":
