@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from memtui.data import read_table
 from memtui.text.languages import stems
@@ -105,27 +105,23 @@ def _options(tokenize: str) -> tuple[str, list[str]]:
 
 
 @functools.cache
-def _tokenizer(options: str) -> Callable[..., Any]:
+def _tokenizer(options: str) -> Callable[..., list[Any]]:
     import apsw
 
-    return apsw.Connection("").fts5_tokenizer(*_options(options))
+    tokenizer = apsw.Connection("").fts5_tokenizer(*_options(options))
+    return cast("Callable[..., list[Any]]", tokenizer)
 
 
 def tokens(text: str, tokenizer: str = FTS5_TOKENIZE) -> list[str]:
     """Return the tokens of a query by a table's `tokenize` option; raises what SQLite raises."""
-    listed: list[str] = _tokenizer(tokenizer)(
-        text.encode("utf-8", "replace"), _FOR_A_QUERY, None,
-        include_offsets=False, include_colocated=False,
-    )  # fmt: skip
-    return listed
+    encoded = text.encode("utf-8", "replace")
+    without = {"include_offsets": False, "include_colocated": False}
+    return _tokenizer(tokenizer)(encoded, _FOR_A_QUERY, None, **without)
 
 
 def token_places(encoded: bytes, tokenizer: str = FTS5_TOKENIZE) -> list[tuple[int, int, str]]:
     """Return the tokens of a text in UTF-8, each with its first byte and the one behind it."""
-    listed: list[tuple[int, int, str]] = _tokenizer(tokenizer)(
-        encoded, _FOR_A_QUERY, None, include_colocated=False
-    )
-    return listed
+    return _tokenizer(tokenizer)(encoded, _FOR_A_QUERY, None, include_colocated=False)
 
 
 def query_tokens(
