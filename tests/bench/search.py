@@ -45,26 +45,23 @@ _ROWS = (
 class Floor:
     """The least that finds the same: one product, one full-text query, one fetch of rows."""
 
-    def __init__(self, connection: Connection, questions: Sequence[Question], limit: int) -> None:
+    def __init__(self, connection: Connection, questions: Sequence[Question]) -> None:
         view = VectorView(StoredProvider.dimensions)
         view.follow(connection)
         self._matrix, self._rowids = view.matrix.copy(), view.rowids.copy()
         planner = KeywordLeg(connection, EVERY_WORD)
         self._matches = {q.text: planner.plan(parse_query(q.text)).match for q in questions}
-        self._connection, self._limit = connection, limit
+        self._connection = connection
 
     def nearest(self, question: Question) -> list[int]:
         """Find the nearest rows."""
         scores = self._matrix @ question.vector
-        if self._limit < len(scores):
-            best = np.argpartition(scores, -self._limit)[-self._limit :]
-        else:
-            best = np.arange(len(scores))
+        best = np.argpartition(scores, -LEAST_DEPTH)[-LEAST_DEPTH:]
         return [int(row) for row in self._rowids[best[np.argsort(-scores[best])]]]
 
     def words(self, question: Question) -> list[int]:
         """Find the rows of the best BM25."""
-        found = self._connection.execute(_RANKED, (self._matches[question.text], self._limit))
+        found = self._connection.execute(_RANKED, (self._matches[question.text], LEAST_DEPTH))
         return [int(str(row[0])) for row in found.fetchall()]
 
     def search(self, question: Question) -> int:
@@ -92,7 +89,7 @@ def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
 def _hybrid(
     size: int, engine: Engine, connection: Connection, questions: Sequence[Question]
 ) -> Iterator[Measurement]:
-    floor = Floor(connection, questions, LEAST_DEPTH)
+    floor = Floor(connection, questions)
     states: list[Mapping[Leg, LegState]] = []
 
     def ours(question: Question) -> None:
