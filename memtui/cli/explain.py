@@ -19,6 +19,8 @@ from memtui.report.layout import Layout
 from memtui.report.words import count
 from memtui.settings.containment import is_inside
 
+_NOTHING = (Reason.NO_FILE, Reason.NO_CHUNK_AT_LINE)
+
 
 @command("explain")
 def explain(
@@ -35,7 +37,8 @@ def explain(
     """Show why a result, a line or a file is in the list of QUERY or not, with every number.
 
     Of what is not shown: where it was lost, the least change of each parameter that brings it in,
-    and the words that would. Exits with 1 when there is no such rank or no such file.
+    and the words that would. Exits with 0 for what is not shown, too, and with 1 when there is no
+    such rank or file, or no chunk at the line.
     """
     if rank is not None and chunk is not None:
         raise click.UsageError("--rank and --chunk exclude each other")
@@ -104,8 +107,8 @@ def explain(
         else:
             output.whole(text)
     failure = inquiry.first_failure
-    is_there = inquiry.chunk is not None or failure is None or failure.reason is not Reason.NO_FILE
-    return EXIT_OK if is_there else EXIT_NOTHING
+    is_nothing = failure is not None and failure.reason in _NOTHING
+    return EXIT_NOTHING if inquiry.chunk is None and is_nothing else EXIT_OK
 
 
 def _explain(

@@ -13,7 +13,7 @@ import os
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import resources
 from itertools import chain, pairwise
 from pathlib import Path
@@ -101,6 +101,10 @@ class PackagedModel(Struct, frozen=True):
             return f"{self.installed}; slow without the package {self.faster_with}"
         return self.installed
 
+    def reads(self, text: str) -> bool:
+        """Tell whether the model learnt the script of a text."""
+        return dominant_script(text, self.scripts)
+
     def create(self, choice: EmbeddingSettings) -> LocalProvider:
         """Load the model; raises as `identity` does, and `ProviderError` for any other file."""
         identity = self.identity(choice)
@@ -136,7 +140,7 @@ class PackagedModel(Struct, frozen=True):
             lambda text, role: embed(text),
             batch_size=self.batch_size,
             estimated=self.estimated,
-            reads=partial(dominant_script, scripts=self.scripts),
+            reads=self.reads,
             pieces=embed.word_pieces if isinstance(embed, MiniLM) else None,
         )
 
@@ -399,6 +403,8 @@ MODELS: Final = {
     for name, row in read_table("packaged_models.toml").items()
 }
 REGISTRATIONS: Final[dict[str, Registration]] = {
-    name: Registration(name, model.create, model.check, model.identity, model.summary)
+    name: Registration(
+        *(name, model.create, model.check, model.identity, model.summary), reads=model.reads
+    )
     for name, model in MODELS.items()
 }

@@ -44,6 +44,8 @@ class Registration(Struct, frozen=True):
     destination: Callable[[EmbeddingSettings], tuple[str, bool]] = lambda choice: ("", False)
     """The host that `create` would send text to, empty where it stays in this program or the
     settings do not tell, and whether text leaves this machine; asks nothing."""
+    reads: Callable[[str], bool] = lambda text: True
+    """Tell whether the model, as far as is known, reads the script of a text."""
 
 
 registered: dict[str, Registration] = {}

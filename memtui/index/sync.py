@@ -37,7 +37,7 @@ from memtui.index.transcripts.reading import registered_as, registered_run, regi
 from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery, discover
-from memtui.memory.documents import read_document, reason_of
+from memtui.memory.documents import read_document, reason_of, split_lines
 from memtui.model import Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.files import file_state
@@ -309,7 +309,7 @@ def _index_notes(
                 else:
                     job.skipped.append(SkippedFile(file.path, reason, detail))
                 continue
-            lines = len(document.text.split("\n")) if document.text else 0
+            lines = len(split_lines(document.text)) if document.text else 0
             file_id = index_rows.write_file(
                 connection, file, document.hash, lines, seen_ns, document
             )

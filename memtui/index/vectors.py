@@ -20,7 +20,8 @@ from memtui.embedding.provider import (
     Vector,
     is_for_good,
 )
-from memtui.errors import ProviderError
+from memtui.embedding.registry import registration_of
+from memtui.errors import ProviderError, SettingsError
 from memtui.index.database import Connection, made_by, number, read_meta, transaction, write_meta
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.index_rows import pages_of_chunks, pass_over, write_vectors
@@ -180,6 +181,8 @@ class VectorsPhase:
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
+        if (identity := self._job.recipe.identity) is not None:
+            self._pass_over_unread(identity)
         self._add_vectors()
         self._pieces.run()
 
@@ -238,6 +241,18 @@ class VectorsPhase:
         finally:
             stats.usage = spent.plus(provider.usage()).plus(used_before, -1)
 
+    def _pass_over_unread(self, identity: ProviderIdentity) -> None:
+        """Mark what the model does not read: a cache of before may have a vector of it."""
+        try:
+            reads = registration_of(identity.name).reads
+        except SettingsError:
+            return
+        for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
+            self._job.check()
+            unread = [row for row in page if not reads(_text(self._connection, row))]
+            with transaction(self._connection):
+                pass_over(self._connection, unread)
+
     def _pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
 
@@ -277,11 +292,6 @@ class VectorsPhase:
                 if row not in self._refused and not _is_withheld(self._job, provider, text_hash):
                     rows.setdefault(text_hash, []).append(row)
             texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
-            unread = [name for name, text in texts.items() if not provider.reads(text)]
-            passed = [row for name in unread for row in rows.pop(name)]
-            with transaction(self._connection):
-                pass_over(self._connection, passed)
-            self._job.progress.advance(len(passed))
             count += sum(map(len, rows.values()))
             # Texts of like length share a batch, because a model pads all to the longest.
             order = sorted(rows, key=lambda name: len(texts[name]))

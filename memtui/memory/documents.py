@@ -181,11 +181,11 @@ def text_hash(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split text into the lines that line numbers count: at line feeds only.
+    """Split text into the lines that line numbers count: at line feeds only, each ends a line.
 
     The carriage return of a CRLF is taken off, as it is no part of what the line shows.
     """
-    return [line.removesuffix("\r") for line in text.split("\n")]
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 _DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)", re.ASCII)

@@ -37,7 +37,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         "token": record.tokens,
         "term": len(record.terms),
         "character": record.characters,
-        "line": chunk.end_line - chunk.start_line + 1,
+        "line": chunk.last_line - chunk.start_line + 1,
     }
     length = f"{words.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
     norm = f"norm {words.number(record.norm, 3)}" if record.norm is not None else ""
@@ -57,8 +57,9 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     if record.changed is not None:
         changed = f"{record.changed.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     if record.changed is not None and now is not None:
-        changed = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}  "
-        changed += words.ago(record.changed, now)
+        changed = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
+        ago = words.ago(record.changed, now)
+        changed += f"  {ago}" if ago not in changed else ""
     facts = {
         "id": chunk.id,
         "text hash": chunk.hash,
@@ -84,11 +85,11 @@ def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Se
         Row(
             (term.term, words.count(term.count), f"{words.count(term.document_frequency)}{of}"),
             tone=Tone.KEYWORD,
-            extent=Extent(0, term.document_frequency / max(1, chunks)),
+            extent=Extent(0, term.document_frequency),
         )
         for term in terms
     )
-    return Section("terms", title, columns, rows, axis=1.0)
+    return Section("terms", title, columns, rows, axis=max(1, chunks))
 
 
 def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterator[Section]:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.report.words import cells_of, fitting, padded, score
+from memtui.report.words import cells_of, count, fitting, padded, score
 from memtui.text.sanitize import safe_line
 
 Clean: TypeAlias = Callable[[str], str]
@@ -252,7 +252,8 @@ class Layout(Struct, frozen=True):
         marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
         if len(places) > 2 and any(names):
-            scale = f"0{score(axis):>{bars - 1}}" if bars and axis else ""
+            end = "" if not axis else count(axis) if isinstance(axis, int) else score(axis)
+            scale = f"0{end:>{bars - 1}}" if bars and end else ""
             rows.insert(0, (None, Row(names, tone=Tone.MUTED), names, scale))
         else:
             widths = _widths(cells)

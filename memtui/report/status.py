@@ -76,7 +76,7 @@ def provider_summary(provider: ProviderState) -> str:
     """Return who was asked for and who answers, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
-    requested = f" (asked for: {provider.requested})"
+    requested = f" (by the setting {provider.requested})"
     before = f"{provider.requested} -> " if is_fallback(provider) else ""
     after = "" if before or provider.requested == provider.actual else requested
     return f"{before}{provider.actual}{after}"
@@ -158,14 +158,14 @@ def providers_section(listings: Sequence[ProviderListing], requested: str) -> Se
     columns = (
         Column("PROVIDER", width=17),
         Column("STATE", width=14),
-        Column("MODEL", width=27),
+        Column("MODEL", width=33),
         Column("DIMS", right=True, width=6),
         Column("TEXT GOES TO"),
     )
     rows = []
     for listing in listings:
         name = words.padded(listing.name, 16)
-        model = words.ending(listing.model or "-", 26)
+        model = words.ending(listing.model or "-", 32)
         dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
         address = listing.address or ("a service" if listing.remote else HERE)
         rows.append(Row((name, listing_words(listing), model, dimensions, address)))
@@ -242,7 +242,6 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
             yield from _truth_sections(foreign.truth)
         return
     yield _section("index", _index_rows(status, now))
-    yield _section("technical", _technical_rows(status))
     skipped = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
     errors = [f"{time_words(one.at, now)} {one.where}: {one.message}" for one in status.errors]
     for name, label, texts, tone in (
@@ -253,6 +252,7 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
     ):
         if texts:
             yield _section(name, (Row((label, text), tone=tone) for text in texts))
+    yield _section("technical", _technical_rows(status))
 
 
 def _section(name: str, rows: Iterable[Row]) -> Section:
@@ -265,6 +265,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if status.state is not IndexState.DEGRADED and (detail := brief(state_detail(status))):
         state += f" ({detail})"
     yield Row(("state", state), tone=tone_of(status.state))
+    if status.state is IndexState.NO_INDEX:
+        yield Row(("next step", "memtui index"))
     yield Row(("memory", status.root))
     sources = ", ".join(
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"

@@ -256,8 +256,8 @@ def age(days: float | None) -> str:
 def ago(when: datetime | None, now: datetime | None = None) -> str:
     """The time since a moment: `just now`, `3 s ago`, `5 min ago`, `2 h ago`.
 
-    A day and more are written as every age is: `12 d ago`, `7 mo ago`. Of what is later than the
-    clock, as the files of the demo are, that is said, with its day.
+    A day and more are written as every age is: `12 d ago`, `7 mo ago`. What is later than the
+    clock, as the files of the demo are, has its day.
     """
     if when is None:
         return "never"
@@ -266,7 +266,7 @@ def ago(when: datetime | None, now: datetime | None = None) -> str:
         when = when.astimezone()
     seconds = (reference - when).total_seconds()
     if seconds <= -DAY:
-        return f"later than today, {reference:%Y-%m-%d}"
+        return f"{when:%Y-%m-%d}"
     if seconds < 2:
         return "just now"
     for limit, unit, name in ((MINUTE, SECOND, "s"), (HOUR, MINUTE, "min"), (DAY, HOUR, "h")):

@@ -48,8 +48,10 @@ def edit_at(
 
     def edit(file: Path | None) -> None:
         if file is None:
-            problem = f"{path} is no file, or it is not known where it lies."
-            tell(screen, f"Nothing to edit: {problem}", warning=True)
+            why = "is no file, or it is not known where it lies."
+            if app_of(screen).is_conversation(path):
+                why = "is a conversation of the agent: s reads it."
+            tell(screen, safe_line(f"Nothing to edit: {path} {why}"), warning=True)
         elif file.is_dir():
             tell(screen, f"No file to edit: {path} is a folder.", warning=True)
         elif edit_place(screen, file, line):

@@ -65,7 +65,7 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
     lab, day = files["../outside/lab.md"], files["memory/2026-02-07.md"]
     assert (lab.place, day.place) == ("../outside", "workspace")
     # As its chunk is cited, and as the margin of the file counts.
-    assert (day.day, day.chunks, day.lines) == (date(2026, 2, 7), 1, 4)
+    assert (day.day, day.chunks, day.lines) == (date(2026, 2, 7), 1, 3)
     assert day.size == len(NOTES[day.path].encode())
 
 

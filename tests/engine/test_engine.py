@@ -111,7 +111,7 @@ def test_a_source_is_current_changed_or_gone(engine: Engine) -> None:
     assert engine.index.files.source(path).lines[0] == "# Mai"
     (engine.root / path).write_text("# Other\n", encoding="utf-8")
     assert engine.index.files.source(path).state == "changed"
-    assert engine.index.files.source(path).lines == ["# Other", ""]
+    assert engine.index.files.source(path).lines == ["# Other"]
     (engine.root / path).unlink()
     gone = engine.index.files.source(path)
     assert gone.state == "gone"

@@ -151,6 +151,7 @@ def registered_provider(provider: Provider) -> Iterator[None]:
         create=lambda choice: provider,
         check=lambda choice: "made for tests",
         identity=lambda choice: provider.identity,
+        reads=provider.reads,
     )
     try:
         yield

@@ -80,7 +80,12 @@ class Service:
             self.identity,
             "of tests",
             lambda choice: ("", self.remote),
+            self.reads,
         )
+
+    def reads(self, text: str) -> bool:
+        """Tell whether its model reads a text."""
+        return not self.scripts or dominant_script(text, self.scripts)
 
 
 class _Caller(Provider):
@@ -114,8 +119,7 @@ class _Caller(Provider):
         return vectors if self._service.alter is None else self._service.alter(texts, vectors)
 
     def reads(self, text: str) -> bool:
-        scripts = self._service.scripts
-        return not scripts or dominant_script(text, scripts)
+        return self._service.reads(text)
 
     def usage(self) -> Usage:
         return self._hashed.usage()

@@ -343,6 +343,14 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         assert marked is not None
         assert marked.file is not None
         assert screen.reader.path == marked.file.path == "MEMORY.md"
+        await run.press("k")
+        assert screen.reader.path == ""
+        assert "A folder: Enter opens and closes it." in run.text
+        (memory.root / "MEMORY.md").write_text("")
+        run.engine.index.sync(wait=True)
+        await run.press("j")
+        await until(run.pilot, lambda: run.text.count("indexed: no text in it") == 2)
+        assert "not in the index" not in run.text
 
 
 async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(

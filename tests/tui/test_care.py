@@ -100,6 +100,9 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         await until(run.pilot, lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
+        await run.press("slash", *"nothing-holds-this")
+        assert "0 of 2 findings" in run.text
+        await run.press("escape")
         finding = screen.finding
         assert finding is not None
         await run.press("enter")

@@ -230,6 +230,8 @@ def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path
         answer = memtui("explain", "memory", *place, "--output", str(file))
         assert (answer.code, "is inside the memory" in answer.err) == (2, True)
     assert memtui("explain", "memory", *place, "--output", str(home / "why.md")).code == 0
+    for line, code in (("", 0), (":1", 0), (":99", 1)):
+        assert memtui("explain", "other", "--chunk", f"MEMORY.md{line}", *place).code == code
     assert sorted(path.name for path in notes.iterdir()) == ["MEMORY.md"]
 
 

@@ -17,7 +17,7 @@ from memtui.index.transcripts.discovery import TranscriptScope, discover_transcr
 from memtui.index.transcripts.reading import open_lines
 from memtui.index.watcher import watched_folders
 from memtui.memory.discover import Scope, bases_of, discover, look_at, may_contain
-from memtui.memory.documents import read_document
+from memtui.memory.documents import read_document, split_lines
 from memtui.model import SourceFile
 from memtui.settings.containment import is_inside
 from memtui.settings.files import StateFolder
@@ -107,7 +107,7 @@ def test_files_are_found_through_no_link_and_watched(
         assert may_contain(place, scope)
     for file in notes:
         source = read_source(bases_of(scope), file.path, None, "")
-        assert (source.state, source.lines) == ("current", read_document(file).text.split("\n"))
+        assert (source.state, source.lines) == ("current", split_lines(read_document(file).text))
     for file in conversations:
         with open_lines(file) as lines:
             assert next(lines).number == 1

@@ -106,7 +106,7 @@ def test_bytes_that_are_no_text_are_told_but_where_the_agent_reads_them(
 
 
 def test_lines_are_split_at_line_feeds_only_and_surrogates_hash_as_replaced() -> None:
-    assert split_lines("one\r\ntwo\rthree\n") == ["one", "two\rthree", ""]
+    assert split_lines("one\r\ntwo\rthree\n\n") == ["one", "two\rthree", ""]
     assert text_hash("a\ud800") == text_hash("a\ufffd")
 
 

@@ -514,7 +514,7 @@ def empty_file(document: Document) -> Iterator[CareFinding]:
             return
     if title <= MOST_TITLE_WORDS:
         what = "nothing but a title" if title else "no word"
-        lines = 1, max(1, document.text.count("\n"))
+        lines = 1, len(split_lines(document.text))
         yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), what)
 
 
@@ -522,7 +522,7 @@ def long_file(document: Document) -> Iterator[CareFinding]:
     """Yield a file that is better split: it is read as a whole, and each of its chunks competes."""
     is_root = document.file.path in ROOT_FILES
     limit = LONG_ROOT_CHARACTERS if is_root else LONG_FILE_CHARACTERS
-    length, last = len(document.text), document.text.count("\n") + 1
+    length, last = len(document.text), len(split_lines(document.text))
     if length > limit:
         yield _finding(
             CareRule.LONG_FILE,

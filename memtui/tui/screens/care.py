@@ -101,7 +101,6 @@ class CareScreen(Screen[None]):
             self.report = report
             self._by_row = by_row(report.findings)
             self._show_report()
-            self._show_state()
 
         self._problem = ""
         # A change while it goes on makes the report old before it is there.
@@ -141,6 +140,7 @@ class CareScreen(Screen[None]):
         if chosen not in ids:
             chosen = next((one for one in ids if not one.startswith(_HEADING)), None)
         self.findings.set_rows(rows, chosen, empty="nothing holds these words")
+        self._show_state()
         self._show_detail()
 
     def _show_state(self) -> None:
@@ -164,6 +164,9 @@ class CareScreen(Screen[None]):
             )
             words = f"{findings * bool(found)}{clean} found nothing"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
+            if self.filter_box.value.strip():
+                shown = sum(row.id in self._by_row for row in self.findings.rows)
+                words = f"{fmt.count(shown)} of {fmt.count(len(report.findings), 'finding')}"
             hint = "" if self._is_current else "checked before the last change · r rescan  "
             state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)

@@ -54,6 +54,7 @@ class PartLine(Static):
         line = Content(" ").join(
             Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
             for name, title in titles.items()
+            if self.has_others
         )
         self.update(line, layout=False)
         self.refresh_bindings()

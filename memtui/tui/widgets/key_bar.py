@@ -11,17 +11,13 @@ from textual.widgets import Input
 from memtui.tui.bindings import is_typed, key_name, keyed_actions, keys_of
 
 LIMIT = 7
-_OFF = "$foreground 40%"
 _BACK = ("close", "dismiss", "leave")
 _LEAVING = (*_BACK, "close_top", "quit")
 
 
-def draw_key(key: str, label: str = "", enabled: bool = True) -> Content:
+def draw_key(key: str, label: str = "") -> Content:
     """Write a key and what it does; a click on it presses the key."""
-    words = f" {label}" if label else ""
-    if not enabled:
-        return Content.styled(f"{key_name(key)}{words}", _OFF)
-    drawn = Content.assemble((key_name(key), "$primary bold"), words)
+    drawn = Content.assemble((key_name(key), "$primary bold"), f" {label}" if label else "")
     return drawn.stylize(Style.from_meta({"key": key}))
 
 
@@ -45,11 +41,11 @@ class KeyBar(Widget):
         for keyed in sorted(keyed_actions(self.screen), key=lambda one: "tab" in one.keys):
             binding = keyed.binding
             named = [key for key in keyed.keys if key not in keyed.typed]
-            if binding.show and named:
+            if binding.show and named and keyed.enabled:
                 # A character is shorter; but everywhere the same key leads back.
                 is_back = binding.action in _BACK and "escape" in named
                 key = "escape" if is_back else max(named, key=is_typed)
-                drawn.setdefault(binding.action, draw_key(key, binding.description, keyed.enabled))
+                drawn.setdefault(binding.action, draw_key(key, binding.description))
         # One way to leave is enough, and it keeps its place where there is not room for all.
         ways = [action for action in _LEAVING if action in drawn]
         last = [action for action in drawn if action in (*ways[:1], "help")]

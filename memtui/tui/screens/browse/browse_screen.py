@@ -166,8 +166,12 @@ class BrowseScreen(Screen[None]):
         self.describe()
         if message.by_user:
             self.file_list.path_to_reveal = ""
-        if line is not None and line.file is not None and self._pane() != "file":
+        if line is None or self._pane() == "file":
+            return
+        if line.file is not None:
             self.reader.show_file(line.file.path)
+        elif message.by_user:
+            self.reader.leave("A folder: Enter opens and closes it.")
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:

@@ -150,11 +150,16 @@ def tree_lines(
 
 def _sort_number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
     if sort is Sort.DATE:
-        when = datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
+        when = date_of(file)
         return -(when.timestamp() // 60) if when is not None else 0.0
     if sort is Sort.RECALLS and recalled is not None:
         return recalled.get(file.path, 0) if file.chunks else math.inf
     return {Sort.SIZE: -(file.size or 0), Sort.CHUNKS: -file.chunks}.get(sort, 0)
+
+
+def date_of(file: MemoryFile) -> datetime | None:
+    """Return the day of a file that has one, else when it was changed."""
+    return datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -338,7 +343,7 @@ class FileList:
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
         numbers = "chunks" if self.shown_recalls is None else "recalls"
-        widget.border_subtitle = Content(f"{numbers} · file changed")
+        widget.border_subtitle = Content(f"{numbers} · age")
 
     def _show_count(self) -> None:
         """Say how many files there are, of how many, what is left out, and in which order."""
@@ -466,11 +471,11 @@ class FileList:
         file, is_roomy = line.file, width >= _ROOMY
         is_open = file is None and line.id not in self._folded
         if file is not None:
-            when = ""
-            if file.changed is not None:
+            when, date = "", date_of(file)
+            if date is not None:
+                days = (self._screen.engine.now() - date).total_seconds() / 86_400
                 # The demo has a clock of its own, and its files are as new as the installation.
-                seconds = (self._screen.engine.now() - file.changed).total_seconds()
-                when = fmt.age(max(0.0, seconds / 86_400))
+                when = fmt.age(days) if days > -1 or file.day is not None else ""
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"

@@ -10,6 +10,7 @@ from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.content import Content
 
 from memtui.engine.ports import SourceText
@@ -137,6 +138,12 @@ class Reader:
             self.come_to(Target(path), ())
             self.read_again()
 
+    def leave(self, note: str) -> None:
+        """Show no file, and say why."""
+        self.target = None
+        self._screen.workers.cancel_group(self._screen, "file")
+        self._show_note(note)
+
     def read_again(self) -> None:
         """Read the file that is shown again, because files changed."""
         if self.target is not None:
@@ -210,7 +217,10 @@ class Reader:
             line, chunk_id = view.chunk.start_line, view.chunk.id
         by_id = {chunk.id: chunk for chunk in chunks}
         chunk = by_id.get(chunk_id or "", chunk_at(chunks, line or 0))
-        note = "not in the index" if not chunks and self.file is not None else ""
+        file, note = self.file, ""
+        if file is not None and not chunks:
+            # The list may be of before.
+            note = state_words(replace(file, chunks=0))
         lines = 0, 0
         if chunk_id in by_id and line is not None and line > by_id[chunk_id].start_line:
             # That of a passage.
@@ -275,7 +285,7 @@ class Reader:
 
         rows = []
         for number, chunk in enumerate(view.chunks, start=1):
-            lines = f"{chunk.start_line}-{chunk.end_line}"
+            lines = f"{chunk.start_line}-{chunk.last_line}"
             words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
             line = Content.assemble(f"{number:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
             rows.append(Row(chunk.id, partial(fmt.fit, line)))
@@ -374,7 +384,7 @@ class Reader:
     def cite(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
         if (chunk := self._screen.view.chunk) is not None:
-            cite(self._screen, chunk.path, chunk.start_line, chunk.end_line)
+            cite(self._screen, chunk.path, chunk.start_line, chunk.last_line)
         elif self.path:
             cite(self._screen, self.path)
         else:
