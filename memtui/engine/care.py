@@ -255,4 +255,4 @@ class CareRun:
 
 def _place(chunk: Chunk) -> CarePlace:
     text = rules.shown(chunk.text, _SHOWN)
-    return CarePlace(chunk.path, chunk.start_line, chunk.last_line, text, chunk.id)
+    return CarePlace(chunk.path, chunk.start_line, chunk.end_line, text, chunk.id)

@@ -221,7 +221,7 @@ def _nearest_chunk(
     if place.line is not None:
         numbers["line"] = place.line
     if chunks:
-        numbers["last_line"] = max(one.last_line for one in chunks)
+        numbers["last_line"] = max(one.end_line for one in chunks)
 
     def fused_rank(drop: Drop) -> tuple[bool, float]:
         if drop.stages:
@@ -266,7 +266,7 @@ def inquiry_of(
     reason = Reason.STALE if file.stale or is_refused else Reason.OK
     reason = Reason.VANISHED if facts.gone else reason
     outcome = Outcome.PASSED if reason is Reason.OK else Outcome.MISSED
-    numbers = {**numbers, "start_line": facts.chunk.start_line, "end_line": facts.chunk.last_line}
+    numbers = {**numbers, "start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
     steps.append(TraceStep(Station.INDEXED, outcome, reason, numbers, other=file.path))
     legs = [step for leg in _STATIONS for step in _leg_steps(ranked, facts, leg)]
     order = list(Station)

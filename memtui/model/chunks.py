@@ -87,14 +87,9 @@ class Chunk(Struct, frozen=True):
     """The text MMR compares; `None` means the first 700 UTF-16 units of `text`."""
 
     @property
-    def last_line(self) -> int:
-        """The last line as an editor counts them: what follows a line feed at the end is none."""
-        return max(self.start_line, self.end_line - self.text.endswith("\n"))
-
-    @property
     def citation(self) -> str:
         """The place in the source file, as `path#L12-L31`."""
-        return citation(self.path, self.start_line, self.last_line)
+        return citation(self.path, self.start_line, self.end_line)
 
 
 def citation(path: str, start_line: int, end_line: int) -> str:

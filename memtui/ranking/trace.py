@@ -84,7 +84,7 @@ def cited_lines(scored: Hit | Drop) -> tuple[int, int]:
     """
     chunk, passage = scored.chunk, best_passage(scored)
     if passage is None or chunk.text.count("\n") != chunk.end_line - chunk.start_line:
-        return chunk.start_line, chunk.last_line
+        return chunk.start_line, chunk.end_line
     first, last = (chunk.start_line + chunk.text.count("\n", 0, at) for at in passage)
     return first, last
 

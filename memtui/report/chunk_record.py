@@ -37,7 +37,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         "token": record.tokens,
         "term": len(record.terms),
         "character": record.characters,
-        "line": chunk.last_line - chunk.start_line + 1,
+        "line": chunk.end_line - chunk.start_line + 1,
     }
     length = f"{words.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
     norm = f"norm {words.number(record.norm, 3)}" if record.norm is not None else ""

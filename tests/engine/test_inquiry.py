@@ -308,7 +308,7 @@ def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
     found = ask(engine, "memory/copies/two.md", "omada attic", replace(ranking, k=2))
     assert lost(found) == (Stage.MMR, Reason.PUSHED_DOWN)
     assert found.first_failure is not None
-    assert found.first_failure.other == "memory/copies/one.md#L1"
+    assert found.first_failure.other == "memory/copies/one.md#L1-L2"
     assert found.first_failure.numbers["similarity"] == 1.0
     assert found.first_failure.numbers["lambda"] == 0.1
 

@@ -225,7 +225,7 @@ class ChunkScreen(Screen[None]):
         elif not note and self.is_gone:
             note = "gone from the index, as its whole file is · esc back"
             if (now := self.successor) is not None:
-                lines = citation("", now.start_line, now.last_line).removeprefix("#")
+                lines = citation("", now.start_line, now.end_line).removeprefix("#")
                 note = f"gone from the index · r current version: {lines}"
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.PROBLEM} {note}", "$state-error")
@@ -235,7 +235,7 @@ class ChunkScreen(Screen[None]):
             ids = [one.id for one in self.parts_of_file]
             is_there = self.chunk_id in ids
             part = f"{ids.index(self.chunk_id) + 1} of {len(ids)} " if is_there else ""
-            lines = f"lines {record.chunk.start_line}-{record.chunk.last_line}"
+            lines = f"lines {record.chunk.start_line}-{record.chunk.end_line}"
             place = Content.assemble(
                 (f"Chunk {part}of {safe_line(record.chunk.path)}", "bold $primary"),
                 (f", {lines}: one part, searched and ranked by itself", fmt.MUTED),
@@ -372,7 +372,7 @@ class ChunkScreen(Screen[None]):
                 self.app.copy_to_clipboard(safe(chunk.text))
                 tell(self, f"copied {fmt.count(len(chunk.text.split(chr(10))), 'line')}")
             case _:
-                act_on_place(self, verb, chunk.path, chunk.start_line, chunk.last_line, chunk.id)
+                act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
 
 
 def chunk_near(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:

@@ -414,7 +414,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
 
     def action_place(self, verb: str) -> None:
         if (chunk := self.explained.chunk) is not None:
-            act_on_place(self, verb, chunk.path, chunk.start_line, chunk.last_line, chunk.id)
+            act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
         else:
             tell(self, "No chunk of the index is there.")
 

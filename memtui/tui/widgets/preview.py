@@ -43,7 +43,7 @@ def chunks_on(chunks: Sequence[Chunk], line: int) -> list[int]:
     """Return the places of the chunks that hold a line, 1-based, of chunks in the file's order."""
     after = bisect_right(chunks, line, key=lambda chunk: chunk.start_line)
     near = range(max(0, after - _LOOKBACK), after)
-    return [place for place in near if chunks[place].last_line >= line]
+    return [place for place in near if chunks[place].end_line >= line]
 
 
 class RenderedLine(NamedTuple):
@@ -254,7 +254,7 @@ class Preview(LineView):
         is_other_text |= rendered is not self.rendered
         is_same_query = tuple(terms) == self._note.terms
         before = self._place
-        is_whole = chunk is None or lines == (chunk.start_line, chunk.last_line)
+        is_whole = chunk is None or lines == (chunk.start_line, chunk.end_line)
         self._source, self.chunk, self.chunks = source, chunk, chunks
         self._passage = (0, 0) if is_whole else lines
         is_gone = source is not None and source.state == "gone"
@@ -479,7 +479,8 @@ class Preview(LineView):
         """
         inside = [self.chunks[place] for place in chunks_on(self.chunks, line)]
         begins = is_first and any(chunk.start_line == line for chunk in inside)
-        ends = is_last and any(chunk.last_line == line for chunk in inside)
+        # The index counts what follows a line feed at the end of a file as a line.
+        ends = is_last and line in (self._note.numbers[-1], *(chunk.end_line for chunk in inside))
         match len(inside):
             case 0:
                 return " "
@@ -492,7 +493,7 @@ class Preview(LineView):
     def frame_at(self, at: int) -> tuple[Style, Content]:
         block, _ = self.block_at(at) or (0, 0)
         line, chunk = self._note.numbers[block], self.chunk
-        is_inside = chunk is not None and chunk.start_line <= line <= chunk.last_line
+        is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
         is_passage = self._passage[0] <= line <= self._passage[1]
         marker = "█" if is_passage else "▌" if is_inside else " "
         marker_style = self._mark_style("marker")

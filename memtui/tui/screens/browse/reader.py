@@ -285,7 +285,7 @@ class Reader:
 
         rows = []
         for number, chunk in enumerate(view.chunks, start=1):
-            lines = f"{chunk.start_line}-{chunk.last_line}"
+            lines = f"{chunk.start_line}-{chunk.end_line}"
             words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
             line = Content.assemble(f"{number:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
             rows.append(Row(chunk.id, partial(fmt.fit, line)))
@@ -384,7 +384,7 @@ class Reader:
     def cite(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
         if (chunk := self._screen.view.chunk) is not None:
-            cite(self._screen, chunk.path, chunk.start_line, chunk.last_line)
+            cite(self._screen, chunk.path, chunk.start_line, chunk.end_line)
         elif self.path:
             cite(self._screen, self.path)
         else:
