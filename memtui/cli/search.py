@@ -188,6 +188,7 @@ def rows(
             f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{cited_lines(hit)[0]}", BOLD),
             f"  {words.match_words(ranked, hit):<7}  {words.age(age)}{mark}",
+            f"  {words.aside_words(ranked, hit)}".rstrip(),
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
         parts: list[Part] = [" " * _INDENT]
@@ -206,7 +207,9 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"
-        match = f", {one} match" if (one := strength(ranked, hit)) is not None else ""
+        found, aside = strength(ranked, hit), words.aside_words(ranked, hit)
+        match = f", {words.STRENGTH_MATCHES[found]}" if found is not None else ""
+        mark += f", {aside}" if aside else ""
         yield (
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
             f"{hit.chunk.path} line {cited_lines(hit)[0]}, {words.age(age)}{mark}."
@@ -225,13 +228,9 @@ def summary(ranked: Ranked) -> str:
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
     if ranked.hits:
         return line
-    below = [drop.score for drop in ranked.drops if drop.reason is Reason.BELOW_MIN_SCORE]
-    if not below:
-        return f"{line}\nnothing found"
-    return (
-        f"{line}\n{len(below)} below the minimum score {ranked.ranking.min_score}, "
-        f"the best with {max(below):.3f}: `--min-score 0` shows them"
-    )
+    is_below = any(drop.reason is Reason.BELOW_MIN_SCORE for drop in ranked.drops)
+    hint = ": `--min-score 0` shows them" if is_below else ""
+    return f"{line}\nnothing found: {words.nothing_words(ranked)}{hint}"
 
 
 def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Iterator[Line]:

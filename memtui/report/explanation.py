@@ -169,10 +169,11 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if isinstance(scored, Hit):
         shown, before = words.score(scored.effective), words.score(scored.score)
         ranked_by = f" ({before} before MMR)" if before != shown else ""
-        match = f"{found} match" if (found := strength(ranked, scored)) is not None else ""
+        found = strength(ranked, scored)
+        match = words.STRENGTH_MATCHES[found] if found is not None else ""
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
-        return "; ".join(filter(None, (verdict, match, words.kept_words(scored))))
+        return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
     failure = inquiry.first_failure if inquiry is not None else None
     first = failure_words(failure) if failure is not None else ""
     if scored is not None:

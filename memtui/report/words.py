@@ -19,8 +19,8 @@ from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.strength import strength
-from memtui.ranking.trace import best_passage, stage_score
+from memtui.ranking.strength import Strength, strength
+from memtui.ranking.trace import best_passage, cited_lines, stage_score
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import counted, safe_line
 
@@ -85,6 +85,10 @@ TONES: Final[Mapping[str, str]] = _WORDS["tone"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_WORDS: Final[Mapping[str, str]] = _WORDS["strength"]
+STRENGTH_MATCHES: Final = {
+    **{one: f"{one} match" for one in Strength},
+    Strength.NONE: "no match in words or meaning",
+}
 NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
@@ -100,10 +104,30 @@ def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
     return strength(ranked, scored) or ""
 
 
-def kept_words(hit: Hit) -> str:
-    """Return the rule that shows a result below the minimum score; empty for every other."""
+def aside_words(ranked: Ranked, hit: Hit) -> str:
+    """Say what is special about a result: what keeps it below the minimum score, or a better one.
+
+    Chunks of a file may overlap, and then cite the same lines.
+    """
     rules = {Reason.RELAXED, Reason.FREE_PLACE} & {one.reason for one in hit.stages}
-    return "".join(map(reason_words, rules))
+    cited = hit.chunk.path, cited_lines(hit)
+    same = [
+        f"same line as #{one.rank}"
+        for one in ranked.hits[: hit.rank - 1]
+        if (one.chunk.path, cited_lines(one)) == cited
+    ]
+    return ", ".join([*map(reason_words, rules), *same[:1]])
+
+
+def nothing_words(ranked: Ranked) -> str:
+    """Say why no result is shown: a filter, the minimum score, or nothing that matches."""
+    told = [one.detail for one in ranked.pool.states.values() if one.reason is Reason.FILTERED]
+    below = [one.score for one in ranked.drops if one.reason is Reason.BELOW_MIN_SCORE]
+    if below:
+        minimum = short_number(ranked.ranking.min_score)
+        told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
+        told.append(f"the best with {score(max(below))}")
+    return ", ".join(told) or STRENGTH_MATCHES[Strength.NONE]
 
 
 def reason_words(reason: Reason) -> str:
@@ -131,8 +155,9 @@ def leg_words(state: LegState) -> str:
         return f"ok ({state.detail})" if state.detail else "ok"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
         return state.detail
-    detail = f": {state.detail}" if state.detail else ""
-    return f"{state.status} ({reason_words(state.reason)}{detail})"
+    reason = reason_words(state.reason)
+    detail = f": {state.detail}" if state.detail not in ("", reason) else ""
+    return f"{state.status} ({reason}{detail})"
 
 
 def leg_reason(state: LegState, *, brief: bool = False) -> str:
@@ -338,15 +363,18 @@ def fitting(text: str, cells: int) -> int:
     return len(text)
 
 
+def best_text(hit: Hit, width: int) -> str:
+    """Return the text of a hit from its best passage on, with context, as far as `width` takes."""
+    text, (start, end) = hit.chunk.text, best_passage(hit) or (0, len(hit.chunk.text))
+    return text[start : max(end, start + width)]
+
+
 def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the part of a hit's text around its matched terms, at most `width` cells, and where
     the terms are in it. With context it begins at the best passage.
     """
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
-    text, passage = hit.chunk.text, best_passage(hit)
-    if passage is not None:
-        text = text[passage[0] : max(passage[1], passage[0] + width)]
-    cut = snippet(text, terms, width)
+    cut = snippet(best_text(hit, width), terms, width)
     text, spans = cut.text, cut.spans
     if fitting(text, width) < len(text):
         end = fitting(text, width - 1)

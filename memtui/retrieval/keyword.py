@@ -29,7 +29,7 @@ from memtui.text.tokens import QueryTerm, fold_text, quote
 
 Joiner: TypeAlias = Literal["AND", "OR"]
 
-NEWEST_FIRST = "filters alone: the newest first"
+NEWEST_FIRST = "filters alone: the newest first, without a date last"
 
 BUDGET = 300_000
 """Postings that a query may read. On the generated notes of the bench the first ten hits are those

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
+from unicodedata import category
 
 import numpy as np
 from msgspec.structs import replace
@@ -333,8 +334,8 @@ def rare_words(
     """Return the rarest words of a text that a query lacks, by how many rows of a table hold them.
 
     Words are as the table tokenizes them, each stem once; pairs of characters where a script has no
-    spaces. Stop words and single letters are left out, and under trigram words of one or two ASCII
-    letters, which the table cannot look up. Raises what SQLite raises.
+    spaces. Stop words, single letters and what has other signs are left out, and under trigram
+    words of one or two ASCII letters, which the table cannot look up. Raises what SQLite raises.
     """
     text, is_trigram = well_formed(text), tokenizer == TRIGRAM
     words: Iterable[str] = openclaw_tokens(text)
@@ -344,7 +345,8 @@ def rare_words(
     different: dict[tuple[str, ...], str] = {}
     for word in words:
         shortest = _MATCHABLE if is_trigram and word.isascii() else 2
-        if shortest <= len(word) <= _LONGEST_WORD and word.lower() not in STOP_WORDS:
+        is_plain = all(category(letter)[0] in "LM" for letter in word)
+        if is_plain and shortest <= len(word) <= _LONGEST_WORD and word.lower() not in STOP_WORDS:
             stems = tuple(tokens(word, tokenizer))
             if stems and not of_query.issuperset(stems):
                 different.setdefault(stems, word)
@@ -354,6 +356,5 @@ def rare_words(
         rows = _MOST_COUNTED
         if not is_trigram or len(word) >= _MATCHABLE:
             rows = _count(connection, limited, (quote(word), _MOST_COUNTED))
-        # Words come before numbers, which are seldom what somebody remembers.
-        keyed.append((word.isdigit(), rows, not word.isalpha(), place, word))
-    return tuple(word for *_, word in sorted(key for key in keyed if key[1])[:limit])
+        keyed.append((rows, place, word))
+    return tuple(word for *_, word in sorted(key for key in keyed if key[0])[:limit])

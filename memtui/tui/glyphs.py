@@ -13,8 +13,11 @@ MMR = "◇"
 DECAY = "╌"
 RERANK = "▓"
 """The part that a later stage took away or added beyond the legs."""
-UP = "▲"
-DOWN = "▼"
+GAINED = "▲"
+LOST = "▼"
+"""Places since fusion; every other movement is against another list."""
+UP = "↑"
+DOWN = "↓"
 MARKER = "›"
 METER_FULL = "━"
 METER_EMPTY = "─"
@@ -42,7 +45,7 @@ RULE = "─"
 
 _IN_ASCII = str.maketrans(
     "█▒◇╌▓░▲△▼›━─✓–◆→●◐◌✗○·▾▸▌╭╰│║├•▎☑☐┼…╮╯┌┐└┘┤┬┴┊┆−×←↑↓◀≥λ▁▂▃▄▅▆▇",
-    "#=x.+-^nv>=-+-@>*%oX-.v>|,`|H+*|x_+~.',.`'+++::-x<^v<>l_..--==",
+    "#=x.+-+n->=-+-@>*%oX-.v>|,`|H+*|x_+~.',.`'+++::-x<^v<>l_..--==",
 )
 """Also for what Textual draws, such as frames, and for the signs in this program's words."""
 

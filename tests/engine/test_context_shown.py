@@ -10,21 +10,25 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.engine import Engine
 from memtui.index.transcripts.discovery import TranscriptHomes
-from memtui.model import FEATURES, Context, Drop, Hit, Ranking, Stage
+from memtui.model import FEATURES, Context, Drop, Hit, PassageFeatures, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter
 from memtui.ranking.counterfactual.solve import least_changes, sweep
+from memtui.ranking.pipeline import rank
 from memtui.ranking.trace import deciding_step, explain
 from memtui.report.arithmetic import NO_PASSAGES, bar_parts, part_cells, score_steps
 from memtui.report.explanation import Explained, report_of, verdict_words
 from memtui.report.json_text import drop_entry, hit_entry
 from memtui.report.layout import text_of
-from memtui.report.words import score
+from memtui.report.words import aside_words, score
 from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.widgets.parameter_panes import stepped
+from memtui.tui.widgets.result_rows import RowContext, draw_hit
+from tests.support.pools import chunk, pool
 from tests.support.small_memory import make_small_agent, write_notes
 
 SETTINGS = Settings(
@@ -101,6 +105,23 @@ def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: E
     assert deciding_step(best, other) is Stage.CONTEXT
     assert explain(ranked, other.chunk.id).without == {"context": 1}
     assert "lost most in context, #3 → #4" in verdict_words(ranked, ranked.drops[-1])
+
+
+def test_a_result_that_cites_a_line_again_says_so() -> None:
+    above, below = "first\nred fox", "red fox\nlast"
+    one, two = chunk("one", above), chunk("two", below, line=2)
+    found = pool(
+        [one, two, chunk("else", below, path="b.md")], [], [("one", -9), ("two", -8), ("else", -7)]
+    )
+    measured = (0.5,) * (len(FEATURES) - 1)
+    starts = {"one": above.index("red"), "two": 0, "else": 0}
+    passages = {name: (PassageFeatures(at, at + 7, measured),) for name, at in starts.items()}
+    ranked = rank(replace(found, passages=passages), ON, now=datetime(2026, 2, 1, tzinfo=UTC))
+    told = {hit.chunk.id: aside_words(ranked, hit) for hit in ranked.hits}
+    assert told == {"one": "", "two": "same line as #1", "else": ""}
+    rows = [draw_hit(hit, RowContext(2, 1.0, ranked), 80).plain for hit in ranked.hits]
+    assert ["same line as #1" in row for row in rows] == [False, True, False]
+    assert "same line as #1" in verdict_words(ranked, ranked.hits[1])
 
 
 def test_a_minimum_goes_as_far_as_scores_do(engine: Engine) -> None:

@@ -132,6 +132,7 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
         for word in change.added:
             assert word.lower() not in STOP_WORDS
+            assert word.isalpha(), "nobody types a piece of code"
             assert word in change.query.split()
             assert word.lower() in chunk.text.lower()
     sizes = [(len(c.added) + len(c.removed), c.rank_after) for c in found.changes]

@@ -94,13 +94,13 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     look = RowContext(2, 1.0, ranked, moved={})
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
-    assert heads == ["▼100", "▼1", "=", "▲1"]
+    assert heads == ["↓100", "↓1", "=", "↑1"]
     far, low = replace(look, moved={hit.chunk.id: 28}), replace(hit, effective=-0.017)
-    assert draw_hit(low, far, 70).plain.split()[1:3] == ["▲28", "−0.017"]
+    assert draw_hit(low, far, 70).plain.split()[1:3] == ["↑28", "−0.017"]
     new = replace(look, entered=frozenset({hit.chunk.id}))
     assert draw_hit(hit, new, 70).plain.split()[1] == "new"
     left = replace(look, left={drop.chunk.id: 2})
-    assert "▼ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
+    assert "↓ was #2  rank 3 > 2 results" in draw_drop(drop, left, 70).plain
     assert draw_drop(drop, look, 70).plain.split()[:2] == ["3", f"{drop.score:.3f}"]
     last = ranked.drops[-1].chunk.id
     shown = [row.id for row in drop_rows(replace(look, left={last: 2}))]

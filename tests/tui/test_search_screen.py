@@ -45,6 +45,7 @@ from memtui.model import (
 from memtui.ranking.context import with_weights
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import cited_lines, find
+from memtui.report.words import nothing_words
 from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
@@ -185,7 +186,7 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any, memory: SmallM
         run.engine.index.sync(wait=True)
         await run.search()
         count = len(run.app.search_screen.state.ranked.pool.chunks)
-        assert f"{count} candidates below the minimum score 50.00" in run.text
+        assert f"{count} candidates below the minimum score 50, the best with" in run.text
         await run.press("escape", "H")
         assert f"Not shown ({count})" in run.text
         await run.press("G")
@@ -518,6 +519,23 @@ async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run
         rankings.change(PROFILES["openclaw-2026.9"])
         rankings.note("")
         assert width < 80 or "profile openclaw-2026.9" in strip.render().plain
+
+
+async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run_on: Any) -> None:
+    async with run_on(size=WIDE) as run:
+        await run.search("router")
+        screen, path = run.app.search_screen, run.app.search_screen.state.selected_chunk.path
+        await run.press("escape", "f")
+        assert screen.query_input.value == f"path:{path} router"
+        assert {hit.chunk.path for hit in screen.state.ranked.hits} == {path}
+        await run.search("tag:nosuch")
+        assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
+        assert "no note fits tag:nosuch" in run.text
+        await run.search("router")
+        assert "Select a result to read" not in run.text
+        screen.query_input.value = ""
+        await settle(run.app, run.pilot)
+        assert "Select a result to read" in run.text, "the note of the query before is gone"
 
 
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:

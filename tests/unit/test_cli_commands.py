@@ -122,6 +122,8 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
     memtui("index")
     answer = memtui("search", "--paths", *words)
     assert (sorted(answer.out.split()), told in answer.err) == (paths, True)
+    if told.startswith("filters alone") and len(paths) > 1:
+        assert answer.out.split()[0] == "memory/2020-05-02.md", "what has no date is last"
     assert ("memtui: " in answer.err) is bool(told)
 
 

@@ -46,7 +46,7 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
-from memtui.retrieval.query import NO_FILTERS, Filters, local_day, parse_query
+from memtui.retrieval.query import NO_FILTERS, Filters, parse_query
 from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.read import read_remote
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
@@ -469,7 +469,10 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
 
 
 def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[KeywordHit, ...]:
-    """Return chunks of a scope, by day and last change, the latest first; raises as SQLite does."""
+    """Return chunks of a scope, the latest day first, then those without one by their last change.
+
+    Raises what SQLite does.
+    """
     layout = opened.layout
     where, values = scope.visible("source", layout)
     source = readable("source") if layout.legs_see_source else "NULL"
@@ -480,8 +483,7 @@ def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[Keyword
 
     def age(place: tuple[str, str, str, int, str]) -> tuple[date, int]:
         _, path, origin, *_ = place
-        time = times.get((path, origin), 0)
-        return day_of_path(path) or local_day(time), time
+        return day_of_path(path) or date.min, times.get((path, origin), 0)
 
     newest = sorted(places, key=age, reverse=True)[:limit]
     return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(newest))

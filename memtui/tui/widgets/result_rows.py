@@ -23,9 +23,10 @@ from memtui.model import (
     LegStatus,
     Operation,
     Ranked,
+    Reason,
     Stage,
 )
-from memtui.ranking.trace import best_passage, cited_lines
+from memtui.ranking.trace import cited_lines
 from memtui.report import words
 from memtui.report.arithmetic import TONES, part_cells
 from memtui.report.explanation import drop_words
@@ -149,14 +150,15 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     The text is the part that matches best, matched terms underlined.
     """
     chunk = hit.chunk
-    emphasis = "" if context.moved is None else "reverse "
-    steps = hit.gained if context.moved is None else context.moved.get(chunk.id, 0)
+    emphasis, up, down, steps = "", glyphs.GAINED, glyphs.LOST, hit.gained
+    if context.moved is not None:
+        emphasis, up, down = "reverse ", glyphs.UP, glyphs.DOWN
+        steps = context.moved.get(chunk.id, 0)
     if chunk.id in context.entered:
         moved = "new", "$state-warn bold"
     elif steps:
         style = "$state-ok" if steps > 0 else "$state-error"
-        arrow = glyphs.UP if steps > 0 else glyphs.DOWN
-        moved = f"{arrow}{abs(steps)}", emphasis + style
+        moved = f"{up if steps > 0 else down}{abs(steps)}", emphasis + style
     else:
         moved = "=", fmt.MUTED
     head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved)
@@ -164,15 +166,13 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         return head
     lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    passage, _ = best_passage(hit) or (0, 0)
     length = room * lines + _SLACK
-    beginning = chunk.text[passage : passage + length] if passage else chunk.text
-    part = cached_snippet(beginning, context.terms, length)
+    part = cached_snippet(words.best_text(hit, length), context.terms, length)
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
-    if kept := words.kept_words(hit):
-        text = Content.assemble((f"{kept}  ", "$state-warn"), text)
+    if aside := words.aside_words(context.ranked, hit):
+        text = Content.assemble((f"{aside}  ", "$state-warn"), text)
     text = _strength_below(hit, context, width) + text
     wrapped = text.wrap(room) if lines > 1 else [text]
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.
@@ -229,8 +229,8 @@ def _head(
     pin = (glyphs.PIN if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
-    # A long movement and a long score do not run into one another.
-    gap = " " * max(3 - len(moved[0]), len(worth) - 5)
+    # A long movement and a long score do not run into one another, and all stand in a column.
+    gap = " " * max(4 - len(moved[0]), len(worth) - 5)
     pieces += [gap, (f"{worth:>6}", "bold")]
     used = INDENT + len(rank[0]) + len(moved[0]) + len(gap)
     if context.lines > 1 and width >= _BAR_FROM:
@@ -339,14 +339,13 @@ def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[st
             text = f"{candidates} in {words.duration(state.elapsed_ms / 1e3)}"
         head = (f"{glyph} {words.leg_name(leg):<13}", f"$leg-{leg}")
         lines.append(Content.assemble(head, f" {text}"))
-    below = sum(drop.stage is Stage.MIN_SCORE for drop in ranked.drops)
-    if not below:
-        lines.append(message("other_words"))
-    else:
-        minimum = f"{ranked.ranking.min_score or 0.0:.2f}"
-        lines.append(message("below", keymap, count=fmt.count(below, "candidate"), minimum=minimum))
-        if ranked.ranking.decay.enabled:
-            lines.append(message("decay", keymap))
+    reasons = {state.reason for state in ranked.pool.states.values()}
+    advice = "other_filter" if Reason.FILTERED in reasons else "other_words"
+    if is_below := any(drop.stage is Stage.MIN_SCORE for drop in ranked.drops):
+        advice = "below"
+    lines.append(message(advice, keymap, why=safe_line(words.nothing_words(ranked))))
+    if is_below and ranked.ranking.decay.enabled:
+        lines.append(message("decay", keymap))
     if status is not None and status.state is IndexState.INDEXING and status.progress is not None:
         lines.append(message("more_to_come", done=state_detail(status)))
     return Content("\n").join(lines)

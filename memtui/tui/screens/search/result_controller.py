@@ -151,6 +151,13 @@ class ResultController:
         if (chunk := self._selected("show")) is not None:
             app_of(self.view).open_place(chunk.path, self.view.state.lines[0], chunk.id)
 
+    def search_here(self) -> None:
+        """Ask the query in the file of the chosen result alone."""
+        from memtui.tui.screens.browse.reader import path_filter
+
+        if (chunk := self._selected("search in")) is not None:
+            self.view.search.ask_query(f"{path_filter(chunk.path)} {self.view.state.text}")
+
     def show_chunk(self) -> None:
         if (chunk := self._selected("show")) is not None:
             app_of(self.view).open_chunk(chunk.id)

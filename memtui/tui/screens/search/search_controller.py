@@ -526,10 +526,13 @@ class SearchController:
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""
         view, state, engine = self.view, self.view.state, self.view.engine
+        had_list = state.ranked is not None
         state.request = state.ranked = state.context = None
         state.terms = ()
         state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
+        if had_list:
+            view.notes.select(None)
         self.show_below()
         view.apply_layout()
         if engine is None:
