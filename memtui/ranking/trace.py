@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore, StageTrace
 from memtui.ranking.counterfactual.change import Value
 from memtui.ranking.mmr import snippet_text, tokenize
-from memtui.ranking.pipeline import rank
+from memtui.ranking.pipeline import rank, runs
+
+T = TypeVar("T")
 
 
 class Similar(Struct, frozen=True):
@@ -64,6 +66,13 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
     raise KeyError(chunk_id)
 
 
+def find_in(ranked: Ranked | None, chunk_id: str | None) -> Hit | Drop | None:
+    """Return the hit or the near miss of a chunk; `None` for one outside the pool."""
+    if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
+        return None
+    return find(ranked, chunk_id)
+
+
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
@@ -100,9 +109,20 @@ def stage_trace(ranked: Ranked, stage: Stage) -> StageTrace | None:
 
 
 def compare_settings(first: Ranking, second: Ranking) -> dict[str, tuple[Value, Value]]:
-    """Return both values of the parameters that differ, by their keys in the settings."""
-    before, after = _flat(to_builtins(first)), _flat(to_builtins(second))
-    return {name: (was, after[name]) for name, was in before.items() if was != after[name]}
+    """Return both values of the parameters that differ, by their keys in the settings.
+
+    Without those of a stage that neither runs; of other `stages` those that run, in their order.
+    """
+    both = first, second
+    before, after = (_flat(to_builtins(one)) for one in both)
+    differing = {name: (was, after[name]) for name, was in before.items() if was != after[name]}
+    if "stages" in differing:
+        was, now = (
+            ", ".join(one for one in ranking.stages if runs(ranking, one)) for ranking in both
+        )
+        differing["stages"] = was, now
+    idle = [f"{one}." for one in Stage if not any(runs(ranking, one) for ranking in both)]
+    return {name: pair for name, pair in differing.items() if not name.startswith(tuple(idle))}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
@@ -128,34 +148,40 @@ def better(first: Hit | Drop, second: Hit | Drop) -> Hit | Drop:
     return min(first, second, key=progress)
 
 
-def deciding_step(first: Hit | Drop, second: Hit | Drop) -> Leg | Stage | None:
+def deciding_step(first: Hit | Drop, second: Hit | Drop) -> tuple[Leg | Stage | None, str]:
     """Return the step that made the better one of two results of one ranked pool the better one.
 
     The stage that lost the other one, where one did before the cut; else the stage after which
-    their order stayed what it is. Where fusion already had it, the leg that gave the better one
-    the most beyond what it gave the other. `None` for one result with itself, and where neither
-    was a candidate.
+    their order stayed what it is. Context scores anew: it decides what it leaves as it was, too,
+    and the feature follows that gave the better one the most beyond what it gave the other, else
+    empty. Where fusion already had the order, the leg that gave most so. `None` for one result
+    with itself, and where neither was a candidate.
     """
     winner = better(first, second)
     loser = second if winner is first else first
     if first.chunk.id == second.chunk.id or not winner.stages:
-        return None
+        return None, ""
     if isinstance(loser, Drop) and loser.stage is not Stage.CUT:
         lost_together = isinstance(winner, Drop) and winner.stage is loser.stage
         if not lost_together:
-            return loser.stage
-    ranks = {stage.stage: stage.rank for stage in loser.stages}
-    decided: Stage | None = None
+            return loser.stage, ""
+    others = {stage.stage: stage for stage in loser.stages}
+    decided: StageScore | None = None
     behind = False
     for stage in winner.stages:
-        if stage.stage in ranks:
-            ahead = stage.rank <= ranks[stage.stage]
-            decided = stage.stage if behind and ahead else decided
+        if stage.stage in others:
+            ahead = stage.rank <= others[stage.stage].rank
+            if ahead and (behind or stage.stage is Stage.CONTEXT):
+                decided = stage
             behind = not ahead
+    if decided is None:
+        legs = (
+            {leg: one.contribution for leg, one in each.legs.items()} for each in (winner, loser)
+        )
+        return _greatest_lead(*legs), ""
+    shares = (shares_of(one) for one in (decided, others[decided.stage]))
+    return decided.stage, _greatest_lead(*shares) if decided.stage is Stage.CONTEXT else ""
 
-    def lead(leg: Leg) -> float:
-        parts = (one.legs.get(leg) for one in (winner, loser))
-        mine, others = (part.contribution if part is not None else 0.0 for part in parts)
-        return mine - others
 
-    return decided or max(Leg, key=lead)
+def _greatest_lead(mine: Mapping[T, float], others: Mapping[T, float]) -> T:
+    return max({**mine, **others}, key=lambda one: mine.get(one, 0.0) - others.get(one, 0.0))

@@ -27,6 +27,7 @@ from memtui.model import (
     SearchMode,
     Stage,
     StageScore,
+    citation,
     effective_scores,
 )
 from memtui.ranking.pipeline import runs
@@ -53,28 +54,6 @@ NO_PASSAGES = "context: not used, this index keeps no passages"
 _SHARED_WORDS = 14
 
 
-class Share(Struct, frozen=True):
-    """The part of a score that one feature of the best passage gives."""
-
-    feature: str
-    value: float
-    formula: str
-    """The numbers that make `value`: `5 × 0.084`."""
-    extent: Extent
-
-    @property
-    def word(self) -> str:
-        """The name of the feature."""
-        return words.FEATURE_WORDS[self.feature]
-
-    @property
-    def tone(self) -> Tone:
-        """The meaning of its colour."""
-        if self.feature == FEATURES[0]:
-            return Tone.PLAIN
-        return TONES[LEG_OF[self.feature]] if self.feature in LEG_OF else Tone.RERANK
-
-
 class ScoreStep(Struct, frozen=True):
     """One line of the arithmetic."""
 
@@ -94,17 +73,21 @@ class ScoreStep(Struct, frozen=True):
     """The part of the axis that the step adds or takes away."""
     failed: bool = False
     """True if this is the step that lost the chunk."""
-    shares: tuple[Share, ...] = ()
+    shares: tuple[ScoreStep, ...] = ()
     """The parts whose sum is `value`, of the context."""
+    feature: str = ""
+    """The feature of the best passage whose share of the context it is."""
 
     @property
     def word(self) -> str:
-        """The name of the leg or the stage."""
-        return words.step_name(self.kind)
+        """The name of the feature, the leg or the stage."""
+        return words.FEATURE_WORDS.get(self.feature) or words.step_name(self.kind)
 
     @property
     def tone(self) -> Tone:
         """The meaning of its colour."""
+        if self.feature in FEATURES[1:]:
+            return TONES[LEG_OF[self.feature]] if self.feature in LEG_OF else Tone.RERANK
         return TONES.get(self.kind, Tone.RERANK)
 
 
@@ -183,18 +166,21 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
     return tuple(steps)
 
 
-def _shares(ranked: Ranked, stage: StageScore) -> tuple[Share, ...]:
+def _shares(ranked: Ranked, stage: StageScore) -> tuple[ScoreStep, ...]:
     """Return the shares of a candidate by the context; nothing for any other stage."""
     trace = stage_trace(ranked, stage.stage)
     if stage.stage is not Stage.CONTEXT or trace is None:
         return ()
-    shares, end = list[Share](), 0.0
+    shares, end = list[ScoreStep](), 0.0
     for name, value in shares_of(stage).items():
         weight = float(str(trace.numbers.get(name, 0.0)))
         feature = value / weight if weight else 0.0
         formula = f"{words.exact(weight)} × {words.score(feature)}"
         start, end = end, end + value
-        shares.append(Share(name, value, formula, Extent(min(start, end), max(start, end))))
+        extent = Extent(min(start, end), max(start, end))
+        shares.append(
+            ScoreStep(stage.stage, "+", value, None, formula, extent=extent, feature=name)
+        )
     return tuple(shares)
 
 
@@ -219,6 +205,11 @@ def lines_words(scored: Hit | Drop) -> str:
     """Return the lines that a candidate is cited by: `line 12`, `lines 12 to 14`."""
     first, last = cited_lines(scored)
     return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def cited(scored: Hit | Drop) -> str:
+    """The citation of a candidate by its best passage, safe for one line."""
+    return safe_line(citation(scored.chunk.path, *cited_lines(scored)))
 
 
 def place(chunk: Chunk) -> str:

@@ -38,7 +38,7 @@ from memtui.ranking.counterfactual.change import (
     apply,
 )
 from memtui.ranking.strength import strength
-from memtui.ranking.trace import Explanation, cited_lines, explain, stage_score
+from memtui.ranking.trace import Explanation, cited_lines, compare_settings, explain, stage_score
 from memtui.report import arithmetic, words
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
@@ -500,6 +500,25 @@ def flags_of(ranking: Ranking, change: Change) -> str:
     # A minimum score that is off: none at all, whatever the profile says.
     value = "off" if new is None else f"{new:.15g}" if isinstance(new, float) else new
     return f"{flag} {value}"
+
+
+def differences(first: Ranking, second: Ranking) -> list[tuple[str, str, str]]:
+    """Return the name and both values of each parameter in which two rankings differ.
+
+    What tells most comes first.
+    """
+    order, differing = [*words.PARAMETER_WORDS], compare_settings(first, second)
+    differing.pop("profile", None)
+
+    def written(key: str, value: object) -> str:
+        if key == "stages":
+            return ", ".join(words.step_name(Stage(stage)) for stage in str(value).split(", "))
+        return value_words(value) or "none"
+
+    return [
+        (words.PARAMETER_WORDS[key], written(key, was), written(key, now))
+        for key, (was, now) in sorted(differing.items(), key=lambda one: order.index(one[0]))
+    ]
 
 
 def value_words(value: object) -> str:

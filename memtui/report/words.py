@@ -54,9 +54,10 @@ TIER_WORDS: Final[Mapping[str, str]] = _WORDS["tier"]
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]
 COMPARED: Final[Mapping[str, str]] = _WORDS["compared"]
 FACT_WORDS: Final[Mapping[str, str]] = _WORDS["fact"]
+WEIGHT: Final = "weight: "
 PARAMETER_WORDS: Final[Mapping[str, str]] = {
     **_WORDS["parameter"],
-    **{f"context.{name}": f"weight: {words}" for name, words in FEATURE_WORDS.items()},
+    **{f"context.{name}": f"{WEIGHT}{words}" for name, words in FEATURE_WORDS.items()},
 }
 REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
@@ -89,6 +90,7 @@ STRENGTH_MATCHES: Final = {
     **{one: f"{one} match" for one in Strength},
     Strength.NONE: "no match in words or meaning",
 }
+WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
 NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
@@ -363,8 +365,8 @@ def fitting(text: str, cells: int) -> int:
     return len(text)
 
 
-def best_text(hit: Hit, width: int) -> str:
-    """Return the text of a hit from its best passage on, with context, as far as `width` takes."""
+def best_text(hit: Hit | Drop, width: int) -> str:
+    """Return the text of a candidate from its best passage on, as far as `width` takes."""
     text, (start, end) = hit.chunk.text, best_passage(hit) or (0, len(hit.chunk.text))
     return text[start : max(end, start + width)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 from textual.theme import Theme
@@ -42,6 +42,15 @@ def fit(content: Content, width: int, *, pad: bool = False) -> Content:
     With `pad` a shorter line is filled up with blanks.
     """
     return content.truncate(max(width, 1), ellipsis=True, pad=pad)
+
+
+def flowing(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Content]:
+    """Return lines of parts, none of them broken, each line as long as the width allows."""
+    lines = [*parts[:1]]
+    for part in parts[1:]:
+        longer = Content(gap).join([lines[-1], part])
+        lines[-1:] = [longer] if longer.cell_length <= width else [lines[-1], part]
+    return lines
 
 
 _COLOURS = read_table("themes.toml")

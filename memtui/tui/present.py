@@ -39,7 +39,7 @@ def bar_glyph(tone: Tone) -> str:
 
 def step_glyph(step: ScoreStep) -> str:
     """The character that stands for a step of the arithmetic in every bar and list."""
-    if step.kind in (Stage.FUSION, Stage.CONTEXT):
+    if step.kind in (Stage.FUSION, Stage.CONTEXT) and not step.feature:
         return "="
     if step.kind in (Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT):
         return glyphs.DOWN if step.failed else "-"

@@ -73,7 +73,7 @@ def test_every_share_is_shown_and_they_are_the_score_and_the_bar(
         step = next(step for step in score_steps(ranked, one) if step.kind is Stage.CONTEXT)
         total = 0.0
         for share in step.shares:
-            total += share.value
+            total += share.value or 0.0
         assert total == step.value == one.effective
         report = report_of(Explained(ranked, ranked.ranking, subject=one.chunk.id))
         for share in step.shares:
@@ -102,7 +102,7 @@ def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: E
     other = next(drop for drop in ranked.drops if drop.stages[0].rank == 1)
     inquiry = engine.explain.inquire(ranked, other.chunk.id)
     assert "first pushed down to #3 in context" in verdict_words(ranked, other, inquiry)
-    assert deciding_step(best, other) is Stage.CONTEXT
+    assert deciding_step(best, other) == (Stage.CONTEXT, "reply")
     assert explain(ranked, other.chunk.id).without == {"context": 1}
     assert "lost most in context, #3 → #4" in verdict_words(ranked, ranked.drops[-1])
 

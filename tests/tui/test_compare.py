@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
-from memtui.ranking.trace import compare_settings, deciding_step
-from memtui.report.explanation import value_words
+from memtui.ranking.profiles import PROFILES
+from memtui.ranking.trace import (
+    cited_lines,
+    compare_settings,
+    deciding_step,
+    find,
+    shares_of,
+    stage_score,
+)
+from memtui.report.explanation import differences, value_words
+from memtui.report.words import FEATURE_WORDS, PARAMETER_WORDS
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,
@@ -17,6 +28,7 @@ from memtui.tui.screens.compare import (
     comparison_lines,
     two_results,
 )
+from memtui.tui.screens.explain import ExplainScreen
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, dark, running, settle, until
 from tests.tui.samples import make_ranked
@@ -31,7 +43,15 @@ def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
 
 def test_choices_are_told_in_words() -> None:
     assert value_words("leg_order") == "order of the matches"
-    assert value_words("clamp") == "BM25 above 0"
+    assert value_words("clamp") == "as found or not"
+
+
+def test_every_parameter_has_a_name() -> None:
+    parts = {f"{name}.": getattr(BASE, name) for name in ("context", "decay", "rerank", "mmr")}
+    keys = {name for name in BASE.__struct_fields__ if f"{name}." not in parts}
+    for prefix, part in parts.items():
+        keys |= {prefix + name.rstrip("_") for name in part.__struct_fields__}
+    assert keys <= PARAMETER_WORDS.keys()
 
 
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:
@@ -43,6 +63,8 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
         "mmr.enabled": (False, True),
         "mmr.lambda": (0.7, 0.5),
     }
+    idle = replace(BASE, stages=(Stage.FUSION, Stage.CUT), decay=Decay(half_life_days=7))
+    assert differences(BASE, idle) == [("steps", "fused, context, cut", "fused, cut")]
 
 
 def test_the_step_that_decides() -> None:
@@ -56,15 +78,32 @@ def test_the_step_that_decides() -> None:
         for leg in Leg
     }
     leg = max(leads, key=lambda leg: leads[leg])
-    assert deciding_step(top, last) is deciding_step(last, top) is leg
-    assert deciding_step(top, top) is None
+    assert deciding_step(top, last) == deciding_step(last, top) == (leg, "")
+    assert deciding_step(top, top) == (None, "")
     # What loses a result decides, but not that there was no room for it.
     ranked = make_ranked(replace(BASE, min_score=0.5))
     lost = next(drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE)
-    assert deciding_step(ranked.hits[0], lost) is Stage.MIN_SCORE
+    assert deciding_step(ranked.hits[0], lost) == (Stage.MIN_SCORE, "")
     cut = make_ranked(replace(BASE, k=2))
     assert cut.drops[0].stage is Stage.CUT
-    assert isinstance(deciding_step(cut.hits[0], cut.drops[0]), Leg)
+    assert isinstance(deciding_step(cut.hits[0], cut.drops[0])[0], Leg)
+
+
+def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> None:
+    with memory.open() as engine:
+        ranked = engine.search.ask("router config", ranking=BASE)
+    for better, worse in combinations(ranked.hits, 2):
+        (mine, others) = (
+            shares_of(stage)
+            for one in (better, worse)
+            if (stage := stage_score(one, Stage.CONTEXT)) is not None
+        )
+        share = max(mine, key=lambda name: mine[name] - others[name])
+        assert deciding_step(worse, better) == (Stage.CONTEXT, share)
+        told = "\n".join(line.plain for line in two_results(ranked, better, worse, 120))
+        assert f"A is ahead of B: {FEATURE_WORDS[share]} decides." in told
+        for name in mine:
+            assert (FEATURE_WORDS[name] in told) == any(one[name] for one in (mine, others))
 
 
 def test_a_stage_that_turns_the_order_decides() -> None:
@@ -78,7 +117,7 @@ def test_a_stage_that_turns_the_order_decides() -> None:
     }
     assert any(turned.values())
     for (better, worse), is_turned in turned.items():
-        step = deciding_step(after.hits[better - 1], after.hits[worse - 1])
+        step, _ = deciding_step(after.hits[better - 1], after.hits[worse - 1])
         assert (step is Stage.DECAY) == is_turned
 
 
@@ -109,19 +148,50 @@ def names(screen: CompareScreen) -> list[str]:
     return [side.name for side in screen.sides]
 
 
-async def test_equal_rankings_are_said_and_another_profile_is_shown(memory: SmallMemory) -> None:
+async def test_equal_rankings_are_said_and_another_profile_is_chosen(memory: SmallMemory) -> None:
     profiles = {"memtui": BASE, "mine": replace(BASE, profile="mine", k=3)}
     async with running(memory.open, options=options(profiles=profiles), size=(120, 40)) as run:
         screen = await opened(run)
         assert names(screen) == [CURRENT, "mine"]
         assert "Nothing differs from the configured ranking" in run.text
-        seen = []
-        for _ in range(4):
-            await run.press("P")
-            seen.append(names(screen)[1])
-        assert seen == [CONFIGURED, CURRENT, "memtui", "mine"]
-        await run.press("left", "P")
-        assert names(screen)[0] == "memtui"
+        await run.press("P")
+        assert "as the search screen ranks now" in run.text
+        await run.press("G", "enter")
+        assert names(screen) == ["mine", "mine"]
+        await run.press("right", "P", "g", "enter")
+        assert names(screen) == ["mine", CONFIGURED]
+
+
+async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
+    memory: SmallMemory,
+) -> None:
+    profiles = {name: replace(PROFILES[name], k=4) for name in ("memtui", "openclaw-2026.2")}
+    async with running(memory.open, options=options(profiles=profiles), size=(120, 40)) as run:
+        screen = await opened(run, "down")
+        for side, keys in enumerate((["down"], ["tab"], ["k"])):
+            await run.press(*keys)
+            ranked = screen.sides[screen.active].ranked
+            assert ranked is not None
+            assert (screen.active, screen.chosen in ranked.ranks) == (min(side, 1), True)
+            marked = [line for line in run.text.splitlines() if "›" in line]
+            assert [line.index("›") > 60 for line in marked] == [screen.active == 1]
+            hit = find(ranked, screen.chosen or "")
+            assert f"{hit.chunk.path}:{cited_lines(hit)[0]}" in marked[0]
+            await run.press("x")
+            explained = run.app.screen
+            assert isinstance(explained, ExplainScreen)
+            assert (explained.chunk_id, explained.ranked) == (screen.chosen, ranked)
+            assert ("by another ranking, profile openclaw-2026.2" in run.text) == (side > 0)
+            await run.press("escape", "enter")
+            assert f"{hit.chunk.path}" in run.text
+            await run.press("escape")
+            assert run.app.screen is screen
+        assert "B ranks without context: whole chunks, not their best lines" in run.text
+        await run.pilot.resize_terminal(80, 24)
+        await settle(run.app, run.pilot)
+        assert "more: press ," in run.text
+        await run.press("comma")
+        assert "a keyword match counts" in run.text
 
 
 async def test_a_ranking_that_takes_other_candidates_is_searched_for(

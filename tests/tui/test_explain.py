@@ -70,7 +70,7 @@ def test_every_line_fits(ranking: Ranking) -> None:
         for width in (40, 76, 160):
             for line in _drawn(explained, width):
                 assert line.cell_length <= width, line.plain
-        for line in why_lines(result, scored.chunk.id, 46):
+        for line in why_lines(result, scored, 46):
             assert line.cell_length <= 46, line.plain
 
 
@@ -356,7 +356,13 @@ async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
         await run.press("escape", "c", "x")
         screen = run.app.screen
         assert isinstance(screen, ExplainScreen)
-        assert screen.ranking == PROFILES["memtui"]
+        assert screen.ranking == OPTIONS.ranking
+        assert "another ranking" not in run.text
+        await run.press("escape", "right", "x")
+        screen = run.app.screen
+        assert isinstance(screen, ExplainScreen)
+        assert screen.ranking == PROFILES["openclaw-2026.2"]
+        assert "by another ranking, profile openclaw-2026.2: " in run.text
         await run.press("c")
         assert isinstance(run.app.screen, CompareScreen)
         assert len(run.app.screen_stack) == 2

@@ -170,7 +170,7 @@ def test_every_stage_says_what_it_did_in_lines_that_fit(
         assert (step.sign, step.formula) == ("×", "× 0.800")
     shown = replace(ranked, hits=(hit, *ranked.hits[1:]))
     for width in (46, 90):
-        lines = why_lines(shown, hit.chunk.id, width)
+        lines = why_lines(shown, hit, width)
         assert max(line.cell_length for line in lines) <= width
 
 

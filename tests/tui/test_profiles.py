@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.report.words import PROFILE_WORDS
+from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT
 from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.settings.openclaw.releases import fragment
 from memtui.settings.schema import sample_config
@@ -17,6 +18,7 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import RowList
+from memtui.tui.widgets.parameter_panes import ParamPanel
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
@@ -209,8 +211,16 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
         assert [name for name in PROFILES if PROFILE_WORDS[name] not in words] == []
         assert "recent-heavy your own decay on, half-life 30 d→14 d, results 6→4: " in words
+        without = [name for name in PROFILES if "context" not in PROFILES[name].stages]
+        assert words.count(WITHOUT_CONTEXT) == len([*without, "old"]) == 6
         await _press(run, "escape")
         assert screen.state.ranking == before
         await _press(run, "P", "G", "k", "enter")
         assert screen.state.ranking == run.app.options.profiles["recent-heavy"]
         assert (screen.state.undoable, len(screen.results.rows)) == ([before], 4)
+        await _press(run, "P", "G", "enter", "C")
+        assert screen.state.ranking == run.app.options.profiles["old"]
+        assert "old ranks without context: nothing to switch, P chooses another" in run.text
+        await _press(run, "comma")
+        panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
+        assert re.search("passages in context +not used\n +old ranks without context", panel)

@@ -471,6 +471,13 @@ async def test_a_result_stands_at_the_line_of_its_best_passage(
         assert [line for line in run.text.splitlines() if "31 █- The zeppelin" in line]
         await run.press("y", "e")
         assert (run.app.clipboard, edited) == ("memory/long.md#L31", [31])
+        await run.press("p", "S")
+        assert "memory/long.md:31" in run.text
+        await run.press("escape", "c")
+        assert [line.count("memory/long.md:31") for line in run.text.splitlines()].count(1) == 1
+        await run.press("escape")
+        assert "memory/long.md:31" in str(run.app.search_screen.pin_strip.render())
+        await run.press("p")
         await run.press("enter")
         assert [line for line in run.text.splitlines() if "█" in line and "zeppelin" in line]
         await run.press("escape", "C")

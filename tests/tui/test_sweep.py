@@ -21,6 +21,7 @@ from memtui.ranking.context import context_weights
 from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
+from memtui.report.words import PARAMETER_WORDS
 from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mark, RankChart
@@ -229,14 +230,17 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         assert seen == sum(flip > 0.3 for flip in flips) > 1
         await run.press("left")
         assert shown.cursor < flips[-1]
-        assert f"at meaning {value_text(shown.parameter, shown.cursor)}" in run.text
+        assert f"List at {value_text(shown.parameter, shown.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} order changes" in run.text)
-        names = [screen.PARAMETERS[one].name for one in shown.subjects]
-        assert names[:6] == ["meaning", "lambda", "half-life", "floor", "minimum", "results"]
-        assert names[6:9] == ["fused", "line", "words"]
-        for parameter in (*names[1:], names[0]):
+        names = [PARAMETER_WORDS[one].removeprefix("weight: ") for one in shown.subjects]
+        assert names[:3] == ["meaning weight", "MMR variety (λ)", "half-life"]
+        assert names[6:8] == [
+            "fused score of the chunk",
+            "keyword match of the line",
+        ]
+        for name in (*names[1:], names[0]):
             await run.press("tab")
-            assert f"at {parameter} " in run.text
+            assert f"Rank against {name} " in run.text
         await run.press("tab", "tab", *["l"] * 40)
         assert "off 30 d" in run.text
         await run.press("escape")

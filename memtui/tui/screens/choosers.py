@@ -14,9 +14,10 @@ from textual.widgets import Input, Static
 
 from memtui.engine.places import parse_place
 from memtui.errors import Cancelled
+from memtui.model import Ranking, Stage
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
-from memtui.report.words import GENERATION_WORDS, PROFILE_WORDS
+from memtui.report.words import GENERATION_WORDS, PROFILE_WORDS, WITHOUT_CONTEXT
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -84,19 +85,21 @@ def choose_query(queries: Sequence[str]) -> Chooser:
     return Chooser("Queries asked before", rows, opens="ask", filtered=True)
 
 
-def choose_profile(changes: Mapping[str, str], present: str) -> Chooser:
+def choose_profile(
+    named: Mapping[str, Ranking], changes: Mapping[str, str], present: str
+) -> Chooser:
     """Return a dialog with named rankings, each with what it is and what it would change."""
 
     def draw(name: str, width: int) -> Content:
         about = PROFILE_WORDS.get(name, "your own")
+        if Stage.CONTEXT not in named[name].stages:
+            about += f"; {WITHOUT_CONTEXT}"
         mark = "  in use" if name == present else ""
         first = Content.assemble((safe_line(name), "bold"), (mark, "$state-ok"), f"  {about}")
         second = Content.styled(changes[name], fmt.MUTED)
-        lines = [
-            *first.wrap(max(1, width)),
-            *("  " + one for one in second.wrap(max(1, width - 2))),
-        ]
-        return Content("\n").join(lines)
+        head, *more = first.wrap(max(1, width))
+        rest = [line for text in (*more, second) for line in text.wrap(max(1, width - 2))]
+        return Content("\n").join([head, *("  " + line for line in rest)])
 
     rows = [Row(name, partial(draw, name), lines=0) for name in changes]
     return Chooser("Choose a profile", rows, present, opens="use")

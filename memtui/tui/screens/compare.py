@@ -17,21 +17,23 @@ from textual.screen import Screen
 from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import difference, needs_search
-from memtui.ranking.trace import better, compare_settings, deciding_step, find
-from memtui.report.arithmetic import ScoreStep, axis, place, score_steps
-from memtui.report.explanation import value_words, verdict_words
-from memtui.report.words import PARAMETER_WORDS, leg_name, step_name
+from memtui.ranking.trace import better, cited_lines, deciding_step, find_in
+from memtui.report.arithmetic import ScoreStep, axis, cited, place, score_steps
+from memtui.report.explanation import differences, verdict_words
+from memtui.report.words import FEATURE_WORDS, WITHOUT_CONTEXT, best_text, leg_name, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import in_background
-from memtui.tui.bindings import bindings, next_of
+from memtui.tui.bindings import bindings
 from memtui.tui.present import STYLES, step_glyph
-from memtui.tui.screens.common import TALL, after_refresh, close
+from memtui.tui.screens.common import TALL, after_refresh
+from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.widgets.chart import Canvas
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.key_bar import KeyBar, draw_key
 from memtui.tui.widgets.lists import Draw, TextBlock
-from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text
+from memtui.tui.widgets.parameter_panes import effect
+from memtui.tui.widgets.result_rows import SLACK, cached_snippet, moved_mark, place_text
 from memtui.tui.widgets.screen_bar import ScreenBar
 
 if TYPE_CHECKING:
@@ -45,9 +47,10 @@ NAMES = ("A", "B")
 """The sides, left and right."""
 _SCORED = 20
 """Cells of a list from which on it shows scores."""
-_SLACK = 24
-"""Characters that a part of a text is asked for beyond the room, which is then filled."""
 _WORD, _VALUE, _RANK = 13, 8, 5
+_SAME = "the same parameters"
+_NAME = 38
+"""Cells of the longest name of a parameter."""
 _DIFFERENCE = 9
 _TAIL = 3
 """Cells of the mark of the step that decides."""
@@ -74,8 +77,8 @@ class Side(Struct, frozen=True):
         return list(self.ranked.ranks) if self.ranked is not None else []
 
 
-class CompareScreen(Screen[str | None]):
-    """Left A, right B; its result is the chunk that Enter was pressed on."""
+class CompareScreen(Screen[None]):
+    """Two lists, left A, right B, with a cursor in one of them; or two pinned chunks."""
 
     CSS_PATH = "compare.tcss"
     BINDING_GROUP_TITLE = "Compare"
@@ -91,24 +94,24 @@ class CompareScreen(Screen[str | None]):
         self._engine = engine
         self.pinned = tuple(search.state.pins) if len(search.state.pins) == 2 else ()
         self.chosen = search.state.selected_id
-        """The chunk that is looked at."""
-        self.active = 1
-        """The side that the keys move in: 0 or 1."""
+        """The chunk of the row that the cursor stands on."""
         self._typing = not search.is_foreign or search.state.finished_text != search.state.text
         self._shows_results = bool(self.pinned)
         self._note, names = "", [CONFIGURED, CURRENT]
-        options = search.options
-        if options.ranking == self.ranking:
+        if search.options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
-            others = (name for name, one in options.profiles.items() if one != self.ranking)
+            others = (name for name, one in self.choices.items() if one != self.ranking)
             names = [CURRENT, next(others, CONFIGURED)]
+        outside = (at for at, one in enumerate(self.pinned) if one not in ranked.pool.chunks)
+        self.active = next(outside, 0) if self.pinned else names.index(CURRENT)
+        """The side of the cursor, 0 or 1; to begin with that of the list on the search screen."""
         self.sides = [Side(name, self.choices[name]) for name in names]
 
     @property
     def choices(self) -> Mapping[str, Ranking]:
         """Every ranking that a side can show, by name: configured, current, then the named ones."""
-        options = self.search.options
-        return {CONFIGURED: options.ranking, CURRENT: self.ranking, **options.profiles}
+        configured = {CONFIGURED: self.search.options.ranking}
+        return {**configured, CURRENT: self.ranking, **self.search.rankings.named()}
 
     def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search, or with another present ranking."""
@@ -116,7 +119,7 @@ class CompareScreen(Screen[str | None]):
             self.ranked, self.ranking = ranked, ranking
             if self.is_mounted:
                 self.sides = [self._ranked_side(side.name) for side in self.sides]
-                self._show()
+                self.action_side(self.active)
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
@@ -148,7 +151,7 @@ class CompareScreen(Screen[str | None]):
             # Unless the side shows something else by now.
             if (which := next((at for at, one in enumerate(self.sides) if one is side), -1)) >= 0:
                 self.sides[which] = replace(side, ranked=ranked, error=error)
-                self._show()
+                self.action_side(self.active)
 
         in_background(
             self,
@@ -159,21 +162,18 @@ class CompareScreen(Screen[str | None]):
         return side
 
     def _show(self) -> None:
-        results, (first, second) = self._shows_results, self.sides
+        results, answers = self._shows_results, [side.ranked for side in self.sides]
         self.set_class(results, "-results")
-        counts = ""
-        if not results and first.ranked is not None and second.ranked is not None:
-            changes = difference(first.ranked, second.ranked)
-            moved, entered, left = map(len, (changes.moved, changes.entered, changes.left))
-            counts = f"moved {moved}, in {entered}, out {left}" if changes else "the same list"
         box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
         what = "two results" if results else "two rankings"
         box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
-        box.border_subtitle = counts
+        first, second = answers
+        box.border_subtitle = ""
+        if not results and first is not None and second is not None:
+            box.border_subtitle = f"from A to B: {effect(difference(first, second))}"
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 10 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        answers = (first.ranked, second.ranked)
         terms, braille = self.search.state.terms, not self.search.options.ascii_only
 
         def lists(width: int) -> list[Content]:
@@ -202,86 +202,95 @@ class CompareScreen(Screen[str | None]):
         notes = [self._note] if self._note else []
         for name, side in zip(NAMES, self.sides, strict=True):
             notes += [f"{name} could not search: {safe_line(side.error)}"] if side.error else []
-        lines = [fmt.fit(Content.styled(note, "$state-warn"), width) for note in notes]
-        words = []
-        different = compare_settings(*(side.ranking for side in self.sides))
-        for key, (first, second) in different.items():
-            name = PARAMETER_WORDS.get(key, key.replace(".", " ").replace("_", " "))
-            if key == "stages":
-                words.append(Content.styled("other steps", "bold"))
-            elif key != "profile":
-                change = f"{value_words(first)}→", (value_words(second), "bold")
-                words.append(Content.assemble((f"{name} ", fmt.MUTED), *change))
-        rows: list[list[Content]] = [[]]
-        for word in words or [Content.styled("the same parameters", fmt.MUTED)]:
-            if rows[-1] and Content("   ").join([*rows[-1], word]).cell_length > width:
-                rows.append([])
-            rows[-1].append(word)
-        lines += [fmt.fit(Content("   ").join(row), width) for row in rows[:_SETTING_LINES]]
-        if more := sum(map(len, rows[_SETTING_LINES:])):
-            shown, room = rows[_SETTING_LINES - 1], width - len("  +99 more")
-            while len(shown) > 1 and Content("   ").join(shown).cell_length > room:
-                shown.pop()
-                more += 1
-            rest = Content.styled(f"  +{more} more", fmt.MUTED)
-            lines[-1] = fmt.fit(Content("   ").join(shown), width - rest.cell_length) + rest
-        return lines
+        words = [
+            Content.styled(f"{name} ranks {WITHOUT_CONTEXT}", "bold")
+            for name, side in zip(NAMES, self.sides, strict=True)
+            if Stage.CONTEXT not in side.ranking.stages
+        ]
+        for name, was, now in self._differences():
+            words.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
+        parts = words or [Content.styled(_SAME, fmt.MUTED)]
+        shown = len(words)
+        while len(rows := fmt.flowing(parts, width)) > _SETTING_LINES and shown > 1:
+            shown -= 1
+            more = Content.styled(f"{len(words) - shown} more: press ", fmt.MUTED)
+            parts = [*words[:shown], more + draw_key("comma")]
+        lines = [Content.styled(note, "$state-warn") for note in notes]
+        return [fmt.fit(line, width) for line in (*lines, *rows)]
+
+    def _differences(self) -> list[tuple[str, str, str]]:
+        first, second = (side.ranking for side in self.sides)
+        return differences(first, second)
 
     def _heads(self, width: int) -> list[Content]:
         (column, gutter), heads = columns(width - 1), []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
-            style = "bold reverse" if which == self.active else "bold"
             profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
-            searching = "searching…" if side.ranked is None else ""
-            state = "could not search" if side.error else searching
-            head = Content.assemble(
-                (f" {letter} ", f"$primary {style}"),
-                (f" {safe_line(side.name)}", "bold"),
-                (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
-                (f"  {state}" if state else "", "$state-warn"),
-            )
-            heads.append(fmt.fit(head, column, pad=True))
-        return [Content(" " * gutter).join(heads)]
+            searching = "searching…" if side.ranked is None and not side.error else ""
+            head = "  ".join(filter(None, (f" {letter}", side.name, profile, searching)))
+            style = "$primary bold reverse" if which == self.active else "$primary bold"
+            heads.append(fmt.fit(Content.styled(safe_line(head), style), column, pad=True))
+        names = f"{'place   score  # ':>{column}}{'':{gutter}}   #      score  place"
+        return [Content(" " * gutter).join(heads), fmt.fit(Content.styled(names, fmt.MUTED), width)]
 
     def _detail(self, width: int) -> list[Content]:
-        parts, chunk = [], None
-        for name, side in zip(NAMES, self.sides, strict=True):
+        parts, where = [], Content("")
+        for which, (name, side) in enumerate(zip(NAMES, self.sides, strict=True)):
             words = "not a candidate"
-            if side.ranked is not None and (one := _scored(side.ranked, self.chosen)) is not None:
-                chunk, words = one.chunk, verdict_words(side.ranked, one)
-                if isinstance(one, Hit):
-                    words = f"#{one.rank}  {fmt.score(one.effective)}"
+            if side.ranked is not None and (one := find_in(side.ranked, self.chosen)) is not None:
+                words = _standing(side.ranked, one)
+                if which == self.active or not where:
+                    where = Content.styled(cited(one), "bold")
             parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
-        if chunk is None:
-            return []
-        return [Content.styled(place(chunk), "bold"), Content("   ").join(parts)]
+        return [where, Content("   ").join(parts)] if where else []
 
     def _result_lines(self, width: int) -> list[Content]:
-        first, second = (_scored(self.ranked, chunk_id) for chunk_id in self.pinned)
-        if first is None or second is None:
-            return [
-                Content("A pinned chunk is not among the candidates of this search."),
-                Content("x says why; tab compares two rankings."),
-            ]
-        return two_results(self.ranked, first, second, width)
+        first, second = (find_in(self.ranked, chunk_id) for chunk_id in self.pinned)
+        if first is not None and second is not None:
+            return two_results(self.ranked, first, second, width, self.active)
+        outside = self.search.state.pins[self.pinned[0 if first is None else 1]].chunk
+        return [
+            Content.styled(f"{place(outside)} is not a candidate of this search.", "bold"),
+            Content(f"x says why of {NAMES[self.active]}; tab compares two rankings."),
+        ]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only with two pinned chunks there is another comparison; it has no sides to cycle."""
-        if action == "mode":
-            return bool(self.pinned)
-        return action not in ("profile", "side", "move") or not self._shows_results
+        """Two pinned chunks have no profiles; from a side leads only the key to the other one."""
+        if action == "side":
+            return parameters[0] != self.active
+        if action == "read":
+            return find_in(*self._row()) is not None
+        return action not in ("profile", "differences") or not self._shows_results
 
     def action_profile(self) -> None:
-        name = next_of(self.choices, self.sides[self.active].name)
-        self._note, self.sides[self.active] = "", self._ranked_side(name)
-        self._show()
+        """Choose another ranking for the list of the cursor."""
+        which, side = self.active, self.sides[self.active]
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self._note, self.sides[which] = "", self._ranked_side(name)
+                self.action_side(which)
+
+        rankings = self.search.rankings
+        chooser = rankings.profile_chooser(self.choices, side.ranking, side.ranked, side.name)
+        self.app.push_screen(chooser, chosen)
+
+    def action_differences(self) -> None:
+        """Show every parameter in which the rankings differ."""
+        lines = [
+            Content.assemble((f"{name:<{_NAME}} {was} → ", fmt.MUTED), (now, "bold"))
+            for name, was, now in self._differences()
+        ]
+        first, second = (side.name for side in self.sides)
+        title = f"What differs: A {first} → B {second}"
+        self.app.push_screen(DetailScreen(title, lines or [Content(_SAME)]))
 
     def action_swap(self) -> None:
         if self._shows_results:
             self.pinned = self.pinned[::-1]
         else:
             self.sides.reverse()
-        self._show()
+        self.action_side(1 - self.active)
 
     def action_side(self, which: int) -> None:
         """Move in the list of a side, from the same chunk where it has it."""
@@ -291,37 +300,48 @@ class CompareScreen(Screen[str | None]):
             self.chosen = next(iter(ids), self.chosen)
         self._show()
 
+    def action_next_part(self, step: int) -> None:
+        """Go on to A, B, or the two pinned chunks, where there are two."""
+        parts = 3 if self.pinned else 2
+        part = ((2 if self._shows_results else self.active) + step) % parts
+        self._shows_results = part == 2
+        self.query_one("#compare-scroll").scroll_home(animate=False)
+        self.action_side(part % 2)
+
     def action_move(self, step: int) -> None:
-        if ids := self.sides[self.active].ids:
+        """Choose another row of the list; between two results there are none, the text scrolls."""
+        if self._shows_results:
+            scroll = self.query_one("#compare-scroll")
+            scroll.scroll_relative(y=step, animate=False, immediate=True)
+        elif ids := self.sides[self.active].ids:
             at = ids.index(self.chosen) + step if self.chosen in ids else 0
             self.chosen = ids[min(max(at, 0), len(ids) - 1)]
             self._show()
 
-    def action_mode(self) -> None:
-        self._shows_results = not self._shows_results
-        self.query_one("#compare-scroll").scroll_home(animate=False)
-        self._show()
+    def _row(self) -> tuple[Ranked | None, str | None]:
+        """Return the list and the chunk of the cursor; that of two pinned chunks is one."""
+        if self._shows_results:
+            return self.ranked, self.pinned[self.active]
+        return self.sides[self.active].ranked, self.chosen
 
-    def action_choose(self) -> None:
-        close(self, self.pinned[0] if self._shows_results else self.chosen)
+    def action_read(self) -> None:
+        """Read the note of the chosen row at the line that it is cited by."""
+        if (one := find_in(*self._row())) is not None:
+            self.search.notes.read_chunk(one.chunk, *cited_lines(one))
 
     def action_explain(self) -> None:
-        """Open the whole arithmetic of the chosen result by the list of the active side.
-
-        Of two pinned results the first that is no candidate is explained, else A.
-        """
-        side, chunk_id = self.sides[self.active], self.chosen
-        if self._shows_results:
-            side = Side(CURRENT, self.ranking, self.ranked)
-            outside = (pin for pin in self.pinned if pin not in self.ranked.pool.chunks)
-            chunk_id = next(outside, self.pinned[0])
-        if side.ranked is not None and chunk_id is not None:
-            self.search.notes.explain_in(side.ranked, chunk_id, side.ranking)
+        """Open the whole arithmetic of the chosen row by the ranking of its list."""
+        ranked, chunk_id = self._row()
+        if ranked is not None and chunk_id is not None:
+            ranking = self.ranking if self._shows_results else self.sides[self.active].ranking
+            self.search.notes.explain_in(ranked, chunk_id, ranking)
 
 
-def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
-    """Return a chunk as a list has it; `None` for one that is no candidate."""
-    return find(ranked, chunk_id) if chunk_id in ranked.pool.chunks and chunk_id else None
+def _standing(ranked: Ranked, one: Scored) -> str:
+    """Return the rank and the score of a result, or why it is not in the list."""
+    if isinstance(one, Drop):
+        return verdict_words(ranked, one)
+    return f"{fmt.rank(one.rank)}  {fmt.score(one.effective)}"
 
 
 def columns(width: int) -> tuple[int, int]:
@@ -354,25 +374,25 @@ def comparison_lines(
         if hit is None:
             return [fmt.fit(line, column, pad=True) for line in lines]
         is_chosen, is_active = hit.chunk.id == chosen, side == active
-        style = f"{'$primary' if is_active else '$foreground'} bold"
-        marker = (glyphs.MARKER if is_chosen else " ", style)
+        marker = (glyphs.MARKER if is_chosen and is_active else " ", "$primary bold")
         score = f"{fmt.score(hit.effective):>{7 - side}}" if column >= _SCORED else ""
         rank = (f"{hit.rank:>{3 - side}}", "bold")
         mark, style = moved_mark(before.get(hit.chunk.id), hit.rank)
         moved = (f"{mark or '=':<4}", style or fmt.MUTED)
         tail = (rank, " ", moved, score, "  ") if side else (score, rank, " ")
         room = max(column - Content.assemble(*tail).cell_length - 1, 1)
-        where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+        where = place_text(hit.chunk.path, cited_lines(hit)[0], room)
         gap = " " * max(room - where.cell_length, 0)
         parts = (*tail, where) if side else (gap, where, *tail)
         lines[0] = Content.assemble(marker, *parts)
         if height > 1:
             indent, end = (8, 0) if side else (2, 3)
             room = max(column - indent - end, 4)
-            text = cached_snippet(hit.chunk.text, terms, room + _SLACK).text
+            text = cached_snippet(best_text(hit, room), terms, room + SLACK).text
             shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
             lines[1] = " " * indent + shown.stylize(fmt.MUTED)
-        background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
+        # The cursor is in one list; in the other one the same chunk is marked, not chosen.
+        background = f"on {'$primary 30%' if is_active else '$foreground 7%'}" if is_chosen else ""
         padded = [fmt.fit(line, column, pad=True) for line in lines]
         return [line.stylize_before(background) for line in padded[:2]] + padded[2:]
 
@@ -402,33 +422,26 @@ def comparison_lines(
     return lines
 
 
-def two_results(ranked: Ranked, first: Scored, second: Scored, width: int) -> list[Content]:
+def two_results(
+    ranked: Ranked, first: Scored, second: Scored, width: int, active: int = 0
+) -> list[Content]:
     """Draw the steps of both as mirrored bars with values, ranks and the difference of the second.
 
-    The step that made the better one the better one is marked; the last lines say why in words.
+    With the shares of context. What made the better one the better one is marked, and said in
+    words above them. `active` is the result that the keys act on.
     """
-    results, decided, half = (first, second), deciding_step(first, second), width // 2 - 1
-    steps = [{step.kind: step for step in score_steps(ranked, one)} for one in results]
-    heads, texts, formulas = [], [], []
-    for name, result, steps_of in zip(NAMES, results, steps, strict=True):
+    results, half = (first, second), width // 2 - 1
+    decided, by_share = deciding_step(first, second)
+    steps = [_steps_of(ranked, one) for one in results]
+    heads, texts = [], []
+    for which, (name, result) in enumerate(zip(NAMES, results, strict=True)):
+        style = f"$primary bold{' reverse' if which == active else ''}"
+        head = Content.assemble((f" {name} ", style), (f" {cited(result)}", "bold"))
         style = "$state-ok" if isinstance(result, Hit) else "$state-error"
-        head = Content.assemble((f"{name}  ", "$primary bold"), (place(result.chunk), "bold"))
-        heads.append([head, Content.styled(verdict_words(ranked, result), style)])
-        text = " ".join(safe_line(result.chunk.text[: half * _TEXT_LINES]).split())
-        texts.append(Content.styled(text, fmt.MUTED).wrap(half - 1)[:_TEXT_LINES])
-        if decided in steps_of and (step := steps_of[decided]).formula:
-            formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
-    why = Content("Nothing decides between them: neither was a candidate, or they are one.")
-    if decided is not None:
-        ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
-        what = leg_name(decided) if isinstance(decided, Leg) else step_name(decided)
-        why = Content.assemble(
-            (f"{ahead} is ahead of {behind}", "bold"),
-            ": ",
-            (what, "bold $primary"),
-            " decides. ",
-            ("; ".join(formulas), fmt.MUTED),
-        )
+        heads.append([head, Content.styled(f" {_standing(ranked, result)}", style)])
+        length = half * _TEXT_LINES
+        text = cached_snippet(best_text(result, length), (), length).text
+        texts.append(Content.styled(safe_line(text), fmt.MUTED).wrap(half - 1)[:_TEXT_LINES])
     above, below = (
         [
             fmt.fit(left, half, pad=True) + " " * (width - 2 * half) + fmt.fit(right, half)
@@ -436,19 +449,42 @@ def two_results(ranked: Ranked, first: Scored, second: Scored, width: int) -> li
         ]
         for halves in (heads, texts)
     )
+    # One that was lost early has not all of them.
+    kinds = dict.fromkeys(kind for one in sorted(steps, key=len, reverse=True) for kind in one)
+    pairs = {kind: [steps_of.get(kind) for steps_of in steps] for kind in kinds}
+    why = Content("Nothing decides between them: neither was a candidate, or they are one.")
+    if decided is not None:
+        ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
+        what = leg_name(decided) if isinstance(decided, Leg) else step_name(decided)
+        formulas = [
+            f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
+            for name, step in zip(NAMES, pairs.get((decided, by_share), ()), strict=False)
+            if step is not None and step.formula
+        ]
+        why = Content.assemble(
+            (f"{ahead} is ahead of {behind}", "bold"),
+            ": ",
+            (FEATURE_WORDS.get(by_share, what), "bold $primary"),
+            " decides. ",
+            ("; ".join(formulas), fmt.MUTED),
+        )
+    word = max(_WORD, *(len(step.word) + 2 for pair in pairs.values() for step in pair if step))
     outer = _FORMULA if width >= _WIDE else 0
-    cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
+    cells = max((width - word - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
     names_of_columns = (
-        f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
+        f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{word}}"
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
     )
     lines = [Content.styled(names_of_columns, fmt.MUTED)]
-    kinds: tuple[Leg | Stage, ...] = (*Leg, *ranked.ranking.stages)
-    scale = axis(ranked)
-    for kind in kinds:
-        pair = [steps_of.get(kind) for steps_of in steps]
+    # What context adds up has another scale than what is before it.
+    scales = dict.fromkeys(kinds, axis(ranked))
+    if any(feature for _, feature in kinds):
+        early = [kind for kind in kinds if kind[0] in (*Leg, Stage.FUSION)]
+        values = (step.value or 0.0 for kind in early for step in pairs[kind] if step is not None)
+        scales |= dict.fromkeys(early, max(values) or 1.0)
+    for (kind, feature), pair in pairs.items():
         present = [step for step in pair if step is not None]
-        if not present:
+        if feature and not any(step.value for step in present):
             continue
         # A step that only keeps or loses a result has no score of its own to compare.
         if isinstance(kind, Stage) and not any(step.sign for step in present):
@@ -460,18 +496,26 @@ def two_results(ranked: Ranked, first: Scored, second: Scored, width: int) -> li
         if one is not None and other is not None:
             change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
             style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
+        scale = scales[kind, feature]
         line = Content.assemble(
             _side(pair[0], True, cells, outer, scale),
-            (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone]),
+            (f"{present[0].word:^{word}}", STYLES[present[0].tone]),
             _side(pair[1], False, cells, outer, scale),
             (f"{change:>{_DIFFERENCE}}", style),
         )
-        if kind is decided:
+        if (kind, feature) == (decided, by_share):
             line = Content.assemble(line, (" ◀ ", "$primary"))
             line = fmt.fit(line, width, pad=True).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
     blank_line = [Content("")]
-    return [*above, *blank_line, *lines, *blank_line, *why.wrap(width), *blank_line, *below]
+    return [*above, *blank_line, *why.wrap(width), *blank_line, *lines, *blank_line, *below]
+
+
+def _steps_of(ranked: Ranked, scored: Scored) -> dict[tuple[Leg | Stage, str], ScoreStep]:
+    """Return the steps of a score by their kind, before the context its shares by their feature."""
+    steps = score_steps(ranked, scored)
+    each = (one for step in steps for one in (*step.shares, step))
+    return {(one.kind, one.feature): one for one in each}
 
 
 def _side(step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale: float) -> Content:
@@ -483,8 +527,9 @@ def _side(step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale:
     glyph = style = solid = solid_style = ""
     if step is not None and step.value is not None:
         glyph, style = step_glyph(step), STYLES[step.tone]
-        is_leg, takes = isinstance(step.kind, Leg), step.sign in ("×", fmt.MINUS)
-        solid, solid_style = (glyph, style) if is_leg else (glyphs.VECTOR, "$foreground 60%")
+        is_part = bool(step.feature) or isinstance(step.kind, Leg)
+        takes = step.sign in ("×", fmt.MINUS)
+        solid, solid_style = (glyph, style) if is_part else (glyphs.VECTOR, "$foreground 60%")
         before = step.extent.high if step.extent is not None and takes else 0.0
         solid_cells, cells_before = (
             min(cells - 1, round(max(value, 0.0) / scale * (cells - 1)))

@@ -22,7 +22,7 @@ from memtui.errors import Cancelled
 from memtui.model import Hit, Ranked, Ranking
 from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Change, apply
-from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
+from memtui.report.explanation import Explained, Part, Subject, change_words, differences, report_of
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
 from memtui.settings.files import make_private
@@ -285,6 +285,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         head = [
             Content.styled(safe_line(report.verdict), style),
             Content.styled(f"query  {safe_line(report.query)}", fmt.MUTED),
+            Content.styled(self._other_ranking(), "$state-warn"),
             Content.styled(self._note, "$primary bold"),
         ]
         self.query_one("#explain-verdict", TextBlock).show(
@@ -314,6 +315,16 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             box.scroll_home(animate=False, immediate=True)
             box.focus()
         self.refresh_bindings()
+
+    def _other_ranking(self) -> str:
+        """Name the ranking, and what it has otherwise than the one of the search screen."""
+        ranking, present = self.ranking, self.search.state.ranking
+        changes = differences(present, ranking)
+        if not changes and ranking.profile == present.profile:
+            return ""
+        values = ", ".join(f"{name} {value}" for name, _, value in changes)
+        named = f"by another ranking, profile {safe_line(ranking.profile)}"
+        return f"{named}: {values or 'the same parameters'}"
 
     def _show_frame(self) -> None:
         mark = f"{glyphs.PIN} " if self.chunk_id in self.search.state.pins else ""

@@ -19,7 +19,8 @@ from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
 from memtui.ranking.pipeline import difference, for_mode, rank
-from memtui.report.words import SWEPT_PARAMETERS, exact, short_number
+from memtui.ranking.trace import cited_lines, find
+from memtui.report.words import PARAMETER_WORDS, SWEPT_PARAMETERS, WEIGHT, exact, short_number
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 class Words(Struct, frozen=True):
     """A parameter that can be swept, as `words.toml` describes it."""
 
-    name: str
-    title: str
     digits: int = 0
     switch: Parameter | None = None
     note: str = ""
@@ -50,6 +49,7 @@ class Words(Struct, frozen=True):
 
 PARAMETERS = convert(SWEPT_PARAMETERS, dict[Parameter, Words])
 """The parameters that can be swept, in the order of Tab."""
+_NAMES = {one: PARAMETER_WORDS[one].removeprefix(WEIGHT) for one in PARAMETERS}
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -293,7 +293,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     def _show(self) -> None:
         subject, order, swept = self.subject, self.list_at_cursor(), self.swept
-        words = PARAMETERS[self.parameter]
+        title = _NAMES[self.parameter]
         lines = [
             Line(*self.traced[one], segments, one == self.chosen)
             for one, segments in (swept.ranks if swept is not None else {}).items()
@@ -319,11 +319,11 @@ class SweepScreen(Screen[Ranking | None]):
         if swept is not None:
             progress = fmt.count(len(flips_of(swept)), "order change")
             if subject.low == subject.high:
-                progress = f"another {words.name} takes other candidates: a new search"
+                progress = f"another number of {title} takes other candidates: a new search"
         box.border_subtitle = progress
         box.border_title = Content.assemble(
             "Rank against ",
-            (words.title, "bold"),
+            (title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
@@ -335,19 +335,16 @@ class SweepScreen(Screen[Ranking | None]):
         ):
             self.query_one(selector, TextBlock).show(draw)
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
-        box.border_title = Content.assemble(f"at {words.name} ", (value, "bold $primary"))
+        box.border_title = Content.assemble("List at ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)))
 
     def _parameter_lines(self, width: int) -> list[Content]:
         """Return the names of the parameters, the one that is swept reversed."""
-        lines = [Content()]
-        for parameter in self.subjects:
-            style = "bold reverse" if parameter is self.parameter else ""
-            name = Content.styled(f" {PARAMETERS[parameter].name} ", style)
-            if lines[-1].cell_length + name.cell_length > width:
-                lines.append(Content())
-            lines[-1] += name + Content(" ")
-        return lines
+        names = [
+            Content.styled(f" {_NAMES[one]} ", "bold reverse" if one is self.parameter else "")
+            for one in self.subjects
+        ]
+        return fmt.flowing(names, width, " ")
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.
@@ -405,7 +402,8 @@ class SweepScreen(Screen[Ranking | None]):
                 (glyphs.PIN if is_pinned else " ", "$state-warn"),
                 (f"{mark:<4}", mark_style),
             )
-            line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
+            first, _ = cited_lines(find(order, chunk_id))
+            line += place_text(chunk.path, first, max(width - line.cell_length, 1))
             if is_chosen:
                 line = fmt.fit(line, width, pad=True).stylize_before("bold on $foreground 12%")
             lines.append(line)

@@ -25,6 +25,7 @@ from memtui.report.words import (
     FUSION_WORDS,
     MODE_WORDS,
     PANEL_WORDS,
+    PARAMETER_WORDS,
     exact,
 )
 from memtui.text.sanitize import safe_line
@@ -108,6 +109,13 @@ def stepped(
             chosen = {feature: None if weight == constant else weight}
             return replace(ranking, context=replace(ranking.context, **chosen))
     return ranking
+
+
+def idle_words(ranking: Ranking, parameter: str) -> str:
+    """Say that a profile goes without the stage of a switch; empty for what it can switch."""
+    if parameter not in SWITCHES or SWITCHES[parameter][0] in ranking.stages:
+        return ""
+    return f"{safe_line(ranking.profile)} ranks without {parameter}"
 
 
 def values(ranking: Ranking) -> dict[str, str]:
@@ -322,7 +330,9 @@ class ParamPanel(Vertical):
             style = "$state-warn" if is_changed else fmt.DIM if now[name] == "off" else "bold"
             line = Content(f"   {name} ".ljust(min(_WEIGHT_TITLE, width - 5)))
             if name not in weights:
-                line = keys + f"  {PANEL_WORDS[name][0]:<20}"
+                line = keys + f"  {PARAMETER_WORDS[PANEL_WORDS[name][0]]:<20}"
+            if idle := idle_words(ranking, name):
+                return line + Content.styled(f"not used\n     {idle}", fmt.DIM)
             before, end = f" (was {was[name]})" if is_changed else "", line.cell_length
             parts = [Content.styled(now[name], style), Content.styled(before, fmt.DIM)]
             if name in weights and name == chosen and features:

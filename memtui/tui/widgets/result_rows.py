@@ -53,7 +53,7 @@ _AGE = 4
 """Cells of an age at least: `13 d`."""
 _STRENGTH_FROM, _BAR_FROM = 56, 44
 """Cells of a row with room for the strength of a match beside its place, and for the bar."""
-_SLACK = 24
+SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 _MESSAGES = read_table("messages.toml")
 cached_snippet = lru_cache(maxsize=256)(snippet)
@@ -166,7 +166,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         return head
     lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    length = room * lines + _SLACK
+    length = room * lines + SLACK
     part = cached_snippet(words.best_text(hit, length), context.terms, length)
     text = Content(safe_line(part.text))
     for start, end in part.spans:

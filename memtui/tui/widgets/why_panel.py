@@ -8,14 +8,14 @@ from msgspec import Struct
 from rich.cells import cell_len
 from textual.content import Content
 
-from memtui.model import Chunk, Hit, Leg, Ranked, Stage
+from memtui.model import Chunk, Drop, Hit, Leg, Ranked, Stage
 from memtui.model.inquiry import Inquiry
-from memtui.ranking.trace import find
+from memtui.ranking.trace import cited_lines, find_in
 from memtui.report.arithmetic import ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.present import STYLES, bar_glyph, step_glyph
+from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text
 
@@ -25,21 +25,18 @@ _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
 _EMPTY = "Select a result to see why it ranks where it does."
 
 
-def why_lines(ranked: Ranked, chunk_id: str, width: int) -> list[Content]:
-    """The steps of a chunk and the verdict, in lines of at most `width` cells.
-
-    Raises `KeyError` when the pool does not hold the chunk.
-    """
-    scored = find(ranked, chunk_id)
+def why_lines(ranked: Ranked, scored: Hit | Drop, width: int) -> list[Content]:
+    """The steps of a candidate and the verdict, in lines of at most `width` cells."""
     lines: list[Content] = []
     for step in score_steps(ranked, scored):
         if step.kind is Stage.MIN_SCORE and not (step.note or step.failed):
             continue
         lines += _step_lines(step, width)
         for share in step.shares:
-            number = f"  {bar_glyph(share.tone)} {fmt.score(share.value)}  "
-            line = Content.assemble((number, STYLES[share.tone]), (share.word, fmt.MUTED))
-            lines += [fmt.fit(line, width)] if share.value else []
+            if share.value:
+                number = f"  {step_glyph(share)} {fmt.score(share.value)}  "
+                line = Content.assemble((number, STYLES[share.tone]), (share.word, fmt.MUTED))
+                lines.append(fmt.fit(line, width))
     style = "bold $state-ok" if isinstance(scored, Hit) else "bold $state-warn"
     return lines + Content.styled(verdict_words(ranked, scored), style).wrap(width)
 
@@ -94,10 +91,10 @@ class WhyPanel(TextBlock, can_focus=True):
         """Explain a chunk of a result list; nothing when there is none."""
 
         def lines(width: int) -> list[Content]:
-            room = max(16, width)
-            if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
+            room, scored = max(16, width), find_in(ranked, chunk_id)
+            if ranked is None or scored is None:
                 return Content.styled(_EMPTY, fmt.MUTED).wrap(room)
-            return why_lines(ranked, chunk_id, room)
+            return why_lines(ranked, scored, room)
 
         self.show(lines)
 
@@ -116,7 +113,7 @@ class Pin(Struct, frozen=True):
     def standing(self, ranked: Ranked | None) -> Content:
         if ranked is None:
             return Content.styled("followed from the next query on", fmt.MUTED)
-        scored = find(ranked, self.chunk.id) if self.chunk.id in ranked.pool.chunks else None
+        scored = find_in(ranked, self.chunk.id)
         if isinstance(scored, Hit):
             return Content.assemble(
                 (fmt.rank(scored.rank), "bold $state-ok"),
@@ -136,12 +133,14 @@ class Pins(TextBlock):
     """The pinned chunks through every query and every change: one line each; not there without."""
 
     def show_pins(self, pins: Sequence[Pin], ranked: Ranked | None) -> None:
-        def line(pin: Pin, width: int) -> Content:
+        def draw(pin: Pin, width: int) -> Content:
             standing = pin.standing(ranked)
             mark = Content.styled(f"{glyphs.PIN} ", "bold $primary")
             room = max(width // 3, width - standing.cell_length - mark.cell_length - 2)
-            place = place_text(pin.chunk.path, pin.chunk.start_line, room)
+            scored = find_in(ranked, pin.chunk.id)
+            line = cited_lines(scored)[0] if scored is not None else pin.chunk.start_line
+            place = place_text(pin.chunk.path, line, room)
             return fmt.fit(Content.assemble(mark, place, "  ", standing), width)
 
         self.display = bool(pins)
-        self.show(lambda width: [line(pin, width) for pin in pins])
+        self.show(lambda width: [draw(pin, width) for pin in pins])

@@ -83,10 +83,16 @@ class ResultController:
             app.open_place(row_id.removeprefix(FILE), alone=True)
         elif chunk is None:
             self.view.show_pane("results")
-        elif app.is_conversation(chunk.path):
-            app.open_turn(chunk.path, *state.lines)
         else:
-            app.open_place(chunk.path, state.lines[0], chunk.id, state.terms, alone=True)
+            self.read_chunk(chunk, *state.lines)
+
+    def read_chunk(self, chunk: Chunk, line: int, end_line: int) -> None:
+        """Read a note over the screen in front, or a conversation at the turn, of these lines."""
+        app = app_of(self.view)
+        if app.is_conversation(chunk.path):
+            app.open_turn(chunk.path, line, end_line)
+        else:
+            app.open_place(chunk.path, line, chunk.id, self.view.state.terms, alone=True)
 
     def _selected(self, verb: str) -> Chunk | None:
         """Return the chunk of the chosen result; where there is none, that is told."""

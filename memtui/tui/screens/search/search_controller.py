@@ -5,7 +5,7 @@ Every key of the ranking ranks the cached pool again, without I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -35,7 +35,7 @@ from memtui.ranking.pipeline import Difference, cut_pool, difference, for_mode, 
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.strength import is_all_weak
 from memtui.ranking.trace import cited_lines, find
-from memtui.report.arithmetic import bar_scale, relative_words
+from memtui.report.arithmetic import bar_scale, lacks_passages, relative_words
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.report.words import (
     LEG_WORDS,
@@ -75,6 +75,7 @@ from memtui.tui.widgets.why_panel import Pin
 if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile, SourceText
     from memtui.settings.write import Plan
+    from memtui.tui.screens.choosers import Chooser
     from memtui.tui.screens.search.search_screen import SearchScreen
     from memtui.tui.screens.write_dialog import Written
 
@@ -636,12 +637,16 @@ class RankingController:
 
         Some numbers show only once their stage is on.
         """
-        state = self.view.state
+        state, aside = self.view.state, ""
+        if idle := words.idle_words(state.ranking, parameter):
+            self.note(f"{idle}: nothing to switch, P chooses another")
+            return
+        if parameter == "context" and state.ranked is not None and lacks_passages(state.ranked):
+            aside = "(this index keeps no passages)"
         ranking = words.stepped(state.ranking, parameter, direction, state.evidence)
         if not direction:
-            self.change(ranking)
+            self.change(ranking, aside=aside)
             return
-        aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(m turns MMR on)"
         elif parameter == "half-life" and not ranking.decay.enabled:
@@ -722,47 +727,56 @@ class RankingController:
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
         return f"vs config: {words.effect(moves)}"
 
-    def choose_profile(self) -> None:
-        """Choose a named ranking, with what it would change.
+    def named(self) -> dict[str, Ranking]:
+        """Return the named rankings that can be chosen here.
 
         All of them over memtui's own index. Over an agent's index the one of its release, as the
         agent is configured, and the own ones: other releases' rules would show a list that the
         agent never gets, under a name that says it does. The configured ranking stands for the
         profile that it is of.
         """
-        from memtui.tui.screens.choosers import choose_profile
-
-        view, present = self.view, self.view.state.ranking
-        configured = view.options.ranking
+        view, configured = self.view, self.view.options.ranking
         foreign = view.status.foreign if view.status is not None else None
-        named = {
+        return {
             name: configured if name == configured.profile else ranking
             for name, ranking in view.options.profiles.items()
             if foreign is None or name not in PROFILES or name == foreign.profile
         }
+
+    def choose_profile(self) -> None:
+        """Choose a named ranking, with what it would change."""
+        named, present = self.named(), self.view.state.ranking
         if not named.keys() - {present.profile}:
             self.note("no other profile for this index: w save one")
             return
-
-        def outcome(ranking: Ranking) -> str:
-            """Say what a ranking would do to the list, where the pool alone can tell."""
-            ranked = view.state.ranked
-            if ranked is None or view.engine is None:
-                return ""
-            if needs_search(ranked.pool, present, ranking):
-                return ": searches again"
-            after = view.engine.search.rerank(ranked.pool, ranking)
-            return f": {words.effect(difference(ranked, after))}"
 
         def chosen(name: str | None) -> None:
             if name is not None:
                 self.change(named[name], at_end="as it is already")
 
+        chooser = self.profile_chooser(named, present, self.view.state.ranked, present.profile)
+        self.view.app.push_screen(chooser, chosen)
+
+    def profile_chooser(
+        self, named: Mapping[str, Ranking], present: Ranking, ranked: Ranked | None, in_use: str
+    ) -> Chooser:
+        """Return a dialog with rankings, and what each would change of the present one's list."""
+        from memtui.tui.screens.choosers import choose_profile
+
+        def outcome(ranking: Ranking) -> str:
+            """Say what a ranking would do to the list, where the pool alone can tell."""
+            if ranked is None or self.view.engine is None:
+                return ""
+            if needs_search(ranked.pool, present, ranking):
+                return ": searches again"
+            after = self.view.engine.search.rerank(ranked.pool, ranking)
+            return f": {words.effect(difference(ranked, after))}"
+
         changes = {
             name: f"{words.changed_values(present, one) or 'the same parameters'}{outcome(one)}"
             for name, one in named.items()
         }
-        view.app.push_screen(choose_profile(changes, present.profile), chosen)
+        return choose_profile(named, changes, in_use)
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
@@ -838,14 +852,8 @@ class RankingController:
         from memtui.tui.screens.compare import CompareScreen
 
         view = self.view
-
-        def compared(chunk_id: str | None) -> None:
-            ranked = view.state.ranked
-            if chunk_id is not None and ranked is not None and chunk_id in ranked.pool.chunks:
-                view.search.choose(chunk_id)
-
         if (ranked := self._candidates("compare")) is not None and view.engine is not None:
-            view.app.push_screen(CompareScreen(view, view.engine, ranked), compared)
+            view.app.push_screen(CompareScreen(view, view.engine, ranked))
 
     def _candidates(self, verb: str) -> Ranked | None:
         """Return the list on screen; where nothing was found, that is told."""
