@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from memtui.cli.common_options import Invocation, command
-from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Output
+from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK
 from memtui.cli.search import answer, file_states
-from memtui.cli.session import Session, open_reading
+from memtui.cli.session import open_reading
 from memtui.engine.places import parse_place
 from memtui.errors import QueryError, SettingsError
-from memtui.model import Ranked, Reason
-from memtui.model.inquiry import Inquiry
-from memtui.report.explanation import Explained, report_of
+from memtui.model import Reason
+from memtui.report.explanation import Explained, Part, Subject, find_part, report_of
 from memtui.report.export import Format, explanation_document, exported, format_of, save
 from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
@@ -58,28 +57,38 @@ def explain(
                 hint="name a file outside of it",
             )
         ranked, warnings = answer(session, query)
-        output, explainer, inquiry = invocation.output(), session.engine.explain, None
+        output = invocation.output()
+        subject: Subject = ""
         if chunk is not None:
             place = parse_place(chunk)
             if not place.path.strip() or place.line == 0:
                 hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
                 raise QueryError(f"--chunk {chunk!r} is not a place", hint=hint)
-            inquiry = explainer.inquire_at(ranked, place)
+            subject = place
         elif (rank or 1) <= len(ranked.hits):
-            inquiry = explainer.inquire(ranked, ranked.hits[(rank or 1) - 1].chunk.id)
+            subject = ranked.hits[(rank or 1) - 1].chunk.id
         if format_ is not Format.JSON:
             output.warn(warnings)
-        if inquiry is None:
+        explained = Explained(ranked, session.ranking, subject=subject)
+        if not subject:
             results = count(len(ranked.hits), "result")
             missing = f"there is no rank {rank or 1}: the search has {results}"
             if format_ is Format.JSON:
-                nothing = Explained(ranked, session.ranking)
-                document = explanation_document(nothing, warnings=warnings)
+                document = explanation_document(explained, warnings=warnings)
                 output.document({**document, "missing": missing})
             else:
                 output.note(f"memtui: {missing}")
             return EXIT_NOTHING
-        explained = _explain(session, ranked, inquiry, output, words, passages)
+        left_out = {Part.WORDS: not words, Part.PASSAGES: not passages}
+        try:
+            for part in (part for part in Part if not left_out.get(part)):
+                explained = find_part(
+                    session.engine, explained, part, lambda what: output.progress(f"memtui: {what}")
+                )
+        finally:
+            output.progress("")
+        inquiry = explained.inquiry
+        assert inquiry is not None
         ui, text = session.loaded.settings.ui, ""
         ascii_only = ui.ascii_only(invocation.env)
         if format_ is Format.TEXT and path is None:
@@ -109,39 +118,3 @@ def explain(
     failure = inquiry.first_failure
     is_nothing = failure is not None and failure.reason in _NOTHING
     return EXIT_NOTHING if inquiry.chunk is None and is_nothing else EXIT_OK
-
-
-def _explain(
-    session: Session,
-    ranked: Ranked,
-    inquiry: Inquiry,
-    output: Output,
-    try_words: bool,
-    passages: bool,
-) -> Explained:
-    chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine
-    if chunk is None:
-        return Explained(ranked, ranking, inquiry)
-    changes = None
-    try:
-        least = engine.what_if.least_changes(
-            ranked,
-            ranking,
-            chunk.id,
-            inquiry.leg_places,
-            progress=lambda what: output.progress(
-                f"memtui: looking for the least change of {what}"
-            ),
-        )
-        if try_words and not inquiry.shown:
-            changes = engine.what_if.word_changes(
-                ranked,
-                ranking,
-                chunk,
-                inquiry.terms,
-                progress=lambda query: output.progress(f"memtui: trying {query}"),
-            )
-    finally:
-        output.progress("")
-    nearest = engine.explain.passages(ranked, chunk.id) if passages else None
-    return Explained(ranked, ranking, inquiry, least, changes, nearest)

@@ -13,19 +13,10 @@ from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
 from memtui.model.status import FileState, Severity
 from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import cited_lines
-from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
-from memtui.report.arithmetic import (
-    NO_PASSAGES,
-    arithmetic_section,
-    bar_scale,
-    lacks_passages,
-    part_cells,
-    place,
-    shares_section,
-)
+from memtui.report.arithmetic import NO_PASSAGES, bar_scale, lacks_passages, part_cells
 from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
-from memtui.report.layout import Layout
+from memtui.report.layout import Layout, SectionId
 from memtui.report.status import agent_gets_words, vectors_note
 from memtui.retrieval.query import query_problems
 
@@ -236,20 +227,16 @@ def summary(ranked: Ranked) -> str:
 def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Iterator[Line]:
     """Yield what each leg of an agent's search was asked, and the steps of each score."""
     # A search without `--explain` does without.
-    from memtui.report.explanation import legs_section, ranks_section, verdict_words
+    from memtui.report.explanation import Explained, legs_section, report_of
 
     if ranked.hits and is_foreign:
         yield ""
         yield from (line.text for line in layout.section(legs_section(ranked)))
     for hit in ranked.hits:
-        explanation = explain_chunk(ranked, hit.chunk.id)
+        report = report_of(Explained(ranked, ranked.ranking, subject=hit.chunk.id))
         yield ""
-        yield [(place(hit.chunk), BOLD)]
-        yield f"  {verdict_words(ranked, hit)}"
-        for section in (
-            arithmetic_section(ranked, explanation),
-            shares_section(ranked, hit),
-            ranks_section(ranked, explanation, {}),
-        ):
-            if section.rows:
+        yield [(report.title, BOLD)]
+        yield f"  {report.verdict}"
+        for section in report.sections:
+            if section.id in (SectionId.ARITHMETIC, SectionId.SHARES, SectionId.RANKS):
                 yield from (line.text for line in layout.section(section))

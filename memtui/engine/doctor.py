@@ -394,7 +394,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
                     "INSERT INTO temp.again(rowid, text) VALUES(?, ?)", (rowid, words)
                 )
                 made = unpack_passages(packed, len(text))
-                if fetch_passages(connection, [rowid]).get(rowid, made) != made:
+                if fetch_passages(connection, {rowid: len(text)}).get(rowid, made) != made:
                     raise damaged("passages of another text")
             except (DatabaseError, DecodeError, KeyError):
                 unread.add(rowid)

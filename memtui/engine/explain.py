@@ -39,9 +39,10 @@ from memtui.model.inquiry import (
     Place,
     Station,
     TraceStep,
+    WordTable,
 )
 from memtui.ranking.stages import ONLY_LEG
-from memtui.ranking.trace import find
+from memtui.ranking.trace import best_passage, find
 from memtui.retrieval.passages import nearest_passages
 from memtui.retrieval.pool import CODED_BACKEND
 
@@ -107,6 +108,15 @@ class Explain:
             lambda reading: _nearest_chunk(reading, ranked, indexed, file, best), pool
         )
         return inquiry or self._not_indexed(ranked, place, indexed)
+
+    def word_matches(self, ranked: Ranked, chunk_id: str) -> WordTable | None:
+        """Compare the words of the query with those of the passage that a candidate scores by.
+
+        Their model runs on the engine thread. `None` for what the context does not rank.
+        """
+        if chunk_id not in ranked.pool.chunks or best_passage(find(ranked, chunk_id)) is None:
+            return None
+        return self._index.read(lambda reading: reading.word_matches(ranked, chunk_id), ranked.pool)
 
     def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
         """Return the passages of a chunk nearest to the query: an illustration.

@@ -670,7 +670,12 @@ class OwnLegs(Legs):
         evidence = Evidence.VECTORS if nearest else Evidence.WORDS
         if not query.text or not connection or not leg or words.state.status is LegStatus.FAILED:
             return {}, evidence
-        if not (passages := fetch_passages(connection, chunks)):
+        # The passages of a masked text are those of the text before.
+        lengths = {
+            row: len(chunk.text) if chunk.snippet is None else sys.maxsize
+            for row, chunk in chunks.items()
+        }
+        if not (passages := fetch_passages(connection, lengths)):
             return {}, evidence
         plan = leg.used if words.hits else None
         terms = locate_terms(leg, plan or leg.plan(query), chunks, words.hits)

@@ -26,7 +26,7 @@ from memtui.engine.ports import (
     Words,
     refused,
 )
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, ProviderError, stop_if
 from memtui.index.database import NO_MODEL, Connection, made_by, number, read_meta
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
@@ -52,6 +52,7 @@ from memtui.model import (
     CandidatePool,
     Chunk,
     Document,
+    Evidence,
     FileState,
     Leg,
     Ranked,
@@ -61,13 +62,17 @@ from memtui.model import (
 )
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind
-from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place, WordTable
+from memtui.ranking.context import ranked_passages
+from memtui.ranking.trace import find
 from memtui.retrieval import leg_detail
 from memtui.retrieval.connection import whole_vector
 from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.maxsim import match_words, weigh_words
+from memtui.retrieval.passages import fetch_passages, fetch_pieces
 from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, filtered_rows, narrowed, parse_query
-from memtui.text.redact import credential_line, redact_name
+from memtui.text.redact import MASK, credential_line, redact_name
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
@@ -169,6 +174,31 @@ class OwnReading(Reading):
                 Leg.KEYWORD: self._keyword_place(pool, query, terms, allowed),
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk, rowid), filters)
+
+    def word_matches(self, ranked: Ranked, chunk_id: str) -> WordTable:
+        connection, pool, leg = self._connection, ranked.pool, self._index.legs.vector_leg
+        rowid, provider = self.row_of(chunk_id), leg.provider if leg is not None else None
+        if pool.evidence is not Evidence.WORD_PIECES or provider is None or rowid is None:
+            return Reason.NO_PIECES
+        text = connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,)).get
+        passages = fetch_passages(connection, {rowid: len(text)})[rowid]
+        if not (pieces := fetch_pieces(connection, {rowid: len(passages)})):
+            return self._why_no_vector(rowid)
+        query, _ = narrowed(connection, parse_query(pool.query, typing=pool.typing))
+        (keyword := KeywordLeg(connection)).plan(query)
+        chunk, best = pool.chunks[chunk_id], ranked_passages(ranked, find(ranked, chunk_id))[0][1]
+        at, shown = pool.passages[chunk_id].index(best), chunk.text[best.start : best.end]
+        try:
+            asked = weigh_words(provider, keyword, query.text)
+            made = provider.word_pieces(text, [one.start for one in passages])
+            visible = provider.word_pieces(shown, [0])
+        except ProviderError:
+            return Reason.PROVIDER_FAILED
+        words = made[at].words if made else []
+        if chunk.snippet is not None:
+            seen = visible[0].words if visible else []
+            words = [word if word in seen else MASK for word in words]
+        return match_words(asked, words, pieces[rowid][at]) or Reason.NO_TERMS
 
     def _keyword_place(
         self,

@@ -32,7 +32,7 @@ from memtui.model import (
 )
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind
-from memtui.model.inquiry import KeywordExplanation, LegPlace, Place
+from memtui.model.inquiry import KeywordExplanation, LegPlace, Place, WordTable
 from memtui.retrieval.connection import Connection
 
 # These modules import this one, or numpy.
@@ -296,6 +296,10 @@ class Reading(ABC):
     @abstractmethod
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that a search says of a chunk; `None` when the index lacks it."""
+
+    def word_matches(self, ranked: Ranked, chunk_id: str) -> WordTable:
+        """Compare the words of a query with those of the best passage of a candidate."""
+        return Reason.NO_PIECES
 
 
 class Legs(ABC):

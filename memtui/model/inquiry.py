@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -149,6 +150,24 @@ class Passage(Struct, frozen=True):
     end: int
     """In characters of the text, the end exclusive."""
     cosine: float
+
+
+class WordMatch(Struct, frozen=True):
+    """The share of a word of a query in how near the words of a passage come to it."""
+
+    word: str
+    nearest: tuple[str, ...]
+    """The words of the passage that its pieces are nearest to; none where nothing is near."""
+    weight: float
+    """Its rarity by that of all words of the query, 0 to 1."""
+    cosine: float
+    """The mean of its pieces, 0 to 1."""
+    share: float
+    """weight * cosine."""
+
+
+WordTable: TypeAlias = tuple[WordMatch, ...] | Reason
+"""The words of a query beside those of a passage, or the reason why that is not known."""
 
 
 class Station(StrEnum):

@@ -72,6 +72,7 @@ class Reason(StrEnum):
     DIMENSIONS_DIFFER = "dimensions_differ"
     INDEX_FAILED = "index_failed"
     NOT_REPRODUCIBLE = "not_reproducible"
+    NO_PIECES = "no_pieces"
     # where the date of a chunk came from
     FILE_NAME = "file_name"
     FRONT_MATTER = "front_matter"

@@ -30,8 +30,9 @@ from memtui.model import (
     citation,
     effective_scores,
 )
+from memtui.model.inquiry import WordTable
 from memtui.ranking.pipeline import runs
-from memtui.ranking.trace import Explanation, cited_lines, shares_of, stage_trace
+from memtui.ranking.trace import Explanation, cited_lines, shares_of, stage_score, stage_trace
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
@@ -50,6 +51,7 @@ LEG_OF: Mapping[str, Leg] = {
     **dict.fromkeys(("word_pieces", "near_word_pieces"), Leg.VECTOR),
 }
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
+CHANGED = "the index changed since the search: these numbers are of now"
 NO_PASSAGES = "context: not used, this index keeps no passages"
 _SHARED_WORDS = 14
 
@@ -128,6 +130,29 @@ def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
     notes = [f"0 each: {nothing}"] if nothing else []
     notes += [f"weights for: {words.EVIDENCE_WORDS[ranked.pool.evidence]}"] if shares else []
     return Section(SectionId.SHARES, title, columns, rows, tuple(notes), axis=axis(ranked, scored))
+
+
+def matches_section(ranked: Ranked, scored: Hit | Drop, matches: WordTable | None) -> Section:
+    """The words of a query, what each is nearest to in the best passage, and its share."""
+    title = words.FEATURE_WORDS["word_pieces"]
+    if not isinstance(matches, tuple):
+        why = () if matches is None else (f"no table: {words.reason_words(matches)}",)
+        return Section(SectionId.WORDS, title, notes=why)
+    *_, total = ends = [*accumulate((one.share for one in matches), initial=0.0)]
+    rows = []
+    # What is shown adds up, too.
+    for one, (start, end) in zip(matches, pairwise(round(end, 3) for end in ends), strict=True):
+        pair = f"{one.word} → {', '.join(one.nearest) or 'nothing'}"
+        formula = f"{words.score(one.weight)} × {words.score(one.cosine)}"
+        cells = (pair, words.score(end - start), formula)
+        rows.append(Row(cells, tone=Tone.VECTOR, extent=Extent(0.0, one.share)))
+    columns = Column("query → passage"), Column("share", right=True), Column("rarity × cosine")
+    stage, trace = stage_score(scored, Stage.CONTEXT), stage_trace(ranked, Stage.CONTEXT)
+    weight = float(str(trace.numbers.get("word_pieces", 0.0))) if trace is not None else 0.0
+    is_same = stage is not None and shares_of(stage).get("word_pieces", 0.0) == weight * total
+    notes, longest = () if is_same else (CHANGED,), max(one.share for one in matches) or None
+    title = f"{title}: {words.score(total)} together"
+    return Section(SectionId.WORDS, title, columns, tuple(rows), notes, axis=longest)
 
 
 def lacks_passages(ranked: Ranked) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from memtui.model.inquiry import (
     TraceStep,
     WordChange,
     WordChanges,
+    WordTable,
 )
 from memtui.model.rankings import MinScoreRule
 from memtui.ranking.counterfactual.change import (
@@ -44,6 +45,9 @@ from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, Sec
 from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
 
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+
 EXCERPT_LINES = 12
 
 _FACTS = (Column("name"), Column("what"))
@@ -55,6 +59,7 @@ class Part(StrEnum):
     """A part of an explanation, in the order of finding out."""
 
     INQUIRY = "inquiry"
+    MATCHES = "matches"
     PASSAGES = "passages"
     LEAST = "least"
     WORDS = "words"
@@ -74,6 +79,7 @@ class Explained(Struct, frozen=True, dict=True):
     least: Counterfactuals | None = None
     words: WordChanges | None = None
     passages: Passages | None = None
+    matches: WordTable | None = None
     subject: Subject = ""
     """The subject, where no inquiry tells it."""
     problems: Mapping[Part, str] = {}
@@ -119,6 +125,43 @@ class Explained(Struct, frozen=True, dict=True):
         return str(self.subject) if isinstance(self.subject, Place) else "a chunk"
 
 
+def find_part(
+    engine: Engine, explained: Explained, part: Part, progress: Callable[[str], None]
+) -> Explained:
+    """Find a part out, and add it; `progress` is told in words what is tried.
+
+    Raises what the engine and `progress` raise.
+    """
+    explain, what_if, ranked = engine.explain, engine.what_if, explained.ranked
+    chunk, inquiry, subject = explained.chunk, explained.inquiry, explained.subject
+    found: object = None
+    if part is Part.INQUIRY and isinstance(subject, Place):
+        found = explain.inquire_at(ranked, subject)
+    elif part is Part.INQUIRY and isinstance(subject, str):
+        found = explain.inquire(ranked, subject)
+    elif chunk is not None and part is Part.MATCHES:
+        found = explain.word_matches(ranked, chunk.id)
+    elif chunk is not None and part is Part.PASSAGES:
+        found = explain.passages(ranked, chunk.id)
+    elif chunk is not None and not explained.shown and part is Part.LEAST:
+        found = what_if.least_changes(
+            ranked,
+            explained.ranking,
+            chunk.id,
+            inquiry.leg_places if inquiry is not None else {},
+            progress=lambda what: progress(f"looking for the least change of {what}"),
+        )
+    elif chunk is not None and not explained.shown:
+        found = what_if.word_changes(
+            ranked,
+            explained.ranking,
+            chunk,
+            inquiry.terms if inquiry is not None else None,
+            progress=lambda query: progress(f"trying {query}"),
+        )
+    return replace(explained, **{part.value: found}, due=explained.due - {part})
+
+
 def report_of(explained: Explained) -> Report:
     """Build the report: everything that people read of an explanation."""
     ranked, inquiry, explanation = explained.ranked, explained.inquiry, explained.explanation
@@ -136,6 +179,8 @@ def report_of(explained: Explained) -> Report:
     if explanation is not None:
         sections.append(arithmetic.arithmetic_section(ranked, explanation))
         sections.append(arithmetic.shares_section(ranked, explanation.scored))
+        table = arithmetic.matches_section(ranked, explanation.scored, explained.matches)
+        sections.append(part(Part.MATCHES, table, "comparing word by word"))
     sections.append(ranks_section(ranked, explanation, places))
     if inquiry is not None and chunk is not None:
         sections += _term_sections(ranked, chunk.id, inquiry.terms)
@@ -359,7 +404,7 @@ def _term_sections(
     hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
     scores = [one.score for one in (terms, *terms.keywords)]
     if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:
-        last.append("the index changed since the search: these numbers are of now")
+        last.append(arithmetic.CHANGED)
     numbers = (Column(name, right=True) for name in ("tf", "df", "idf", "share"))
     columns = (Column("term"), *numbers, Column("as"))
     for one in (terms, *terms.keywords):

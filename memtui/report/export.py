@@ -78,6 +78,12 @@ def explanation_document(
     chunk = inquiry.chunk if inquiry is not None else None
     stages = scored.stages if scored is not None else ()
     legs = scored.legs if scored is not None else {}
+    hit = hit_entry(explained.ranked, scored, states) if isinstance(scored, Hit) else None
+    drop = drop_entry(explained.ranked, scored) if isinstance(scored, Drop) else None
+    if passage := (hit or drop or {}).get("passage"):
+        table = explained.matches
+        is_known = isinstance(table, tuple)
+        passage |= {"words": table if is_known else (), "no_words": None if is_known else table}
     return {
         **search_entry(explained.ranked),
         "shown": inquiry is not None and inquiry.shown,
@@ -88,8 +94,8 @@ def explanation_document(
         "first_failure": inquiry and inquiry.first_failure,
         "terms": inquiry and inquiry.terms,
         "leg_ranks_of_all": inquiry.leg_places if inquiry is not None else {},
-        "hit": hit_entry(explained.ranked, scored, states) if isinstance(scored, Hit) else None,
-        "drop": drop_entry(explained.ranked, scored) if isinstance(scored, Drop) else None,
+        "hit": hit,
+        "drop": drop,
         "ranks": [{"stage": one.stage, "rank": one.rank} for one in stages],
         "leg_ranks": {leg: part.position + 1 for leg, part in legs.items()},
         "without": explanation.without if explanation is not None else {},

@@ -35,6 +35,7 @@ class SectionId(StrEnum):
     TRACE = "trace"
     ARITHMETIC = "arithmetic"
     SHARES = "shares"
+    WORDS = "words"
     RANKS = "ranks"
     TERMS = "terms"
     PASSAGES = "passages"

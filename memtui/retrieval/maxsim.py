@@ -8,11 +8,14 @@ the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). Al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from functools import reduce
+from itertools import groupby, islice
+from operator import add
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memtui.embedding.provider import Provider
 from memtui.errors import ProviderError
+from memtui.model.inquiry import WordMatch
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.features import Similarity, rarity
 from memtui.retrieval.keyword import KeywordLeg
@@ -37,8 +40,30 @@ def cosines(query: NDArray[np.float32], pieces: Pieces) -> NDArray[np.float64]:
     return np.clip(products.astype(np.float64) / PIECE_UNIT**2, -1.0, 1.0)
 
 
+class QueryWord(NamedTuple):
+    """A word of a query that has a letter or a digit."""
+
+    text: str
+    weight: float
+    """Its rarity by that of all, 0 to 1."""
+    vectors: NDArray[np.float32]
+    """Of its pieces, shape (k, 32)."""
+
+
+def weigh_words(provider: Provider, leg: KeywordLeg, query: str) -> list[QueryWord]:
+    """Return the words of a query; none by a model without pieces. Raises `ProviderError`."""
+    if not (pieces := provider.word_pieces(query, [0])):
+        return []
+    (texts, vectors), rarities = pieces[0], list[tuple[str, list[int], float]]()
+    for text, run in groupby(range(len(texts)), texts.__getitem__):
+        if any(map(str.isalnum, text)):
+            rarities.append((text, [*run], rarity(leg.frequency(text)[1], leg.tokens)))
+    total = sum(one for _, _, one in rarities)
+    return [QueryWord(text, one / total, vectors[at]) for text, at, one in rarities]
+
+
 def max_similarities(
-    query: NDArray[np.float32], rarity: Sequence[float], chunks: Mapping[int, Sequence[Pieces]]
+    words: Sequence[QueryWord], chunks: Mapping[int, Sequence[Pieces]]
 ) -> dict[int, list[Similarity]]:
     """Return the MaxSim of each passage of some chunks, alone and with `AROUND` on either side.
 
@@ -57,6 +82,7 @@ def max_similarities(
         for place, pieces in zip(places[chunk], passages, strict=True)
         if len(pieces)
     }
+    query = np.concatenate([word.vectors for word in words])
     nearest = np.zeros((len(query), width))
     if pieces_at:
         starts = np.cumsum([0, *map(len, pieces_at.values())])[:-1]
@@ -67,11 +93,29 @@ def max_similarities(
     windows = np.lib.stride_tricks.sliding_window_view(nearest, 2 * AROUND + 1, axis=1)
     around[:, AROUND:-AROUND] = windows.max(axis=2)
     similar = np.zeros((2, width))
-    # Piece by piece: a product of matrices would round by position.
-    for weight, *rows in zip(rarity, nearest, around, strict=True):
-        similar += weight / (sum(rarity) or 1.0) * np.array(rows)
+    rows = map(np.array, zip(nearest, around, strict=True))
+    # Piece by piece: a product of matrices, or a sum of numpy's, would round by position.
+    for _, weight, vectors in words:
+        similar += weight * (reduce(add, islice(rows, len(vectors))) / len(vectors))
     alone, wide = similar.tolist()
     return {chunk: [(alone[at], wide[at]) for at in here] for chunk, here in places.items()}
+
+
+def match_words(
+    query: Sequence[QueryWord], words: Sequence[str], pieces: Pieces
+) -> tuple[WordMatch, ...]:
+    """Return the shares of a query's words in the MaxSim of a passage, whose sum is that, exactly.
+
+    `words` are those that the `pieces` of the passage belong to.
+    """
+    matches = []
+    for text, weight, vectors in query:
+        near = cosines(vectors, pieces)
+        best = [max(0.0, float(row.max(initial=0.0))) for row in near]
+        nearest = {words[row.argmax()]: 0 for row, one in zip(near, best, strict=True) if one > 0}
+        cosine = reduce(add, best) / len(best)
+        matches.append(WordMatch(text, tuple(nearest), weight, cosine, weight * cosine))
+    return tuple(matches)
 
 
 def similarities(
@@ -91,17 +135,8 @@ def similarities(
     if not kept or not kept.keys() >= embedded:
         return {}
     try:
-        pieces = provider.word_pieces(query, [0])
+        words = weigh_words(provider, leg, query)
     except ProviderError:
         # It went away since it made the vector: that is shown as the evidence.
         return {}
-    if not pieces:
-        return {}
-    [(words, vectors)] = pieces
-    rarities = list[float]()
-    for word, pieces_of_word in groupby(words):
-        count = len([*pieces_of_word])
-        is_word = any(map(str.isalnum, word))
-        weight = rarity(leg.frequency(word)[1], leg.tokens) if is_word else 0.0
-        rarities += [weight / count] * count
-    return max_similarities(vectors, rarities, kept)
+    return max_similarities(words, kept) if words else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -86,15 +86,17 @@ def unpack_passages(packed: Any, length: int) -> list[PassageRow]:
     return rows
 
 
-def fetch_passages(connection: Connection, rowids: Iterable[int]) -> dict[int, list[PassageRow]]:
-    """Read the passages of chunks by their row numbers; an older index has none.
+def fetch_passages(
+    connection: Connection, lengths: Mapping[int, int]
+) -> dict[int, list[PassageRow]]:
+    """Read the passages of chunks, given the length of each text; an older index has none.
 
     Raises what SQLite raises about damage for what cannot be those of the text.
     """
     if not connection.execute(_SQL["are_kept"]).get:
         return {}
-    rows = connection.execute(_SQL["of_chunks"], (json.dumps(sorted(set(rowids))),))
-    return {row: unpack_passages(packed, len(text)) for row, text, packed in rows}
+    rows = connection.execute(_SQL["of_chunks"], (json.dumps(sorted(lengths)),))
+    return {row: unpack_passages(packed, lengths[row]) for row, packed in rows}
 
 
 PIECE_NUMBERS, PIECE_UNIT = 32, 127

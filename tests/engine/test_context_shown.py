@@ -156,3 +156,4 @@ def test_without_passages_or_context_everything_is_as_it_was(
         assert "passage" not in hit_entry(ranked, ranked.hits[0])
         told = text_of(report_of(Explained(ranked, ON, subject=ranked.hits[0].chunk.id)))
         assert NO_PASSAGES in told
+        assert agent.explain.word_matches(ranked, ranked.hits[0].chunk.id) is None

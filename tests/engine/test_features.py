@@ -21,7 +21,7 @@ from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Evidence, PassageFeatures, Ranking, Stage
 from memtui.ranking.context import context_weights, ranked_passages
 from memtui.ranking.trace import best_passage
-from memtui.retrieval.maxsim import max_similarities
+from memtui.retrieval.maxsim import QueryWord, max_similarities
 from memtui.retrieval.passages import PIECE_UNIT
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.text.tokens import STOP_WORDS
@@ -156,10 +156,13 @@ def test_the_similarity_of_passages_is_what_its_definition_says(
     def literal(passages: Iterable[NDArray[np.int8]]) -> float:
         pieces = [piece / PIECE_UNIT for each in passages for piece in each.astype(float)]
         nearest = [max([0.0, *(min(float(word @ one), 1.0) for one in pieces)]) for word in query]
-        total = sum(rarities) or 1.0
         return sum(weight / total * near for weight, near in zip(rarities, nearest, strict=True))
 
-    measured = max_similarities(query, rarities, dict(enumerate(made)))
+    total = sum(rarities) or 1.0
+    words = [
+        QueryWord("", rarity / total, query[at : at + 1]) for at, rarity in enumerate(rarities)
+    ]
+    measured = max_similarities(words, dict(enumerate(made)))
     assert measured == {
         chunk: [
             pytest.approx((literal([here]), literal(passages[max(0, at - 2) : at + 3])))

@@ -48,6 +48,7 @@ from tests.support.conversations import (
     reset,
     said,
 )
+from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Workspace
 from tests.support.interrupted import measure_sync, run_forked
 from tests.support.known import cases, load
@@ -482,12 +483,16 @@ RELEASED = load("sessions")
 
 @contextmanager
 def indexed(
-    tmp_path: Path, homes: Homes, profile: str = "memtui", redaction: str = "auto"
+    tmp_path: Path,
+    homes: Homes,
+    profile: str = "memtui",
+    redaction: str = "auto",
+    provider: str = "none",
 ) -> Iterator[Engine]:
     (tmp_path / "notes").mkdir(exist_ok=True)
     settings = Settings.parse(
         {
-            "embedding": {"provider": "none"},
+            "embedding": {"provider": provider},
             "ranking": {"profile": profile},
             "transcripts": {"sources": ["openclaw", "codex"], "redaction": redaction},
         }
@@ -560,6 +565,22 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
         assert AWS not in document_text({"record": masked_record(record)})
         (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
         assert AWS not in "".join(engine.index.files.source(chunk.path).lines)
+
+
+def test_a_credential_is_masked_where_a_word_of_the_query_is_nearest_to_it(
+    tmp_path: Path, homes: Homes
+) -> None:
+    """Words of the same length are near for the provider of tests."""
+    homes.openclaw("a.jsonl", said("user", SECRETS))
+    with (
+        registered_hashed(HashedProvider(word_pieces=True)),
+        indexed(tmp_path, homes, redaction="openclaw", provider="hashed") as engine,
+    ):
+        assert AWS in held(tmp_path)["a.jsonl"]
+        ranked = engine.search.ask(f"harbor {'x' * len(AWS)}")
+        table = engine.explain.word_matches(ranked, ranked.hits[0].chunk.id)
+        assert isinstance(table, tuple)
+        assert [one.nearest for one in table] == [("harbor",), ("***",)]
 
 
 def test_a_credential_in_the_name_of_a_file_is_masked_in_its_path(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,13 @@ from memtui.index.database import Recipe
 from memtui.index.generations import LiveIndex
 from memtui.index.index_rows import counts
 from memtui.memory.passages import passages
+from memtui.report.explanation import Explained
+from memtui.report.export import Format, exported
 from memtui.retrieval.passages import fetch_pieces
-from tests.support.embedding import HashedProvider
+from tests.support.command_line import command_line, own_home
+from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Workspace
+from tests.support.small_memory import make_small_memory, write_notes
 
 NOTE = "# Trunk\n\nThe uplink carries a trunk. VLAN 20 is for cameras.\n\n- a spare port\n"
 
@@ -112,3 +117,55 @@ def test_pieces_of_other_passages_are_made_anew(workspace: Workspace) -> None:
     workspace.rebuild()
     assert kept(workspace) == before
     assert workspace.provider.cut == cut + 3
+
+
+def test_the_shares_of_words_add_up_to_that_of_the_passage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "hippopotomonstrosesquippedaliophobia"
+    notes = {
+        "memory/net.md": "# Net\n\nRestart the router after a storm.\n",
+        "memory/网络.md": f"The router in the café is the 路由器, not a {long}.\n",
+        "memory/hostile.md": f"🦊\x1b[31m {'a,b;' * 80} router 🦊\n",
+    }
+    root, call = own_home(tmp_path, monkeypatch) / "notes", command_line(capsys)
+    write_notes(root, notes)
+    call("index", "--root", str(root))
+    nearest = {}
+    for rank in "123":
+        asked = [
+            "explain",
+            f"restart?! {long} 器, 🦊 router router",
+            "--root",
+            str(root),
+            "--rank",
+            rank,
+        ]
+        hit, text = call(*asked, "--json").document["hit"], call(*asked).out
+        table, total = hit["passage"]["words"], 0.0
+        for one in table:
+            total += one["share"]
+            assert one["share"] == one["weight"] * one["cosine"]
+        assert 11 * total == hit["passage"]["shares"]["word_pieces"]
+        shown = re.findall(r" → .+ (\d\.\d{3})  \d\.\d{3} × ", text)
+        assert len(shown) == len(table)
+        assert f"word by word: {sum(map(float, shown)):.3f} together\n" in text
+        nearest[hit["path"]] = {one["word"]: one["nearest"] for one in table}
+    words = ["restart", long, "器", "router"]
+    assert [*map(list, nearest.values())] == [words] * 3
+    assert nearest["memory/网络.md"][long] == [long]
+    assert nearest["memory/网络.md"]["器"] == ["器"]
+    assert nearest["memory/net.md"]["restart"] == ["Restart"]
+    # What stands behind the 254 pieces that are kept is near to nothing.
+    assert "router" not in nearest["memory/hostile.md"]["router"]
+
+
+def test_an_index_without_pieces_says_why_there_is_no_table(tmp_path: Path) -> None:
+    made = HashedProvider(word_pieces=False)
+    with registered_hashed(made), make_small_memory(tmp_path).open() as opened:
+        opened.index.sync(wait=True)
+        ranked = opened.search.ask("router")
+        chunk = ranked.hits[0].chunk.id
+        table = opened.explain.word_matches(ranked, chunk)
+        explained = Explained(ranked, ranked.ranking, subject=chunk, matches=table)
+        assert "no table: the index has no word pieces\n" in exported(explained, Format.TEXT)

@@ -34,7 +34,8 @@ from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
-from tests.support.small_memory import SmallMemory, make_small_agent
+from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.small_memory import SmallMemory, make_small_agent, make_small_memory
 from tests.tui.harness import Running, dark, press_at_once, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, RANKING, everything, make_pool, make_ranked
 
@@ -388,3 +389,25 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
         assert isinstance(run.app.screen, ExplainScreen)
         assert run.app.screen.chunk_id == outside.id
         assert "NOT SHOWN" in run.text
+
+
+async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> None:
+    provider = HashedProvider(word_pieces=True)
+    with registered_hashed(provider):
+        memory = make_small_memory(tmp_path)
+        with memory.open() as engine:
+            engine.index.sync(wait=True)
+        async with running(memory.open, size=(80, 24), options=OPTIONS) as run:
+            await run.search("router config")
+            await run.press("escape", "x")
+            read, column = provider.cut, "query → passage"
+            assert column not in run.text
+            await run.press("z")
+            for shown in ("word by word", column, "router → "):
+                assert shown in run.text
+            assert provider.cut > read
+            await run.press("z")
+            assert column not in run.text
+            # What the context does not rank has no share.
+            await run.press("escape", "C", "x", "z")
+            assert run.toasts[-1] == "Nothing to open: the context does not rank it."

@@ -22,7 +22,16 @@ from memtui.errors import Cancelled
 from memtui.model import Hit, Ranked, Ranking
 from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Change, apply
-from memtui.report.explanation import Explained, Part, Subject, change_words, differences, report_of
+from memtui.ranking.trace import best_passage
+from memtui.report.explanation import (
+    Explained,
+    Part,
+    Subject,
+    change_words,
+    differences,
+    find_part,
+    report_of,
+)
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
 from memtui.settings.files import make_private
@@ -46,7 +55,9 @@ STEP_PAUSE = 0.12
 _STILL_LOOKING = "Still looking: wait a moment."
 _NOTHING_APPLIED = "Nothing to undo here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
-_LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.SHARES, SectionId.RANKS)
+_LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.SHARES, SectionId.WORDS, SectionId.RANKS)
+_AT_ONCE = frozenset(Part) - {Part.MATCHES}
+"""The table behind a share is looked for when it is opened."""
 _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
 
 
@@ -151,7 +162,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
     def explained(self) -> Explained:
         """Everything that is known by now of the chunk or the place that is explained."""
         subject = self._subjects[self._place]
-        new = Explained(self.ranked, self.ranking, subject=subject, due=frozenset(Part))
+        new = Explained(self.ranked, self.ranking, subject=subject, due=_AT_ONCE)
         return self._by_subject.setdefault(subject, new)
 
     @property
@@ -221,42 +232,20 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         engine, explained = self.search.engine, self.explained
         if engine is None:
             return
-        explain, what_if = engine.explain, engine.what_if
-        subject, ranked, ranking = explained.subject, explained.ranked, explained.ranking
 
         def gather() -> None:
-            def find(part: Part, known: Explained) -> object:
-                chunk, inquiry = known.chunk, known.inquiry
-                if part is Part.INQUIRY:
-                    if isinstance(subject, Place):
-                        return explain.inquire_at(ranked, subject)
-                    return explain.inquire(ranked, subject)
-                if part is Part.PASSAGES and chunk is not None:
-                    return explain.passages(ranked, chunk.id)
-                if chunk is None or known.shown:
-                    return None
-                if part is Part.LEAST:
-                    places = inquiry.leg_places if inquiry is not None else {}
-                    return what_if.least_changes(
-                        ranked, ranking, chunk.id, places, progress=stop_if_cancelled
-                    )
-                terms = inquiry.terms if inquiry is not None else None
-                return what_if.word_changes(
-                    ranked, ranking, chunk, terms, progress=stop_if_cancelled
-                )
-
             known = explained
             for part in (part for part in Part if part in explained.due):
                 stop_if_cancelled()
                 try:
-                    known = replace(known, **{part.value: find(part, known)})
+                    known = find_part(engine, known, part, stop_if_cancelled)
                 except Cancelled:
                     raise
                 except Exception as error:
                     # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
-                    known = replace(known, problems={**known.problems, part: problem})
-                known = replace(known, due=known.due - {part})
+                    problems = {**known.problems, part: problem}
+                    known = replace(known, problems=problems, due=known.due - {part})
                 self.call_later(self._take, known)
 
         in_background(self, gather, lambda _: None, "explain a chunk", group="explain")
@@ -274,6 +263,9 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             self._by_subject[chunk.id] = known
             self._line_up(chunk.id)
         self._show(again=True)
+        if Part.MATCHES in explained.due - known.due:
+            shares = self.query_one(f"#explain-{SectionId.SHARES}")
+            after_refresh(self, partial(self.box.scroll_to_widget, shares, animate=False, top=True))
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
@@ -347,6 +339,7 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
             "place('chunk')": explained.chunk is not None,
+            "open_share": explained.scored is not None,
             "step(1)": self._place < len(self._subjects) - 1,
         }
         return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))
@@ -379,6 +372,17 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         else:
             self._place, self._note = place, ""
             self._show_another()
+
+    def action_open_share(self) -> None:
+        """Open the table behind the share of the words of the query, or close it."""
+        explained, table = self.explained, frozenset({Part.MATCHES})
+        if explained.scored is None or best_passage(explained.scored) is None:
+            tell(self, "Nothing to open: the context does not rank it.")
+            return
+        due = explained.due | table if explained.matches is None else explained.due - table
+        self._by_subject[explained.subject] = replace(explained, matches=None, due=due)
+        self._show(again=True)
+        self._gather()
 
     def action_apply(self) -> None:
         explained, at = self.explained, self.query_one(ChangeList).at
