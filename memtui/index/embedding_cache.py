@@ -6,11 +6,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable, IsCancelled
 from memtui.index.database import Connection, checkpoint, is_damage, number, open_database
@@ -18,24 +19,8 @@ from memtui.settings.files import NO_FILE, file_state, make_private
 
 T = TypeVar("T")
 
-_SCHEMA: Final = Path(__file__).parents[1] / "data" / "embedding_cache.sql"
-_OF_IDENTITY: Final = """
-WHERE provider = ? AND model = ? AND fingerprint = ?
-AND text_hash IN (SELECT value FROM json_each(?))
-"""
-_FROM: Final = f"FROM embedding_cache {_OF_IDENTITY}"
-_PUT_PIECES: Final = f"""
-UPDATE embedding_cache SET vector = CAST(substr(vector, 1, 4 * dims) || ? AS BLOB) {_OF_IDENTITY}
-"""
-# So that eviction need not read the vectors themselves.
-_BY_USE: Final = "CREATE INDEX IF NOT EXISTS embedding_cache_by_age ON embedding_cache(used_at)"
-_COUNT: Final = "SELECT count(*) FROM embedding_cache"
-_EVICT: Final = """
-DELETE FROM embedding_cache WHERE rowid IN (
-    SELECT rowid FROM embedding_cache WHERE rowid NOT IN (SELECT id FROM temp.live)
-    ORDER BY used_at, rowid LIMIT ?
-)
-"""
+_SCHEMA: Final = DATA_FOLDER / "embedding_cache.sql"
+_SQL: Final = read_table("queries.toml")["cache"]
 
 
 class EmbeddingCache:
@@ -71,12 +56,9 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        query = f"SELECT text_hash, dims, substr(vector, 1, 4 * dims) {_FROM}"
-        bindings = _bindings(identity, hashes)
-        rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
         vectors: dict[str, Vector] = {
             text_hash: np.frombuffer(blob, dtype="<f4")
-            for text_hash, dims, blob in rows
+            for text_hash, dims, blob in self._known("vectors", identity, hashes)
             if isinstance(blob, bytes) and dims == (identity.dimensions or dims) == len(blob) / 4
         }
         squares = {name: np.square(one, dtype=float).sum() for name, one in vectors.items()}
@@ -84,21 +66,19 @@ class EmbeddingCache:
 
     def get_pieces(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, bytes]:
         """Return what was stored as word pieces behind vectors, by text hash."""
-        query = f"SELECT text_hash, substr(vector, 1 + 4 * dims) {_FROM}"
-        bindings = _bindings(identity, hashes)
-        rows: list[Any] = self._run(lambda file: file.execute(query, bindings).fetchall(), [])
+        rows = self._known("pieces", identity, hashes)
         return {text_hash: packed for text_hash, packed in rows if packed and type(packed) is bytes}
+
+    def _known(self, what: str, identity: ProviderIdentity, hashes: Iterable[str]) -> list[Any]:
+        bindings = _bindings(identity, hashes)
+        return self._run(lambda file: file.execute(_SQL[what], bindings).fetchall(), [])
 
     def put_pieces(self, identity: ProviderIdentity, pieces: Mapping[str, bytes]) -> None:
         """Store packed word pieces behind the vectors of their texts, where those are there."""
-        rows = [(packed, *_bindings(identity, [name])) for name, packed in pieces.items()]
-
-        def store(connection: Connection) -> None:
-            with connection:
-                connection.executemany(_PUT_PIECES, rows)
-
-        if rows:
-            self._run(store, None)
+        self._put(
+            "put_pieces",
+            [(packed, *_bindings(identity, [name])) for name, packed in pieces.items()],
+        )
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text hash, all or none; raises `ValueError` for other dimensions.
@@ -115,10 +95,12 @@ class EmbeddingCache:
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
             rows.append((*maker, text_hash, vector.size, blob, int(self._now())))
 
+        self._put("put_vectors", rows)
+
+    def _put(self, what: str, rows: Sequence[tuple[str | int | bytes, ...]]) -> None:
         def store(connection: Connection) -> None:
             with connection:
-                statement = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
-                connection.executemany(statement, rows)
+                connection.executemany(_SQL[what], rows)
 
         if rows:
             self._run(store, None)
@@ -144,16 +126,15 @@ class EmbeddingCache:
 
         def evict(connection: Connection) -> int:
             excess = _used_bytes(connection) - limit
-            connection.execute(_BY_USE)
+            connection.execute(_SQL["by_use"])
             connection.execute("DROP TABLE IF EXISTS temp.live")
             connection.execute("CREATE TEMP TABLE live(id INTEGER)")
             for identity, hashes in live_hashes.items():
-                query = f"INSERT INTO temp.live SELECT rowid {_FROM}"
-                connection.execute(query, _bindings(identity, hashes))
+                connection.execute(_SQL["live"], _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.
-            row_bytes = 1 + (limit + excess) // max(1, number(connection, _COUNT))
+            row_bytes = 1 + (limit + excess) // max(1, number(connection, _SQL["count"]))
             while excess > 0 and not cancelled():
-                connection.execute(_EVICT, (min(500, 1 + excess // row_bytes),))
+                connection.execute(_SQL["evict"], (min(500, 1 + excess // row_bytes),))
                 if not connection.changes():
                     break
                 excess = _used_bytes(connection) - limit
@@ -170,7 +151,7 @@ class EmbeddingCache:
 
     def count(self) -> int:
         """Return how many vectors it holds, of all providers."""
-        return self._run(lambda connection: number(connection, _COUNT), 0)
+        return self._run(lambda connection: number(connection, _SQL["count"]), 0)
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""

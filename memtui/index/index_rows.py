@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.embedding.provider import byte_size, split_input
 from memtui.errors import IsCancelled, stop_if
 from memtui.index.database import Connection, number
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Within this time of a scan, a second write may leave size and modification time as they were.
 RACY_NS = 2 * 10**9
+
+_SQL = read_table("queries.toml")["rows"]
 
 
 class KnownFile(NamedTuple):
@@ -54,7 +57,6 @@ class KnownFile(NamedTuple):
         return "" if self.hash else "".join(self.warnings)
 
 
-_HAS_TEXT = "(hash <> '' OR warnings = '[]')"
 _FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
 
 
@@ -79,14 +81,8 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
 
 def skipped_when_read(connection: Connection) -> list[SkippedFile]:
     """Return the transcripts that were too large and the notes that hold no text when read."""
-    rows = connection.execute(
-        "SELECT f.path, ?1, json_extract(t.facts, '$.detail')"
-        " FROM transcripts t JOIN files f ON f.id = t.file_id"
-        " WHERE json_extract(t.facts, '$.reason') = ?1"
-        " UNION ALL SELECT path, ?2, json_extract(warnings, '$[0]') FROM files"
-        f" WHERE NOT {_HAS_TEXT} ORDER BY 1",
-        (Reason.TOO_LARGE, Reason.NOT_TEXT),
-    ).fetchall()
+    reasons = Reason.TOO_LARGE, Reason.NOT_TEXT
+    rows = connection.execute(_SQL["skipped"], reasons).fetchall()
     return [
         SkippedFile(str(path), Reason(str(reason)), str(detail)) for path, reason, detail in rows
     ]
@@ -126,18 +122,13 @@ def plan_changes(
 
 def counts(connection: Connection) -> dict[str, Any]:
     """Count what the index holds, by the names of an `IndexStatus`."""
-    rows = connection.execute(
-        "SELECT f.source, count(*), ifnull(sum(c.number), 0) FROM files f LEFT JOIN "
-        "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c ON c.file_id = f.id "
-        f"WHERE {_HAS_TEXT} GROUP BY f.source ORDER BY f.source"
-    ).fetchall()
-    replaced = known_files(connection, f"WHERE warnings <> '[]' AND {_HAS_TEXT} ORDER BY path")
+    rows = connection.execute(_SQL["sources"]).fetchall()
+    replaced = known_files(connection, _SQL["with_warnings"])
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
     pending = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
     unread = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 2")
-    sizes = "SELECT count(*), ifnull(sum(length(pieces)), 0) FROM pieces"
-    pieces = connection.execute(sizes).get if has_pieces(connection) else (0, 0)
+    pieces = connection.execute(_SQL["pieces"]).get if has_pieces(connection) else (0, 0)
     return {
         "sources": sources,
         "files": sum(source.files for source in sources),
@@ -148,23 +139,6 @@ def counts(connection: Connection) -> dict[str, Any]:
         "piece_bytes": pieces[1],
         "warnings": tuple(f"{row.path}: {'; '.join(row.warnings)}" for row in replaced.values()),
     }
-
-
-_COLUMNS = (
-    *("source", "hash", "size", "mtime_ns", "inode", "day", "day_from", "importance", "lines"),
-    *("warnings", "seen_ns"),
-)
-# It does not return what it wrote: a statement that does has a journal of its own, for which the
-# full-text rows that are gathered in memory would be written out.
-_WRITE_FILE = (
-    f"INSERT INTO files({', '.join(_COLUMNS)}, path) VALUES({'?, ' * len(_COLUMNS)}?) "
-    f"ON CONFLICT(path) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS)}"
-)
-_INSERT_CHUNK = (
-    "INSERT OR IGNORE INTO "
-    "chunks(chunk_id, file_id, start_line, end_line, text, hash, model, passages) "
-    "VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 def write_file(
@@ -196,14 +170,13 @@ def write_file(
         seen_ns,
         file.path,
     )
-    connection.execute(_WRITE_FILE, values)
+    connection.execute(_SQL["write_file"], values)
     return number(connection, "SELECT id FROM files WHERE path = ?", file.path)
 
 
 def chunks_of(connection: Connection, path: str) -> dict[str, int]:
     """Return the rows of a file's chunks, by id."""
-    query = "SELECT chunk_id, id FROM chunks WHERE file_id = (SELECT id FROM files WHERE path = ?)"
-    rows = connection.execute(query, (path,)).fetchall()
+    rows = connection.execute(_SQL["chunks_of"], (path,)).fetchall()
     return {str(name): int(str(row)) for name, row in rows}
 
 
@@ -235,7 +208,7 @@ def write_chunks(
         if row is None:
             words, packed = pack_passages(span.text)
             values = (name, file_id, start, end, span.text, span.hash, model, packed)
-            connection.execute(_INSERT_CHUNK, values)
+            connection.execute(_SQL["write_chunk"], values)
             if not connection.changes():
                 continue
             row = connection.last_insert_rowid()
@@ -248,10 +221,9 @@ def write_chunks(
 
 def write_words(connection: Connection, row: int, words: str) -> None:
     """Add the words of a chunk, and the language in which those of a query are to be stemmed."""
-    connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (row, words))
+    connection.execute(_SQL["write_words"], (row, words))
     if language := stemmed_by(words):
-        sql = "INSERT OR IGNORE INTO meta VALUES('language:' || ?, '')"
-        connection.execute(sql, (language,))
+        connection.execute(_SQL["write_language"], (language,))
 
 
 def delete_chunks(connection: Connection, rows: Iterable[int]) -> None:
@@ -271,19 +243,14 @@ def remove_files(connection: Connection, paths: Iterable[str]) -> None:
 def write_vectors(connection: Connection, vectors: Mapping[int, NDArray[np.float32]]) -> None:
     """Store unit vectors, or zeros, by chunk row and mark the chunks as embedded."""
     blobs = {row: vector.tobytes() for row, vector in vectors.items()}
-    connection.executemany(
-        "INSERT OR REPLACE INTO vectors(id, vector, checksum) VALUES(?, ?, ?)",
-        [(row, blob, vector_checksum(row, blob)) for row, blob in blobs.items()],
-    )
-    connection.executemany(
-        "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]
-    )
+    values = [(row, blob, vector_checksum(row, blob)) for row, blob in blobs.items()]
+    connection.executemany(_SQL["write_vector"], values)
+    connection.executemany(_SQL["mark"], [(1, row) for row in vectors])
 
 
 def pass_over(connection: Connection, rows: Iterable[int]) -> None:
     """Mark chunks that have no vector, because the model does not read their script."""
-    values = [(row,) for row in rows]
-    connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", values)
+    connection.executemany(_SQL["mark"], [(2, row) for row in rows])
 
 
 def pages_of_chunks(
@@ -299,10 +266,8 @@ def pages_of_chunks(
 
 def write_pieces(connection: Connection, pieces: Mapping[int, bytes]) -> None:
     """Store packed word pieces by chunk row."""
-    connection.executemany(
-        "INSERT OR REPLACE INTO pieces(id, pieces, checksum) VALUES(?, ?, ?)",
-        [(row, packed, vector_checksum(row, packed)) for row, packed in pieces.items()],
-    )
+    values = [(row, packed, vector_checksum(row, packed)) for row, packed in pieces.items()]
+    connection.executemany(_SQL["write_pieces"], values)
 
 
 def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:

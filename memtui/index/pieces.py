@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
+from memtui.data import read_table
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
 from memtui.index.index_rows import pages_of_chunks, write_pieces
@@ -16,11 +17,7 @@ MOST_CHUNKS: Final = 50_000
 """An index of more chunks keeps no word pieces: they take most of its room."""
 
 _AT_ONCE: Final = 16
-_TEXT: Final = "SELECT text, passages FROM chunks WHERE id = ?"
-# By the indexes of the others: rows with their texts would be read else.
-_VECTORS: Final = """
-SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE embedded = 0)
-       - (SELECT count(*) FROM chunks WHERE embedded = 2)"""
+_SQL: Final = read_table("queries.toml")["rows"]
 _MISSING: Final = "embedded = 1 AND id NOT IN (SELECT id FROM pieces)"
 
 
@@ -41,7 +38,7 @@ class PiecesPhase:
         if identity is None or identity.word_pieces is None:
             return
         kept = number(connection, "SELECT count(*) FROM pieces")
-        missing = number(connection, _VECTORS) - kept
+        missing = number(connection, _SQL["vectors"]) - kept
         if not self._is_on and kept:
             with transaction(connection):
                 connection.execute("DELETE FROM pieces")
@@ -60,7 +57,7 @@ class PiecesPhase:
         pieces, made = job.cache.get_pieces(identity, page.values()), dict[str, bytes]()
         for row, text_hash in page.items():
             job.check()
-            text, passages = self._connection.execute(_TEXT, (row,)).get
+            text, passages = self._connection.execute(_SQL["passages_of"], (row,)).get
             sealed = pieces.get(text_hash, b"")
             if sealed != _sealed(sealed[4:], passages):
                 sealed = self._make(text, passages)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from memtui.data import DATA_FOLDER
+from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import (
     MOST_FAILURES,
     OF_THE_SERVICE,
@@ -35,6 +35,7 @@ from memtui.text.sanitize import safe_line
 STORE_NAME: Final = "batches.json"
 """The file of the index folder that keeps what is under way."""
 
+_SQL: Final = read_table("queries.toml")["rows"]
 _WITHOUT_VECTOR: Final = "embedded = 0"
 _EVERY: Final = "true"
 _BATCH: Final = 16
@@ -116,17 +117,13 @@ def credential_chunks(
     every text that was looked at, so that none is looked at twice. `check` is called now and then,
     and may raise.
     """
-    query = (
-        "SELECT c.text, f.path, c.start_line, c.end_line FROM chunks c "
-        "JOIN files f ON f.id = c.file_id WHERE c.id = ?"
-    )
     for page in pages_of_chunks(connection, _EVERY if without is not None else _WITHOUT_VECTOR):
         for row, text_hash in page.items():
             check()
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
                 continue
-            found: list[Any] = connection.execute(query, (row,)).fetchall()
-            for text, path, start, end in found:
+            found: list[Any] = connection.execute(_SQL["place"], (row,)).fetchall()
+            for path, start, end, text in found:
                 if text_hash not in lines:
                     lines[text_hash] = credential_line(text)
                 if (line := lines[text_hash]) is not None:
@@ -359,12 +356,8 @@ class VectorsPhase:
         """Return which chunks have no vector because the provider refuses their text, and why."""
         places = []
         for row in list(self._refused)[:_NAMED]:
-            rows = self._connection.execute(
-                "SELECT f.path || ':' || c.start_line || '-' || c.end_line FROM chunks c "
-                "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
-                (row,),
-            ).fetchall()
-            places.append(safe_line(str(rows[0][0])))
+            path, start, end, _ = self._connection.execute(_SQL["place"], (row,)).get
+            places.append(safe_line(f"{path}:{start}-{end}"))
         more = len(self._refused) - len(places)
         named = f"{', '.join(places)}{f' and {more} more' if more else ''}"
         first = next(iter(self._refused.values()))
