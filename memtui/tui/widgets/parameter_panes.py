@@ -374,7 +374,7 @@ class ParamPanel(Vertical):
     async def _show_again(self, event: Message) -> None:
         """Show what changed meanwhile, and what the chosen weight is worth."""
         event.stop()
-        await self.run_action("screen.part('rankings', 'show_panels')")
+        await self.screen.run_action("part('rankings', 'show_panels')")
 
     @on(RowList.Opened)
     async def _row_opened(self, message: RowList.Opened) -> None:
