@@ -19,7 +19,7 @@ from memtui.model.inquiry import WordMatch
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.features import Similarity, rarity
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.passages import PIECE_UNIT, PassageRow, fetch_pieces
+from memtui.retrieval.passages import PIECE_NUMBERS, PIECE_UNIT, PassageRow, fetch_pieces
 
 AROUND: Final = 2
 """The passages before and behind that the wider MaxSim looks at."""
@@ -72,18 +72,14 @@ def max_similarities(
     import numpy as np
 
     # Between two chunks there is room for the neighbours that the ends do not have.
-    places, width = dict[int, range](), AROUND
+    beside: list[Pieces] = [np.empty((0, PIECE_NUMBERS), np.int8)] * AROUND
+    row, places = [*beside], dict[int, range]()
     for chunk, passages in chunks.items():
-        places[chunk] = range(width, width + len(passages))
-        width += len(passages) + AROUND
-    pieces_at = {
-        place: pieces
-        for chunk, passages in chunks.items()
-        for place, pieces in zip(places[chunk], passages, strict=True)
-        if len(pieces)
-    }
+        places[chunk] = range(len(row), len(row) + len(passages))
+        row += [*passages, *beside]
+    pieces_at = {place: pieces for place, pieces in enumerate(row) if len(pieces)}
     query = np.concatenate([word.vectors for word in words])
-    nearest = np.zeros((len(query), width))
+    nearest = np.zeros((len(query), len(row)))
     if pieces_at:
         starts = np.cumsum([0, *map(len, pieces_at.values())])[:-1]
         near = cosines(query, np.concatenate([*pieces_at.values()]))
@@ -92,7 +88,7 @@ def max_similarities(
     around = np.zeros_like(nearest)
     windows = np.lib.stride_tricks.sliding_window_view(nearest, 2 * AROUND + 1, axis=1)
     around[:, AROUND:-AROUND] = windows.max(axis=2)
-    similar = np.zeros((2, width))
+    similar = np.zeros((2, len(row)))
     rows = map(np.array, zip(nearest, around, strict=True))
     # Piece by piece: a product of matrices, or a sum of numpy's, would round by position.
     for _, weight, vectors in words:
