@@ -54,11 +54,6 @@ _VALUE_BYTES: Final = 64 * 2**20
 """No row of an index comes near it; an expression of a table could make a gigabyte of nothing."""
 _MODULES: Final = ("fts5", "fts5vocab", "vec0", "json_each", "json_tree")
 """Of virtual tables: those that OpenClaw's releases have, and what queries of memtui use."""
-_COMPUTED: Final = (
-    "SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x"
-    " WHERE m.type = 'table' AND m.rootpage > 0 AND x.hidden = 2"
-)
-"""Selects the tables with a column that is computed whenever it is read."""
 _SYSTEM_CALLS = threading.Lock()
 
 
@@ -206,7 +201,8 @@ def _watch(connection: apsw.Connection, seconds: float) -> None:
 
     connection.exec_trace = begin
     connection.set_progress_handler(is_late, _DEADLINE_STEPS, id=_watch)
-    computed = {str(table) for (table,) in connection.execute(_COMPUTED)}
+    rows = connection.execute(read_table("queries.toml")["check"]["computed"])
+    computed = {str(table) for (table,) in rows}
     connection.authorizer = authorise
 
 

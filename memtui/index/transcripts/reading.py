@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 from msgspec import Struct
 
+from memtui.data import read_table
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Connection
 from memtui.index.foreign.opening import Opened, columns_in, read_once
@@ -51,6 +52,7 @@ _PLAIN: Final = "event_json"
 _BATCH_BYTES: Final = 4 * 2**20
 _BATCH_EVENTS: Final = 2000
 _PIECE: Final = 1 << 16
+_SQL: Final = read_table("queries.toml")["transcripts"]
 
 
 class EventSession(Struct, frozen=True):
@@ -324,11 +326,7 @@ class TranscriptRow(Struct, frozen=True):
 
 def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
     """Read what the index knows of every transcript, by path."""
-    rows = connection.execute(
-        "SELECT f.path, f.size, f.mtime_ns, t.facts,"
-        " (SELECT count(*) FROM chunks c WHERE c.file_id = t.file_id)"
-        " FROM transcripts t JOIN files f ON f.id = t.file_id"
-    ).fetchall()
+    rows = connection.execute(_SQL["known"]).fetchall()
     return {
         path: TranscriptRow(chunks, _FACTS.decode(facts), (size, mtime_ns))
         for path, size, mtime_ns, facts, chunks in cast("list[tuple[Any, ...]]", rows)
@@ -340,22 +338,16 @@ def write_row(
 ) -> None:
     """Make the row of a transcript say this."""
     columns = (file_id, *(_ENCODER.encode(value).decode() for value in (facts, state)))
-    connection.execute("INSERT OR REPLACE INTO transcripts VALUES(?, ?, ?)", columns)
+    connection.execute(_SQL["write"], columns)
 
 
 def read_state(connection: Connection, path: str) -> records.ReadState:
     """Read where the reading of a transcript goes on; at its beginning when nothing tells."""
-    rows = connection.execute(
-        "SELECT state FROM transcripts WHERE file_id = (SELECT id FROM files WHERE path = ?)",
-        (path,),
-    ).fetchall()
+    rows = connection.execute(_SQL["state"], (path,)).fetchall()
     return _STATE.decode(str(rows[0][0])) if rows else records.ReadState()
 
 
 def registered_as(connection: Connection) -> dict[str, str | None]:
     """Read what each transcript was registered as when it was read, by path; `None`: as nothing."""
-    rows = connection.execute(
-        "SELECT f.path, json_extract(t.state, '$.registered')"
-        " FROM transcripts t JOIN files f ON f.id = t.file_id"
-    ).fetchall()
+    rows = connection.execute(_SQL["registered"]).fetchall()
     return dict(cast("list[tuple[str, str | None]]", rows))
