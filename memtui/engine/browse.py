@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.engine.ports import Index, Progressed, Reading, RecentFile, Words
 from memtui.engine.search import Search
 from memtui.errors import IsCancelled
@@ -41,6 +42,7 @@ MOST_POSTINGS: Final = 100_000
 MOST_COMPARED: Final = 160
 """So many texts are compared at most, those with the most shared weight."""
 _SHOWN_WORDS: Final = 12
+_SQL: Final[Mapping[str, str]] = read_table("queries.toml")["terms"]
 
 
 def days_of(
@@ -296,19 +298,12 @@ def _by_words(
     return tuple(replace(one, shared=shared_words(one)) for one in nearest[:limit]), compared
 
 
-_IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
-
-
 class TermTable:
     """Counts of one full-text table; on the thread of its connection, for one reading."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
-        for vocabulary, kind in ((_IN_ROWS, "row"), (_IN_PLACES, "instance")):
-            words.connection.execute(
-                f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{vocabulary} "
-                f"USING fts5vocab(main, {words.table}, {kind})"
-            )
+        words.connection.execute(_SQL["tables"].format(table=words.table))
 
     def tokens(self, text: str) -> list[str]:
         """Return the terms of a text in their order, repetitions included."""
@@ -317,14 +312,11 @@ class TermTable:
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """Count the rows that each term stands in; 0 for one that the table does not have."""
         counts = dict.fromkeys(terms, 0)
-        sql = f"SELECT v.term, v.doc FROM json_each(?) j JOIN temp.{_IN_ROWS} v ON v.term = j.value"
-        rows = list(self._words.connection.execute(sql, (json.dumps(list(counts)),)))
+        values = (json.dumps(list(counts)),)
+        rows = list(self._words.connection.execute(_SQL["frequencies"], values))
         counts.update((str(term), int(rows_with)) for term, rows_with in rows)
         return counts
 
     def rows_with(self, term: str) -> list[int]:
         """Return the rows that hold a term, each once."""
-        rows = self._words.connection.execute(
-            f"SELECT DISTINCT doc FROM temp.{_IN_PLACES} WHERE term = ?", (term,)
-        )
-        return [rowid for (rowid,) in rows]
+        return [row for (row,) in self._words.connection.execute(_SQL["rows_with"], (term,))]

@@ -390,9 +390,7 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
             try:
                 fetch_chunks(connection, [rowid])[rowid]
                 words, packed = pack_passages(str(text))
-                connection.execute(
-                    "INSERT INTO temp.again(rowid, text) VALUES(?, ?)", (rowid, words)
-                )
+                connection.execute(_SQL["write_again"], (rowid, words))
                 made = unpack_passages(packed, len(text))
                 if fetch_passages(connection, {rowid: len(text)}).get(rowid, made) != made:
                     raise damaged("passages of another text")

@@ -196,18 +196,17 @@ class KeywordLeg:
         for number, term in enumerate(plan.kept, start=len(plan.phrases)):
             holders = {rowid for rowid in rowids if places[rowid][number]}
             holding[term] = holders - term.operands[0].unlike
-        in_order = [term for term in (*plan.phrases, *plan.words) if term in holding]
-        held = {rowid: [t.text for t in in_order if rowid in holding[t]] for rowid, _, _ in rows}
-        every = max(1, len(plan.phrases) + len(plan.words))
+        terms = *plan.phrases, *plan.words
+        held = {row: tuple(t.text for t in terms if row in holding[t]) for row in rowids}
         hits = tuple(
-            RowHit(rowid, raw, tuple(held[rowid]), len(held[rowid]) / every, places[rowid])
+            RowHit(rowid, raw, held[rowid], len(held[rowid]) / len(terms), places[rowid])
             for rowid, raw, _ in rows
         )
         facts: dict[str, float | int | str | None] = {
             "match": plan.match,
             "pruned": " ".join(term.text for term in plan.pruned),
             "stop_words": " ".join(query.terms.stop_words),
-            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
+            "postings": sum(term.postings for term in plan.looked_up),
         }
         if query.phrases:
             required = [operand.match for term in plan.phrases for operand in term.operands]
@@ -293,8 +292,7 @@ class KeywordLeg:
             return Term(typed, (Operand(typed, word.fts),), rows, rows)
         # The postings of all words that begin so, counted as far as the budget goes.
         begun, limits = 0, (whole[0], whole[0] + _END_OF_RANGE)
-        sql = "SELECT doc FROM chunks_terms WHERE term >= ? AND term < ?"
-        for (count,) in self._connection.execute(sql, limits):
+        for (count,) in self._connection.execute(_SQL["begun"], limits):
             begun += count
             if begun > budget:
                 return Term(typed, (Operand(typed, quote(text)),), rows, rows)
@@ -302,8 +300,8 @@ class KeywordLeg:
             alternatives = [f"{quote(text)} *"]
         else:
             # A query can only name words: one for each of the most frequent stems that begin so.
-            sql = f"SELECT term{sql.removeprefix('SELECT doc')} ORDER BY doc DESC LIMIT ?"
-            stems_begun = list(self._connection.execute(sql, (*limits, _EXPANSIONS)))
+            values = *limits, _EXPANSIONS
+            stems_begun = list(self._connection.execute(_SQL["stems_begun"], values))
             words = (word_with_stem(stem) for (stem,) in stems_begun)
             alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
             begun += rows
@@ -333,8 +331,8 @@ class KeywordLeg:
         for forms in query_tokens(self._connection, text):
             for token in forms:
                 if token not in self._frequencies:
-                    sql = "SELECT doc, cnt FROM chunks_terms WHERE term = ?"
-                    self._frequencies[token] = self._connection.execute(sql, (token,)).get or (0, 0)
+                    counted = self._connection.execute(_SQL["frequency"], (token,)).get
+                    self._frequencies[token] = counted or (0, 0)
             counts.append([self._frequencies[token] for token in forms])
         rows = min((sum(doc for doc, _ in forms) for forms in counts), default=0)
         return rows, sum(cnt for forms in counts for _, cnt in forms)

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.memory.documents import tags_of
 from memtui.retrieval.connection import FOLDING, Connection, tokens
 from memtui.text.tokens import QueryTerms, fold_text, grams, query_terms, quote, split_scripts
@@ -23,6 +24,7 @@ from memtui.text.tokens import QueryTerms, fold_text, grams, query_terms, quote,
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
 
+_SQL: Final = read_table("queries.toml")["filters"]
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "＂": '"'})
 _PIECE = re.compile(
     r'(?<!\S)(?P<key>(?:path|source|tag|after|before):|-(?=[^\W_]|"))(?P<value>"[^"]*"?|\S*)'
@@ -310,19 +312,14 @@ def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
         return None
     files = {
         file_id
-        for file_id, path, source, day, mtime_ns in connection.execute(
-            "SELECT id, path, source, day, mtime_ns FROM files"
-        )
+        for file_id, path, source, day, mtime_ns in connection.execute(_SQL["files"])
         if filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
     }
     if filters.tags:
-        # Only there a tag can be.
-        sql = "SELECT file_id, text FROM chunks WHERE instr(text, '#') OR text LIKE '---%'"
-        texts = connection.execute(sql)
+        texts = connection.execute(_SQL["may_have_tags"])
         files &= {file_id for file_id, text in texts if filters.fits_tags(text)}
-    # As text, so that any number of files is one statement and one parameter.
-    sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
-    allowed = {row for (row,) in connection.execute(sql, (json.dumps(list(files)),))}
+    listed = (json.dumps(list(files)),)
+    allowed = {row for (row,) in connection.execute(_SQL["of_files"], listed)}
     for excluded in filters.excluded:
         segments = list(phrase_segments(excluded))
         word = excluded.removesuffix("*")
@@ -336,5 +333,4 @@ def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
 def _holding(connection: Connection, *phrases: Iterable[str]) -> set[int]:
     """Return the chunk rows that hold every segment of some phrases."""
     match = " AND ".join(dict.fromkeys(chain(*phrases)))
-    sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-    return {row for (row,) in connection.execute(sql, (match,))}
+    return {row for (row,) in connection.execute(_SQL["holding"], (match,))}
