@@ -50,7 +50,7 @@ class WhatIf:
         chunk_id: str,
         places: Mapping[Leg, LegPlace],
         *,
-        progress: Callable[[change.Parameter], None] | None = None,
+        progress: Callable[[change.Parameter], None] = lambda parameter: None,
     ) -> change.Counterfactuals:
         """Look for the least change of each parameter alone.
 
@@ -115,7 +115,7 @@ class WhatIf:
         chunk: Chunk,
         terms: KeywordExplanation | None,
         *,
-        progress: Callable[[str], None] | None = None,
+        progress: Callable[[str], None] = lambda query: None,
     ) -> WordChanges:
         """Try to take each word out of a query, and to add the chunk's most distinctive words.
 
@@ -148,8 +148,7 @@ class WhatIf:
             """Search changed queries, each with the words added and removed, while any are left."""
             nonlocal tried, degraded
             for changed, added, removed in islice(queries, MOST_SEARCHES - tried):
-                if progress is not None:
-                    progress(changed)
+                progress(changed)
                 tried += 1
                 answer = self._search.ask(changed, ranking=ranking, typing=typing)
                 # A search is none like that of the query where a leg that answered then does not.
@@ -188,7 +187,7 @@ def _nearest(
     needs: change.Needed | None,
     ask: Callable[[Ranking], Ranked],
     solve: Callable[..., change.Counterfactuals],
-    progress: Callable[[change.Parameter], None] | None,
+    progress: Callable[[change.Parameter], None],
 ) -> change.Change | None:
     """Find the value nearest to the present one whose own search shows the chunk.
 
@@ -208,8 +207,7 @@ def _nearest(
         if not is_k and changed.candidates in tried:
             continue
         tried.add(changed.candidates)
-        if progress is not None:
-            progress(parameter)
+        progress(parameter)
         answer = ask(changed)
         new, place = value, answer.ranks.get(chunk_id)
         if place is None and is_k and changed.candidates >= ranking.max_candidates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
 from memtui.engine.foreign.query_vectors import GivenVectors
-from memtui.engine.ports import SearchRequest
+from memtui.engine.ports import Progressed, SearchRequest
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.model import (
@@ -223,7 +223,7 @@ def verify(
     given: GivenVectors | None = None,
     profile: str | None = None,
     env: Mapping[str, str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progressed = lambda done, total: None,
 ) -> Verification:
     """Run a recording against an index and compare.
 
@@ -279,8 +279,7 @@ def verify(
                     detail, leg = pool.states[Leg.VECTOR].detail, str(Leg.VECTOR)
                     results = len(record.results)
                     verdicts.append(Verdict(record.query, False, results, 0.0, None, leg, detail))
-                if progress is not None:
-                    progress(done, len(recording.queries))
+                progress(done, len(recording.queries))
     notes = []
     if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
         made = "keyword tables made anew in memory"

@@ -285,7 +285,7 @@ def least_changes(
     now: datetime,
     mode: SearchMode = SearchMode.HYBRID,
     parameters: Iterable[Parameter] = Parameter,
-    progress: Callable[[Parameter], None] | None = None,
+    progress: Callable[[Parameter], None] = lambda parameter: None,
 ) -> Counterfactuals:
     """Return what would bring a chunk of the pool into the list, by each parameter alone.
 
@@ -303,8 +303,7 @@ def least_changes(
         return Counterfactuals()
     solved: dict[Parameter, list[Change] | NoChangeReason] = {}
     for parameter in sorted(parameters, key=lambda one: _SLOW.index(one) if one in _SLOW else -1):
-        if progress is not None:
-            progress(parameter)
+        progress(parameter)
         solved[parameter] = _solved(problem, parameter)
     ordered = [(parameter, solved[parameter]) for parameter in Parameter if parameter in solved]
     changes = [one for _, found in ordered if isinstance(found, list) for one in found]
