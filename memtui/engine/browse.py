@@ -181,9 +181,7 @@ class Browse:
         progressed: Progressed = lambda done, total: None,
     ) -> Sequence[AnsweredQuery]:
         """Return the queries that a chunk answers in the top k, best rank first; asks each."""
-        tops = self._search.tops(
-            queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
-        )
+        tops = self._search.tops(queries, ranking, cancelled=cancelled, progressed=progressed)
         answered = [
             AnsweredQuery(query, rank, hit.score)
             for query, hits in tops.items()
@@ -201,9 +199,7 @@ class Browse:
         progressed: Progressed = lambda done, total: None,
     ) -> Mapping[str, int]:
         """Count how often each file's chunks are in the top k for the queries; asks each."""
-        tops = self._search.tops(
-            queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
-        )
+        tops = self._search.tops(queries, ranking, cancelled=cancelled, progressed=progressed)
         return dict(Counter(hit.path for hits in tops.values() for hit in hits))
 
     def care(

@@ -216,7 +216,7 @@ class Search:
     def tops(
         self,
         queries: Sequence[str],
-        ranking: Ranking,
+        ranking: Ranking | None,
         *,
         cancelled: IsCancelled,
         progressed: Progressed,
@@ -230,6 +230,7 @@ class Search:
         stamp = self._index.stamp()
         if stamp is None:
             return {}
+        ranking = ranking or self._index.ranking
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
         tops: dict[str, tuple[Top, ...]] = {}
         for done, query in enumerate(distinct):
