@@ -241,13 +241,12 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _why_no_vector(self, rowid: int) -> Reason:
-        sql = "SELECT text FROM chunks WHERE id = ?"
-        rows = self._connection.execute(sql, (rowid,)).fetchall()
-        if self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid) == [2]:
+        row = self._connection.execute(SQL["embedded"], (rowid,)).get
+        text, embedded = row or ("", 0)
+        if embedded == 2:
             return Reason.SCRIPT_NOT_SUPPORTED
-        is_withheld = self._index.providers.acting.withholds and any(
-            credential_line(str(text)) is not None for (text,) in rows
-        )
+        withholds = self._index.providers.acting.withholds
+        is_withheld = withholds and credential_line(str(text)) is not None
         return Reason.HOLDS_CREDENTIAL if is_withheld else Reason.NO_VECTOR
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
