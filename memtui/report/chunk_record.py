@@ -11,7 +11,7 @@ from memtui.memory.care.duplicates import words_of
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import words
-from memtui.report.layout import Column, Extent, Row, Section, Tone
+from memtui.report.layout import LABELLED, Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
 from memtui.text.redact import redact
 
@@ -73,8 +73,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     }
     if chunk.project_keys:
         facts["source"] += f"  project {', '.join(chunk.project_keys)}"
-    columns = (Column("label", width=12), Column("value"))
-    return Section("record", chunk.citation, columns, tuple(map(Row, facts.items())))
+    return Section("record", chunk.citation, LABELLED, tuple(map(Row, facts.items())))
 
 
 def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Section:

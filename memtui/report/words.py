@@ -60,6 +60,8 @@ PARAMETER_WORDS: Final[Mapping[str, str]] = {
     **{f"context.{name}": f"{WEIGHT}{words}" for name, words in FEATURE_WORDS.items()},
 }
 REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
+reason_words: Final = REASON_WORDS.__getitem__
+"""A reason code in words."""
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
 AGENT_GETS: Final[Mapping[str, str]] = _WORDS["agent_gets"]
@@ -130,11 +132,6 @@ def nothing_words(ranked: Ranked) -> str:
         told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
         told.append(f"the best with {score(max(below))}")
     return ", ".join(told) or STRENGTH_MATCHES[Strength.NONE]
-
-
-def reason_words(reason: Reason) -> str:
-    """A reason code in words."""
-    return REASON_WORDS[reason]
 
 
 def step_name(step: Leg | Stage | Station) -> str:

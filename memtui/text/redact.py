@@ -101,7 +101,6 @@ _WORDS: Final = {name: "|".join(parts) for name, parts in _LISTS.items()} | {
 _DIGIT, _CAPITAL, _SMALL = re.compile("[0-9]"), re.compile("[A-Z]"), re.compile("[a-z]")
 _PLACEHOLDER: Final = Rule(_WORDS["placeholder"], ())
 _IDENTIFIER: Final = Rule(_WORDS["identifier"], (), re.ASCII)
-_UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
 _LEAST_LENGTH: Final = {"random": 6, "token": 20}
 
 
