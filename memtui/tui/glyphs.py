@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
+
+from memtui.data import read_table
+
+SIGNS: Mapping[str, Mapping[str, Any]] = read_table("signs.toml")
+"""The signs of states, parts of a score and changes, by what they are of."""
 
 # Ranks and the parts of a score.
 VECTOR = "█"
@@ -25,14 +33,11 @@ PASSED = "✓"
 SKIPPED = "–"
 PIN = "◆"
 
-# The state of an index, and of a file in it.
 READY = "●"
-STALE = "◌"
 DEGRADED = "!"
 ERROR = "✗"
 NO_INDEX = "○"
 PROBLEM = "!"
-NOT_INDEXED = "·"
 
 # Files: the tree, the timeline, the margin of a file, rendered Markdown.
 OPENED = "▾"

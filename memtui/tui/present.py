@@ -27,14 +27,15 @@ _BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
 _MOST_CHARACTERS = 6_000
 
 
+def sign_of(kind: str, name: str) -> tuple[str, str]:
+    """Return the sign of a state, a part or a change, and its style."""
+    sign, tone = glyphs.SIGNS[kind][name]
+    return sign, STYLES[Tone(tone)]
+
+
 def bar_glyph(tone: Tone) -> str:
     """The character that a bar of this tone is drawn with."""
-    return {
-        Tone.KEYWORD: glyphs.KEYWORD,
-        Tone.DECAY: glyphs.DECAY,
-        Tone.MMR: glyphs.MMR,
-        Tone.RERANK: glyphs.RERANK,
-    }.get(tone, glyphs.VECTOR)
+    return next((sign for sign, one in glyphs.SIGNS["bar"].values() if one == tone), glyphs.VECTOR)
 
 
 def step_glyph(step: ScoreStep) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import ClassVar
@@ -248,14 +248,7 @@ def what_is_listed(status: IndexStatus) -> str:
 
 def file_state(state: FileState, count: str = "") -> Content:
     """Return how a file stands, with a glyph: `~ stale`, and how many such files there are."""
-    marks: Mapping[FileState, str] = {
-        FileState.CURRENT: glyphs.PASSED,
-        FileState.STALE: "~",
-        FileState.ORPHAN: glyphs.ERROR,
-        FileState.NEVER_INDEXED: "+",
-        FileState.SKIPPED: glyphs.NOT_INDEXED,
-    }
-    mark = f"{marks[state]} ", STYLES[tone_of(state)]
+    mark = f"{glyphs.SIGNS['examined'][state]} ", STYLES[tone_of(state)]
     return Content.assemble(mark, f"{count}{state_words(state)}")
 
 

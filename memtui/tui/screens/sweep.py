@@ -53,10 +53,7 @@ _NAMES = {one: PARAMETER_WORDS[one].removeprefix(WEIGHT) for one in PARAMETERS}
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_STYLES = (
-    *("$leg-vector", "$leg-keyword", "$leg-mmr", "$state-ok", "$leg-rerank"),
-    *("$state-error", "$secondary", "$state-warn", "$foreground"),
-)
+_STYLES = [f"${colour}" for colour in glyphs.SIGNS["sweep"]["lines"]]
 """The colours of the lines, in the order of their letters; then again from the first."""
 _DIGITS = 12
 _FINE = 100

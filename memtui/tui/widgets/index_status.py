@@ -8,7 +8,7 @@ from datetime import datetime
 from textual import events
 from textual.content import Content
 
-from memtui.model import IndexState, IndexStatus, Progress, ProviderState
+from memtui.model import IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
 from memtui.report.words import duration, short_number
@@ -26,19 +26,7 @@ REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force rebuilds it"
 _NOT_IN_PANE = frozenset(("memory", "why", "failure", "next step", "usage"))
 _PANE_LABEL = 10
 _METER = 6
-_NEXT = {
-    IndexState.NO_INDEX: "F5 index this folder",
-    IndexState.STALE: "F5 continue",
-    IndexState.ERROR: "Esc R rebuild the index",
-}
-_SIGNS = {
-    IndexState.READY: glyphs.READY,
-    IndexState.INDEXING: "◐",
-    IndexState.STALE: glyphs.STALE,
-    IndexState.DEGRADED: glyphs.DEGRADED,
-    IndexState.ERROR: glyphs.ERROR,
-    IndexState.NO_INDEX: glyphs.NO_INDEX,
-}
+_NEXT = glyphs.SIGNS["next"]
 _WATCHING = {"events": "watching", "off": "not watching"}
 
 
@@ -49,7 +37,7 @@ def state_line(status: IndexStatus) -> Content:
         is_other = words.has_other_writer(status)
         details.append("another memtui is indexing" if is_other else _NEXT[status.state])
     detail = ", ".join(filter(None, details))
-    head = f"{_SIGNS[status.state]} {words.state_words(status.state)}"
+    head = f"{glyphs.SIGNS['index'][status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
     return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))
 

@@ -36,6 +36,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.bindings import key_while_typing
+from memtui.tui.present import sign_of
 from memtui.tui.widgets.lists import BAR_META, Row
 
 if TYPE_CHECKING:
@@ -234,17 +235,10 @@ def _head(
     pieces += [gap, (f"{worth:>6}", "bold")]
     used = INDENT + len(rank[0]) + len(moved[0]) + len(gap)
     if context.lines > 1 and width >= _BAR_FROM:
-        looks = {
-            "vector": (glyphs.VECTOR, "$leg-vector"),
-            "keyword": (glyphs.KEYWORD, "$leg-keyword"),
-            "gain": (glyphs.RERANK, "$leg-rerank"),
-            "mmr": (glyphs.MMR, "$leg-mmr"),
-            "decay": (glyphs.DECAY, "$leg-decay"),
-            "loss": (glyphs.DECAY, "$leg-rerank"),
-        }
         # Exactly so many cells; a score of the context's scale fills them.
         parts = part_cells(scored, cells, context.scale) if context.scale else ()
-        bar = Content.assemble(*((looks[name][0] * count, looks[name][1]) for name, count in parts))
+        looks = ((*sign_of("bar", name), count) for name, count in parts)
+        bar = Content.assemble(*((sign * count, style) for sign, style, count in looks))
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]
         used += 1 + cells

@@ -25,6 +25,7 @@ from memtui.tui import glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
+from memtui.tui.present import sign_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.query_bar import QueryBar
@@ -194,12 +195,7 @@ def filter_files(
 
 def badge(state: FileState) -> tuple[str, str]:
     """Return one character for the state of a file, a space for one that is current; its style."""
-    return {
-        FileState.CURRENT: (" ", ""),
-        FileState.STALE: ("●", "$state-warn"),
-        FileState.ORPHAN: (glyphs.STALE, "$state-warn"),
-        FileState.ERROR: (glyphs.PROBLEM, "$state-error"),
-    }.get(state, (glyphs.NOT_INDEXED, fmt.MUTED))
+    return sign_of("browsed", state)
 
 
 def state_words(file: MemoryFile) -> str:

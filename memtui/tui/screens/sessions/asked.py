@@ -24,6 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import cancellation, in_background
 from memtui.tui.place_actions import app_of, query_address
+from memtui.tui.present import sign_of
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
@@ -33,12 +34,6 @@ from memtui.tui.widgets.result_rows import place_text
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _QUERY_SHOWN = 500
-_STYLES = {
-    RecallChange.SAME: fmt.MUTED,
-    RecallChange.MOVED: "",
-    RecallChange.ENTERED: "$state-ok",
-    RecallChange.LEFT: "$state-warn",
-}
 _CHANGE = 11
 _RANKS = 10
 
@@ -343,7 +338,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
     is_known = replayed.call.returned is not None
 
     def row(at: int, one: RecallRow) -> Row:
-        sign = {"same": "=", "entered": "*", "left": glyphs.SKIPPED}.get(one.change)
+        sign, style = sign_of("recall", one.change)
         change, then = f"{sign} {RECALL_WORDS[one.change]}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)
@@ -359,7 +354,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
 
         def draw(width: int) -> Content:
             return Content.assemble(
-                (f"{change:<{_CHANGE}}", _STYLES[one.change] if is_known else fmt.MUTED),
+                (f"{change:<{_CHANGE}}", style if is_known else fmt.MUTED),
                 f"{ranks:<{_RANKS}}",
                 place_text(one.path, one.start_line or None, width - _CHANGE - _RANKS),
                 (f"\n{' ' * _CHANGE}{scores}", fmt.MUTED),
