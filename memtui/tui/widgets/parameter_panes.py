@@ -18,11 +18,12 @@ from textual.style import Style
 
 from memtui.model import FEATURES, HIGHEST_MINIMUM, Evidence, Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.context import with_weights
+from memtui.ranking.counterfactual.change import Parameter, apply, value_of
 from memtui.ranking.pipeline import Difference, for_mode, runs
 from memtui.report.words import (
     EVIDENCE_WORDS,
     FEATURE_WORDS,
-    FUSION_WORDS,
+    FUSION_IN_STRIP,
     MODE_WORDS,
     PANEL_WORDS,
     PARAMETER_WORDS,
@@ -39,11 +40,6 @@ HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 MAX_K = 50
 STEP = 0.05
 """Of λ and of the weights."""
-FUSION_NAMES: Mapping[str, str] = {
-    **FUSION_WORDS,
-    Fusion.RELATIVE_SCORE: "relative",
-    Fusion.RRF: "RRF",
-}
 SWITCHES: Mapping[str, tuple[Stage, str]] = {
     "MMR": (Stage.MMR, "λ"),
     "decay": (Stage.DECAY, "half-life"),
@@ -71,21 +67,19 @@ def stepped(
     def moved(value: float, steps: int) -> float:
         return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
-    mmr, decay = ranking.mmr, ranking.decay
+    if parameter in SWITCHES:
+        switch = Parameter(PANEL_WORDS[parameter][0])
+        return apply(ranking, switch, not value_of(ranking, switch))
     match parameter:
-        case "MMR":
-            return replace(ranking, mmr=replace(mmr, enabled=not mmr.enabled))
-        case "decay":
-            return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
         case "fusion":
             return replace(ranking, fusion=next_of(Fusion, ranking.fusion, steps or 1))
         case "λ":
-            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_, steps)))
+            return apply(ranking, Parameter.LAMBDA, moved(ranking.mmr.lambda_, steps))
         case "half-life":
-            days = decay.half_life_days
+            days = ranking.decay.half_life_days
             at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
             days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
-            return replace(ranking, decay=replace(decay, half_life_days=days))
+            return apply(ranking, Parameter.HALF_LIFE, days)
         case "meaning" | "keyword":
             vector = moved(ranking.vector_weight, -steps if parameter == "keyword" else steps)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
@@ -96,9 +90,6 @@ def stepped(
             return replace(ranking, min_score=min(max(least, 0.0), most) or None)
         case "results":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
-        case "context":
-            enabled = not ranking.context.enabled
-            return replace(ranking, context=replace(ranking.context, enabled=enabled))
         case name if name in WEIGHTS:
             feature = WEIGHTS[name]
             unset = replace(ranking, context=replace(ranking.context, **{feature: None}))
@@ -132,7 +123,7 @@ def values(ranking: Ranking) -> dict[str, str]:
         "keyword": exact(ranking.keyword_weight),
         "results": str(ranking.k),
         "minimum": "off" if minimum is None else exact(minimum),
-        "fusion": FUSION_NAMES[ranking.fusion],
+        "fusion": FUSION_IN_STRIP[ranking.fusion],
         "profile": safe_line(ranking.profile),
         **{
             words: "auto" if weight is None else exact(weight)
