@@ -78,9 +78,6 @@ class CareScreen(Screen[None]):
         self.findings.border_title = Content("Care")
         self.findings.focus()
 
-    def on_unmount(self) -> None:
-        self._looking.stop()
-
     def on_screen_resume(self) -> None:
         """Look again where something changed; to learn what is reached, first words are asked."""
         self._show_state()

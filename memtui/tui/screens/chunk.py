@@ -132,9 +132,6 @@ class ChunkScreen(Screen[None]):
         self.text.focus()
         self.load()
 
-    def on_unmount(self) -> None:
-        self._asking.stop()
-
     def load(self) -> None:
         """Read the chunk from the index as it is now, then what is like it."""
         engine, chunk_id, before = self.engine, self.chunk_id, self.chunk
