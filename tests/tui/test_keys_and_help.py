@@ -24,8 +24,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen, help_groups
+from memtui.tui.widgets.bars import SCREENS
 from memtui.tui.widgets.preview import Preview
-from memtui.tui.widgets.screen_bar import SCREENS
 from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
 from tests.support.known import load

@@ -26,12 +26,11 @@ from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.place_actions import act_on_place, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
+from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
 from memtui.tui.widgets.index_status import progress_line
-from memtui.tui.widgets.key_bar import KeyBar, draw_key
 from memtui.tui.widgets.lists import Draw, LineView, Row, RowList
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 _HEADING = "rule:"
 """Begins the id of a heading."""

@@ -27,9 +27,8 @@ from memtui.tui.place_actions import act_on_place, app_of, query_address
 from memtui.tui.screens.common import PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
-from memtui.tui.widgets.key_bar import KeyBar, draw_key
+from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
 from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 SECTIONS: Mapping[str, str] = {
     "text": "Chunk",

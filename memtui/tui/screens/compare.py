@@ -29,12 +29,11 @@ from memtui.tui.bindings import bindings
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen
+from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
 from memtui.tui.widgets.chart import Canvas
-from memtui.tui.widgets.key_bar import KeyBar, draw_key
 from memtui.tui.widgets.lists import Draw, TextBlock
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import SLACK, cached_snippet, moved_mark, place_text
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen

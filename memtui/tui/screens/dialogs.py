@@ -28,7 +28,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings, is_typed, key_name, keys_of
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.bars import KeyBar
 from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen
+from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.index_status import (
     LABEL,
     facts_of,
@@ -37,9 +38,7 @@ from memtui.tui.widgets.index_status import (
     progress_line,
     state_line,
 )
-from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import Facts, Row, RowList, fact_lines
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500

@@ -27,12 +27,11 @@ from memtui.tui import glyphs
 from memtui.tui.background import in_background, stop_if_cancelled
 from memtui.tui.bindings import bindings, key_name, next_of
 from memtui.tui.screens.common import close
+from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
-from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen

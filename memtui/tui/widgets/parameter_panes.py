@@ -33,7 +33,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.widgets.key_bar import draw_action
+from memtui.tui.widgets.bars import draw_action
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)

@@ -30,7 +30,7 @@ from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
-from memtui.tui.widgets.key_bar import draw_key
+from memtui.tui.widgets.bars import draw_key
 
 WEEKS = 53
 """So many weeks always hold the same day of the year before."""

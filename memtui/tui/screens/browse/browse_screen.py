@@ -24,11 +24,10 @@ from memtui.tui.place_actions import app_of
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
 from memtui.tui.screens.common import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, act_on_part
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.screen_bar import ScreenBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})

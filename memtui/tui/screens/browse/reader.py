@@ -25,7 +25,7 @@ from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import DifferenceScreen
-from memtui.tui.widgets.key_bar import draw_key
+from memtui.tui.widgets.bars import draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.preview import RenderedLine
 from memtui.tui.widgets.timeline import moved

@@ -55,7 +55,7 @@ from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
-from memtui.tui.widgets.key_bar import draw_action, draw_key
+from memtui.tui.widgets.bars import draw_action, draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.result_rows import (
     SORTS,

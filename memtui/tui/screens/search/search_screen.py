@@ -35,13 +35,12 @@ from memtui.tui.screens.search.search_controller import (
     SearchState,
 )
 from memtui.tui.widgets import index_status
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar, SafeInput
 from memtui.tui.widgets.result_rows import FILE, SORTS, empty_memory
-from memtui.tui.widgets.screen_bar import ScreenBar
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from memtui.tui.present import sign_of
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
-from memtui.tui.widgets.key_bar import draw_key
+from memtui.tui.widgets.bars import draw_key
 from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.result_rows import place_text
 

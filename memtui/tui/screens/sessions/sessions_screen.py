@@ -24,10 +24,9 @@ from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_p
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
-from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.screen_bar import ScreenBar
 
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
