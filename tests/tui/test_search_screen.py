@@ -43,6 +43,7 @@ from memtui.model import (
     SyncStats,
 )
 from memtui.ranking.context import with_weights
+from memtui.ranking.pipeline import difference
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import cited_lines, find
 from memtui.report.words import nothing_words
@@ -58,6 +59,7 @@ from memtui.tui.widgets.parameter_panes import (
     WEIGHTS,
     ParamPanel,
     describe_change,
+    effect,
     values,
 )
 from tests.support.hostile import ATTACKS
@@ -431,15 +433,19 @@ async def test_weights_of_passages_are_changed_without_reading_the_index(
         chunk_id = screen.state.selected_id
         shares: Any = find(screen.state.ranked, chunk_id).stages[1].numbers
         share = shares["cover"]
-        without = replace(screen.state.ranking.context, cover=0.0)
-        other = run.engine.search.rerank(pool, replace(screen.state.ranking, context=without))
+
+        def ranked_with(cover: float) -> Any:
+            context = replace(screen.state.ranking.context, cover=cover)
+            return run.engine.search.rerank(pool, replace(screen.state.ranking, context=context))
+
         # What a value does is seen beside it: the strip, and six results at 80 × 24.
         assert screen.results.content_region.height >= 6 * screen.row_lines or size < (80, 24)
         told = " ".join(all_lines(panel).split())
         assert f"words covered {now} (was {was}) × {share / float(now):.2f}" in told
-        assert f"= {share:.3f}, without it #{other.ranks[chunk_id]}" in told
-        moves = f"words covered {half}→{now}: " if size == WIDE else ""
-        assert f"{moves}nothing moved" in screen.strip.render().plain or size < (80, 24)
+        assert f"= {share:.3f}, without it #{ranked_with(0.0).ranks[chunk_id]}" in told
+        change = f"words covered {half}→{now}: " if size == WIDE else ""
+        moves = effect(difference(ranked_with(float(half)), screen.state.ranked))
+        assert f"{change}{moves}" in screen.strip.render().plain or size < (80, 24)
         await run.press("h", "h")
         assert screen.state.ranking.context == Context(enabled=True), "the constant is no choice"
         await run.press("u")
