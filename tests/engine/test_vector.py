@@ -32,6 +32,7 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
+from tests.support.known import cases
 from tests.support.rows import DIMS, IndexFile, numbers, unit_vectors, view_of
 
 Floats = NDArray[np.float32]
@@ -276,25 +277,10 @@ def test_some_queries_are_not_asked(text: str, reason: Reason) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "status", "reason", "detail"),
-    [
-        ("zero", LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, "the model sees nothing"),
-        ("fails", LegStatus.FAILED, Reason.PROVIDER_FAILED, "was told to fail"),
-        (
-            "dims",
-            LegStatus.FAILED,
-            Reason.DIMENSIONS_DIFFER,
-            "vectors of 64 numbers, the model gives 32",
-        ),
-        ("empty", LegStatus.SKIPPED, Reason.NO_VECTORS, "12 chunks wait for their vectors"),
-        ("no view", LegStatus.SKIPPED, Reason.NO_VECTORS, "no vectors yet"),
-        ("no provider", LegStatus.SKIPPED, Reason.DISABLED, "no embedding provider"),
-        ("disabled", LegStatus.SKIPPED, Reason.DISABLED, "why"),
-        ("provider failed", LegStatus.FAILED, Reason.PROVIDER_FAILED, "why"),
-    ],
+    ("fault", "status", "reason", "detail"), cases("reading", "faults of the meaning match")
 )
 def test_a_leg_that_cannot_answer_says_why(
-    fault: str, status: LegStatus, reason: Reason, detail: str
+    fault: str, status: str, reason: str, detail: str
 ) -> None:
     provider = HashedProvider()
     leg = leg_of(["router"], provider)
@@ -307,7 +293,7 @@ def test_a_leg_that_cannot_answer_says_why(
         empty.pending = 12
         leg = VectorLeg(empty if fault == "empty" else None, provider)
     elif fault in ("no provider", "disabled", "provider failed"):
-        state = ProviderState("minilm", None, None, None, reason, "why")
+        state = ProviderState("minilm", None, None, None, Reason(reason), "why")
         leg = VectorLeg(None, None, None if fault == "no provider" else state)
     hits, answered = leg.search(parse_query("router"), 5, None)
     assert (hits, answered.status, answered.reason) == ((), status, reason)

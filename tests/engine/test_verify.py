@@ -25,7 +25,7 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.model import Ranking
 from memtui.settings.openclaw.releases import with_fields
 from tests.support import recorded
-from tests.support.known import load
+from tests.support.known import cases, load
 from tests.support.openclaw import edit
 
 # sqlite-vec can read these indexes, so only decay (another exp) may differ, in the last bit.
@@ -223,44 +223,7 @@ def test_weights_are_the_programs(
     assert [ranking.vector_weight, ranking.keyword_weight] == weights
 
 
-INFINITE, NAN = float("inf"), float("nan")
-RESULT = {"path": "a.md", "startLine": 1, "endLine": 2, "score": 0.5}
-
-
-def with_legs(*hits: Any) -> Any:
-    return {"legs": [{"leg": "searchVector", "limit": 4, "hits": hits}]}
-
-
-def with_hybrid(**values: Any) -> Any:
-    return {"settings": {"query": {"hybrid": values}}}
-
-
-def with_options(**values: Any) -> Any:
-    return {"opts": values}
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"queries": []}, "it holds no query"),
-        ({"queries": [5]}, "query 1: Expected `object`"),
-        ({"now": NAN}, "now: Expected `float`"),
-        ({"now": 253402300800000}, "now must be milliseconds since 1970, within the calendar"),
-        ({"settings": {"query": {"maxResults": 0}}}, "settings, query, maxResults: must be a"),
-        ({"settings": {"model": "\udfff"}}, "settings, model: Expected `str` matching"),
-        ({"settings": {"fts": {"tokenizer": "evil"}}}, "settings, fts"),
-        (with_hybrid(enabled=1), "settings, query, hybrid, enabled: must be true or false"),
-        (with_hybrid(mmr={"lambda": "x"}), "settings, query, hybrid, mmr, lambda: must be a"),
-        ({"query": 5}, "query 1, query: Expected `str`"),
-        (with_options(maxResults=0), "query 1, opts, maxResults: Expected `int`"),
-        (with_options(minScore=INFINITE), "query 1, opts, minScore: Expected `float`"),
-        (with_options(sources=["\ud800"]), "query 1, opts, source 1: Expected `str` matching"),
-        ({"results": [RESULT, {"path": "x"}]}, "query 1, result 2: Object missing"),
-        ({"results": [{**RESULT, "score": NAN}]}, "query 1, result 1, score: Expected `float`"),
-        ({"results": [{**RESULT, "startLine": "1"}]}, "query 1, result 1, startLine: Expected"),
-        (with_legs(["a", NAN, None, None]), "query 1, leg 1, hit 1, value 2: Expected `float`"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), cases("agents", "recordings that cannot be used"))
 def test_what_of_a_recording_cannot_be_used_is_named(
     tmp_path: Path, change: Any, said: str
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
+import msgspec
 import pytest
 from textual import events
 from textual.binding import Binding, BindingType
@@ -14,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
-from memtui.model import Fusion, Reason, SkippedFile
+from memtui.model import Fusion
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS, Action
 from memtui.settings.schema import KeymapSettings, Settings
@@ -28,7 +29,7 @@ from memtui.tui.widgets.bars import SCREENS
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
-from tests.support.known import load
+from tests.support.known import cases, load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import dark, resize, running, screen_text, settle, until
 from tests.tui.reader_samples import Cost, ReaderApp, note
@@ -303,28 +304,12 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
         assert not isinstance(app.screen, HelpScreen)
 
 
-@pytest.mark.parametrize(
-    ("cost", "words"),
-    [
-        (Cost(), ["51 chunks of 1,284 to embed; 96 % in the cache", "stays on this computer"]),
-        (Cost(), ["~0.5 M tokens on this machine, nothing is charged"]),
-        (Cost(remote=True), ["~0.5 M tokens, price not known", "a host not known yet"]),
-        (Cost(remote=True, price=0.0), ["~0.5 M tokens, nothing is charged"]),
-        (Cost(remote=True, price=1.204, currency="USD"), ["~0.5 M tokens, about 1.20 USD"]),
-        (Cost(address="api.example", remote=True), ["! note text is sent to api.example"]),
-        (Cost(address="127.0.0.1:11434"), ["is sent to 127.0.0.1:11434, a program on this"]),
-        (Cost(cached=1284), ["all 1,284 vectors are in the cache", "nothing"]),
-        (Cost(chunks=0), ["nothing is indexed yet"]),
-        (
-            Cost(withheld=(SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)),
-            ["1 chunk with a credential: memory/a.md:7 (embedding.send_credentials sends them)"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("cost", "words"), cases("interface", "costs of a rebuild"))
 def test_a_rebuild_is_priced_and_says_where_text_is_sent(
-    cost: RebuildCost, words: list[str]
+    cost: dict[str, Any], words: list[str]
 ) -> None:
-    text = "\n".join(value.plain for _, value in rebuild_facts(cost))
+    priced = msgspec.convert(msgspec.to_builtins(Cost()) | cost, RebuildCost)
+    text = "\n".join(value.plain for _, value in rebuild_facts(priced))
     assert [word for word in words if word not in text] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,25 +193,9 @@ def test_what_a_list_says_of_its_vectors(
     assert vectors_note({}, FALLBACK, full=True) == f"vectors by minilm, because {FALLBACK.detail}"
 
 
-@pytest.mark.parametrize(
-    ("cost", "told"),
-    [
-        (
-            RebuildCost(1, 12, 12, 0, True, None),
-            "12 chunks, 12 vectors from the cache, ~0 tokens to embed",
-        ),
-        (
-            RebuildCost(3, 0, 0, 4000, True, 0.25, "USD"),
-            "~4,000 tokens to embed, about 0.25 USD",
-        ),
-        (
-            RebuildCost(1, 1, 0, 40, False, 0.0),
-            "1 chunk, 0 vectors from the cache, ~40 tokens to embed",
-        ),
-    ],
-)
-def test_a_cost_in_words(cost: RebuildCost, told: str) -> None:
-    assert cost_words(cost) == told
+@pytest.mark.parametrize(("cost", "told"), cases("services", "costs in words"))
+def test_a_cost_in_words(cost: list[Any], told: str) -> None:
+    assert cost_words(RebuildCost(*cost)) == told
 
 
 @pytest.fixture
