@@ -181,8 +181,12 @@ async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
             explained = run.app.screen
             assert isinstance(explained, ExplainScreen)
             assert (explained.chunk_id, explained.ranked) == (screen.chosen, ranked)
-            assert ("by another ranking, profile openclaw-2026.2" in run.text) == (side > 0)
-            await run.press("escape", "enter")
+            assert explained.ranking == screen.sides[screen.active].ranking
+            told = [one in run.text for one in ("another ranking", "profile openclaw-2026.2: ")]
+            assert told == [side > 0] * 2
+            await run.press("c")
+            assert (run.app.screen, len(run.app.screen_stack)) == (screen, 2)
+            await run.press("enter")
             assert f"{hit.chunk.path}" in run.text
             await run.press("escape")
             assert run.app.screen is screen

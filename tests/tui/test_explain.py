@@ -31,7 +31,6 @@ from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
 from memtui.tui.present import section_rows, text_lines
-from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -347,26 +346,6 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         assert search.state.ranking == asked
         await run.press("u", "u")
         assert run.toasts[-1] == "Nothing to undo here."
-
-
-async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
-    memory: SmallMemory,
-) -> None:
-    async with running(memory.open, size=(80, 24), options=OPTIONS) as run:
-        await run.search()
-        await run.press("escape", "c", "x")
-        screen = run.app.screen
-        assert isinstance(screen, ExplainScreen)
-        assert screen.ranking == OPTIONS.ranking
-        assert "another ranking" not in run.text
-        await run.press("escape", "right", "x")
-        screen = run.app.screen
-        assert isinstance(screen, ExplainScreen)
-        assert screen.ranking == PROFILES["openclaw-2026.2"]
-        assert "by another ranking, profile openclaw-2026.2: " in run.text
-        await run.press("c")
-        assert isinstance(run.app.screen, CompareScreen)
-        assert len(run.app.screen_stack) == 2
 
 
 async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path) -> None:
