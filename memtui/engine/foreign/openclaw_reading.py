@@ -33,8 +33,8 @@ from memtui.ranking.stages import chunk_day
 from memtui.retrieval import leg_detail
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
-from memtui.retrieval.openclaw.keyword_leg import SQL, OpenClawKeywordLeg
-from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
+from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
+from memtui.retrieval.openclaw.tables import SQL, SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
     KeywordPlan,

@@ -38,8 +38,8 @@ from memtui.ranking.mmr import snippet_text
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
-from memtui.retrieval.openclaw.keyword_leg import SQL, merge_keyword_hits
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
+from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, SQL, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
 from memtui.settings.openclaw.releases import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights

@@ -17,6 +17,7 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import NotRecognised, Opened, read_once
 from memtui.memory.documents import utc_time
 from memtui.model.status import ForeignAgent
+from memtui.retrieval.openclaw.tables import SQL
 from memtui.settings.openclaw.read import (
     CONFIG_NAMES,
     STATE_FOLDERS,
@@ -107,12 +108,7 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
 
     def with_contents(opened: Opened) -> ForeignAgent:
         stored, layout = rows.identity(opened), opened.layout
-        # The latest of the rows with the highest rowids: the time stands behind the vector, and
-        # the maximum over all rows would read the whole file.
-        newest = opened.select(
-            f"SELECT model, embedding, updated_at FROM {layout.chunks}"
-            f" ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
-        )
+        newest = opened.select(SQL["newest"].format(chunks=layout.chunks), _NEWEST_ROWS)
         model, dims = None, None
         if newest:
             model = newest[0][0] if isinstance(newest[0][0], str) else None

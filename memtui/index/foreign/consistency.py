@@ -21,6 +21,7 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import UNKNOWN_MODULE, Opened, index_format
 from memtui.index.foreign.rows import FileRow, parse_vector
 from memtui.model import status
+from memtui.retrieval.openclaw.tables import SQL
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
@@ -226,10 +227,8 @@ class StoredTables:
 
         Looks at every vector; dimensions -1: not a vector at all.
         """
-        counts = self._opened.select(
-            f"SELECT model, {index_format()['dimensions']}, count(*)"
-            f" FROM {self._opened.layout.chunks} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-        )
+        parts = {"chunks": self._opened.layout.chunks, "dimensions": index_format()["dimensions"]}
+        counts = self._opened.select(SQL["models"].format(**parts))
         shares = self.models = tuple(
             status.ModelShare(str(model), *rest) for model, *rest in counts
         )
@@ -293,10 +292,7 @@ class StoredTables:
         compared = total if every else min(total, _SAMPLE)
         places = np.arange(compared) * total // max(compared, 1)
         differing, unusable = list[str](), list[str]()
-        sql = (
-            f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
-            " WHERE rowid IN (SELECT value FROM json_each(?))"
-        )
+        sql = SQL["embeddings"].format(chunks=layout.chunks)
         for start in range(0, compared, _COMPARED_AT_ONCE):
             part = places[start : start + _COMPARED_AT_ONCE]
             rowids = indexed.rowids[part].tolist()

@@ -18,7 +18,7 @@ from memtui.index.database import number
 from memtui.index.foreign.opening import Opened, index_format
 from memtui.memory.documents import utc_time
 from memtui.model.status import Identity
-from memtui.retrieval.openclaw.tables import readable, text_of, whole
+from memtui.retrieval.openclaw.tables import SQL, readable, text_of, whole
 from memtui.text.sanitize import safe_line
 
 IDENTITY_KEY: Final = "memory_index_meta_v1"
@@ -231,10 +231,7 @@ def read_indexed(opened: Opened) -> VectorBatch | None:
         if not isinstance(stored, bytes) or len(stored) % (dims * _FLOAT32.itemsize):
             return None
         blocks[block] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
-    rows = opened.select(
-        f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {vec}_rowids v"
-        f" JOIN {opened.layout.chunks} c ON c.id = v.id ORDER BY 1"
-    )
+    rows = opened.select(SQL["vector_places"].format(vec=vec, chunks=opened.layout.chunks))
     for _, block, offset in rows:
         if not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
             return None
@@ -255,10 +252,7 @@ def cached_vector(opened: Opened, identity: Identity, digest: str) -> NDArray[np
     """
     if opened.layout.cache is None or not identity.provider or not identity.model:
         return None
-    query = (
-        f"SELECT embedding FROM {opened.layout.cache} WHERE provider = ? AND model = ? AND hash = ?"
-        " AND (?4 IS NULL OR provider_key = ?4) ORDER BY updated_at DESC"
-    )
+    query = SQL["cached"].format(cache=opened.layout.cache)
     key = identity.provider_key
     for (stored,) in opened.select(query, identity.provider, identity.model, digest, key):
         try:

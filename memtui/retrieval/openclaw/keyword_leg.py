@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.data import read_table
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.stages import bm25_score
@@ -20,6 +19,7 @@ from memtui.retrieval.connection import Connection, is_refusal
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     EXACT_PATH_LIMIT,
+    SQL,
     KeywordHit,
     Layout,
     SearchScope,
@@ -42,7 +42,6 @@ from memtui.settings.openclaw.releases import Expansion, Release
 from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length, well_formed
 
 Rows = TypeVar("Rows")
-SQL = read_table("queries.toml")["openclaw"]
 
 
 def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from memtui.data import read_table
 from memtui.model.status import IndexGeneration
 
 DEFAULT_SOURCE: Final = "memory"
 """The source of a row that names none."""
 EXACT_PATH_LIMIT: Final = 200
+SQL: Final[Mapping[str, str]] = read_table("queries.toml")["openclaw"]
 _MOST_LINES: Final = 2**53
 """A larger number of a line is none that the program can have written."""
 
