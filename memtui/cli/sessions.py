@@ -21,7 +21,13 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, Reason
 from memtui.model.conversations import ConversationListing, MemoryCall, TranscriptSource, is_source
 from memtui.report import words
-from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
+from memtui.report.conversations import (
+    TWO_SCALES,
+    listing_lines,
+    replay_lines,
+    source_lines,
+    turn_lines,
+)
 from memtui.report.json_text import plain
 from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
@@ -326,4 +332,6 @@ def replay(
         ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
+        if counts["same"] or counts["changed"]:
+            output.note(TWO_SCALES.format(profile=session.ranking.profile))
     return EXIT_OK if shown else EXIT_NOTHING

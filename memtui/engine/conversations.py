@@ -42,6 +42,7 @@ from memtui.model.conversations import (
     TranscriptSource,
     is_source,
 )
+from memtui.ranking.trace import cited_lines
 from memtui.settings.schema import Settings
 from memtui.text.sanitize import safe_line, size_words
 
@@ -424,11 +425,12 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
 
     def row(before: int | None, after: int | None) -> RecallRow:
         place = now[after].chunk if after is not None else then[before or 0]
+        lines = cited_lines(now[after]) if after is not None else (place.start_line, place.end_line)
         change = RecallChange.SAME if before == after else RecallChange.MOVED
         if before is None or after is None:
             change = RecallChange.ENTERED if before is None else RecallChange.LEFT
         return RecallRow(
-            *(place.path, place.start_line, place.end_line, change),
+            *(place.path, *lines, change),
             rank_then=None if before is None else before + 1,
             rank_now=None if after is None else after + 1,
             score_then=None if before is None else then[before].score,

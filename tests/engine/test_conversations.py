@@ -25,6 +25,7 @@ from memtui.model.conversations import (
     Turn,
     TurnKind,
 )
+from memtui.ranking.trace import cited_lines
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
@@ -402,9 +403,13 @@ def test_what_came_back_then_is_beside_what_comes_back_now(homes: Homes, noted: 
 
 def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     hits = noted.search.ask("gate").hits
-    then = [Recalled(hit.chunk.path, hit.chunk.start_line, hit.chunk.end_line) for hit in hits]
+    spans = [(hit.chunk.path, hit.chunk.start_line, hit.chunk.end_line) for hit in hits]
+    then = [Recalled(*span) for span in spans]
     assert len(then) == 3
-    assert noted.conversations.replay(call_of("gate", *then)).is_same
+    replayed = noted.conversations.replay(call_of("gate", *then))
+    assert replayed.is_same
+    cited = [(row.start_line, row.end_line) for row in replayed.rows]
+    assert cited == [cited_lines(hit) for hit in hits] != [one[1:] for one in spans]
     one = noted.conversations.replay(call_of("gate", *then, maxResults=1))
     assert [row.change.value for row in one.rows] == ["same", "left", "left"]
     assert [row.why for row in one.rows] == [None, Reason.CUT_AT_K, Reason.CUT_AT_K]

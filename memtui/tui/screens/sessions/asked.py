@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
-from memtui.report.conversations import replay_verdict
+from memtui.report.conversations import TWO_SCALES, replay_verdict
 from memtui.report.status import place_words
 from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
@@ -240,6 +240,9 @@ class AskedPane(Pane):
         query = safe_line(call.query)
         shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
         asides = safe_line("  ".join(filter(None, (call.tool, arguments_words(call)))))
+        if replayed is not None and replayed.rows and call.returned is not None:
+            profile = app_of(self.screen).search_screen.state.ranking.profile
+            asides += "\n" + TWO_SCALES.format(profile=safe_line(profile))
         query_line.update(Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED)))
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
