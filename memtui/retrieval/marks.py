@@ -102,14 +102,10 @@ def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
     if cut in (0, len(flat)) or " " in flat[cut - 1 : cut + 1]:
         beyond = flat[cut] if step > 0 else flat[cut - 1]
         return cut + step if cut not in (0, len(flat)) and beyond == " " else cut
-    if step > 0:
-        space = flat.find(" ", cut, min(cut + _BOUNDARY_REACH, bound + 1))
-        if space >= 0:
-            return space + 1
-    else:
-        space = flat.rfind(" ", max(cut - _BOUNDARY_REACH, bound - 1, 0), cut)
-        if space >= 0:
-            return space
+    ahead, behind = min(cut + _BOUNDARY_REACH, bound + 1), max(cut - _BOUNDARY_REACH, bound - 1, 0)
+    space = flat.find(" ", cut, ahead) if step > 0 else flat.rfind(" ", behind, cut)
+    if space >= 0:
+        return space + 1 if step > 0 else space
     while cut != bound and 0 < cut < len(flat) and unicodedata.category(flat[cut])[0] == "M":
         cut += step
     return cut
