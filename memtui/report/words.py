@@ -89,10 +89,7 @@ TONES: Final[Mapping[str, str]] = _WORDS["tone"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_WORDS: Final[Mapping[str, str]] = _WORDS["strength"]
-STRENGTH_MATCHES: Final = {
-    **{one: f"{one} match" for one in Strength},
-    Strength.NONE: "no match in words or meaning",
-}
+STRENGTH_MATCHES: Final[Mapping[str, str]] = _WORDS["strength_match"]
 WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
 NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
