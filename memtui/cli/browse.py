@@ -150,10 +150,6 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             if not history:
                 output.note("memtui: the history holds no query of this memory")
     record, notes = chunk_record.masked_record(record), []
-    alike = {
-        kind: [chunk_record.masked_neighbour(one) for one in getattr(neighbours, kind)]
-        for kind in sorted(chunk_record.KINDS)
-    }
     if others:
         places = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
@@ -172,9 +168,9 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         kind: [
             {name: getattr(one.chunk, name) for name in names}
             | {"score": one.score, "shared": one.shared, "text": one.chunk.text}
-            for one in some
+            for one in map(chunk_record.masked_neighbour, getattr(neighbours, kind))
         ]
-        for kind, some in alike.items()
+        for kind in sorted(chunk_record.KINDS)
     }
     document: dict[str, object] = {
         "record": record,

@@ -15,9 +15,7 @@ from memtui.report.layout import LABELLED, Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
 from memtui.text.redact import redact
 
-KINDS: Mapping[str, tuple[str, str, Tone]] = {
-    kind: (title, about, Tone(tone)) for kind, (title, about, tone) in words.ALIKE_WORDS.items()
-}
+KINDS: Mapping[str, list[str]] = words.ALIKE_WORDS
 """The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
 HIDDEN = "***"
 """Stands for a term that is a part of a credential."""
@@ -97,13 +95,15 @@ def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterato
     Where they share none it is a part of the text with some of the `rarest` words of the chunk.
     """
 
-    def row(one: Neighbour, tone: Tone) -> Row:
+    def row(one: Neighbour, tone: str) -> Row:
         one = masked_neighbour(one)
         place = f"{one.chunk.path}:{one.chunk.start_line}"
         about = snippet(one.chunk.text[:_SEARCHED], rarest, _ABOUT).text
         if one.shared:
             about = snippet(f"shared {', '.join(one.shared)}", (), _ABOUT).text
-        return Row((words.score(one.score), place, about), tone=tone, extent=Extent(0, one.score))
+        return Row(
+            (words.score(one.score), place, about), tone=Tone(tone), extent=Extent(0, one.score)
+        )
 
     columns = (Column(right=True), Column(), Column())
     for kind, (title, about, tone) in KINDS.items():
