@@ -156,6 +156,9 @@ class Reader:
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
+        if not self.path:
+            tell(self._screen, "Nothing to render: no file is shown.")
+            return
         self.is_rendered = not self.is_rendered
         self.read_again()
 
