@@ -27,6 +27,7 @@ from memtui.model.status import FileState, Identity
 from memtui.settings.openclaw.schema import OpenClawConfig
 from tests.support.embedding_services import Answer, embedding_server, fixed
 from tests.support.indexing import EventQueue
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -202,14 +203,7 @@ def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sideca
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (None, "no configuration of the agent names it"),
-        ('{"agents": oops}', "openclaw.json:1:"),
-    ],
-    ids=["missing", "broken"],
-)
+@pytest.mark.parametrize(("content", "why"), load("agents")["configurations that ask nobody"])
 def test_no_text_goes_where_the_agent_sends_none(
     tmp_path: Path, content: str | None, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

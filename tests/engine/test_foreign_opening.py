@@ -409,15 +409,7 @@ def test_errors_of_the_system_become_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("stored", "problem"),
-    [
-        ("not json", "is not a JSON object: not json"),
-        ("[1]", "is not a JSON object"),
-        ("[" * 100_000, "is not a JSON object"),
-        ('{"model": 5}', "has an odd model: 5"),
-        ('{"chunkTokens": "400"}', 'has an odd chunkTokens: "400"'),
-        ('{"vectorDims": true}', "has an odd vectorDims: true"),
-        ('{"sources": "memory"}', 'has odd sources: "memory"'),
-    ],
+    [*load("agents")["odd metadata"], ("[" * 100_000, "is not a JSON object")],
 )
 def test_odd_metadata_is_a_problem_and_no_failure(
     sidecar: State, stored: str, problem: str

@@ -239,17 +239,7 @@ def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None
 
 @pytest.fixture
 def named(words: Tables) -> Tables:
-    for number, path in enumerate(
-        (
-            "MEMORY.md",
-            "memory/router.md",
-            "memory/deep/router.md",
-            "memory/router-setup.md",
-            "memory/Caf\u00e9.md",
-            "memory/50%_off.md",
-            "memory/other.md",
-        )
-    ):
+    for number, path in enumerate(load("agents")["files with names"]):
         words.add(f"{number}a", "first words", path, line=1)
         words.add(f"{number}b", "second words", path, line=7)
     return words

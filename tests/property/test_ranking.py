@@ -292,21 +292,12 @@ def test_a_chunk_of_the_same_lines_as_a_keyword_hit_counts_as_one(
         assert len(ranked.hits) == count, release
 
 
-@pytest.mark.parametrize(
-    ("keys", "active", "factor"),
-    [
-        ((), ("one",), 1.0),
-        (("one",), (), 1.0),
-        (("one",), ("one", "two"), 1.15),
-        (("one", "two"), ("one",), 0.9),
-        (("three",), ("one",), 0.9),
-    ],
-)
+@pytest.mark.parametrize(("keys", "active", "factor"), load("agents")["projects of notes"])
 def test_a_note_of_the_active_projects_counts_more(
-    keys: tuple[str, ...], active: tuple[str, ...], factor: float
+    keys: list[str], active: list[str], factor: float
 ) -> None:
-    base = replace(PROFILES["openclaw-2026.9"], min_score=None, project_keys=active)
-    candidates = of({"MEMORY.md": 0.5}, {}, project_keys=keys)
+    base = replace(PROFILES["openclaw-2026.9"], min_score=None, project_keys=tuple(active))
+    candidates = of({"MEMORY.md": 0.5}, {}, project_keys=tuple(keys))
     (hit,) = rank(candidates, base, now=ASKED_AT).hits
     assert hit.score == 0.5 * base.vector_weight * factor
 

@@ -135,19 +135,14 @@ def test_folders_hold_their_files_and_tell_the_worst_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "detail", "told"),
-    [
-        (FileState.CURRENT, Reason.OK, "", (" ", "indexed: no text in it")),
-        (FileState.STALE, Reason.OK, "", ("●", "changed since it was indexed")),
-        (FileState.ERROR, Reason.OK, "Permission denied", ("!", "error: Permission denied")),
-        (FileState.SKIPPED, Reason.SYMLINK, "", ("·", "not indexed: a link, not followed")),
-    ],
+    ("state", "reason", "detail", "told"), load("interface")["states of files"]
 )
 def test_a_state_has_a_badge_and_words_with_why(
-    state: FileState, reason: Reason, detail: str, told: tuple[str, str]
+    state: str, reason: str, detail: str, told: list[str]
 ) -> None:
-    file = memory_file("x.md", state=state, reason=reason, detail=detail, chunks=0)
-    assert (badge(state)[0], state_words(file)) == told
+    kept, why = FileState(state), Reason(reason)
+    file = memory_file("x.md", state=kept, reason=why, detail=detail, chunks=0)
+    assert [badge(kept)[0], state_words(file)] == told
     assert len({badge(one)[0] for one in FileState}) == len(FileState) - 1
     assert "never recalled" in file_line(FILES[0], CHANGED, {}).plain
 

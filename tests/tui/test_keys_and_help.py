@@ -175,14 +175,7 @@ async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMe
         assert run.app.search_screen.query_input.value == "router config path:"
 
 
-@pytest.mark.parametrize(
-    ("keys", "why"),
-    [
-        ("escape D", "No difference to show: this is the note as it is on disk."),
-        ("2 D", "No difference to show: this is the file as it is on disk."),
-        ("2 colon", "Nothing to choose: this file is one chunk."),
-    ],
-)
+@pytest.mark.parametrize(("keys", "why"), load("interface")["keys without anything to do"])
 async def test_a_key_that_has_nothing_to_do_says_why(
     keys: str, why: str, memory: SmallMemory
 ) -> None:

@@ -11,18 +11,11 @@ from textual.widgets import Input
 from memtui.settings.load import SettingsFiles
 from memtui.tui.bindings import is_typed
 from tests.support.conversations import talk
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, dark, running
 
-STATES = {
-    "typing": "slash", "results": "", "not shown": "H", "parameters": "comma",
-    "reader": "enter", "explain": "x", "trace field": "t", "sweep": "S", "compare": "c",
-    "profiles": "P", "write": "m w", "history": "ctrl+r", "help": "question_mark",
-    "rebuild": "R", "chunk": "K", "browse": "2", "outline": "2 down enter L",
-    "timeline": "2 T", "care": "4", "sessions": "3", "conversation": "3 enter j j",
-    "one turn": "3 down enter", "asked": "3 A", "nothing asked": "3 down A",
-    "sources": "3 O", "index": "5", "providers": "E",
-}  # fmt: skip
+STATES = load("interface")["states of screens"]
 """Keys that lead from the results of a query to a state."""
 ELSEWHERE = {"ctrl+q", "q", "e", "alt+e", "ctrl+z"}
 """Keys that end the program or give the terminal away."""

@@ -73,13 +73,13 @@ async def test_another_theme_paints_the_list_at_once_and_what_is_told_can_be_rea
         await run.search()
 
         def style_of(text: str) -> Style:
-            line = next(at for at, line in enumerate(render_lines(run.app)) if text in line)
-            return run.app.screen.get_style_at(render_lines(run.app)[line].index(text), line)
+            at, line = next(one for one in enumerate(render_lines(run.app)) if text in one[1])
+            return run.app.screen.get_style_at(line.index(text), at)
 
         assert {theme.name for theme in THEMES} <= set(run.app.available_themes)
+        run.app.notify("told", markup=False, timeout=600)
         for theme in sorted(run.app.available_themes):
             run.app.theme = theme
-            run.app.notify("told", markup=False)
             await settle(run.app, run.pilot)
             variables = run.app.get_css_variables()
             assert variables["leg-vector"] != variables["leg-keyword"]
@@ -89,7 +89,6 @@ async def test_another_theme_paints_the_list_at_once_and_what_is_told_can_be_rea
             assert bar.triplet == Color.parse(variables["leg-vector"]).rich_color.triplet
             # On a background of the theme's own, the terminal's text colour may be that very one.
             assert toast.name != "default"
-            run.app.clear_notifications()
 
 
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])

@@ -64,17 +64,9 @@ def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])
 
 
-@pytest.mark.parametrize(
-    ("values", "foot"),
-    [
-        # Of two that would overlap, the first one keeps its word.
-        ((0.5, 0.52, 1.0), "               0.50 ▲          config 1 ◇"),
-        ((0.5, 0.6, 0.0), "◇ config 1     0.50 ▲   △ now 0.52"),
-    ],
-)
-def test_marks_stand_in_their_columns_with_their_words(
-    values: tuple[float, ...], foot: str
-) -> None:
+# Of two that would overlap, the first one keeps its word.
+@pytest.mark.parametrize(("values", "foot"), load("explain")["marks of charts"])
+def test_marks_stand_in_their_columns_with_their_words(values: list[float], foot: str) -> None:
     words = (("│", "▲", "0.50"), ("┆", "△", "now 0.52"), ("┊", "◇", "config 1"))
     marks = [Mark(value, *one, "") for value, one in zip(values, words, strict=True)]
     drawn = [line.plain[LABEL:] for line in Chart(UNIT, 2, marks=marks).draw(41, 5)]
