@@ -172,7 +172,8 @@ def sync_line(stats: SyncStats) -> str:
 def _dry_run(invocation: Invocation, *, force: bool) -> int:
     with open_session(invocation) as session:
         status, cost = _current_cost(session)
-    is_rebuild = force or status.state is IndexState.NO_INDEX
+    is_of_another = status.provider.differs_from(status.made_by)
+    is_rebuild = force or is_of_another or status.state is IndexState.NO_INDEX
     document = {
         "dry_run": True,
         "rebuild": is_rebuild,

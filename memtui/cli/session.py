@@ -141,7 +141,7 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 def stale_warning(status: IndexStatus) -> str:
     """Return what to say when files changed after they were indexed, or vectors are missing."""
     if not status.pending_count:
-        return f"the index is stale: {state_detail(status)}; `memtui index` makes those"
+        return f"the index is stale: {state_detail(status)}; `memtui index` brings it up to date"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     command = "memtui index" if status.foreign is None else "openclaw memory index"

@@ -327,7 +327,9 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         case IndexState.STALE:
             changed = counted(status.pending_count, "changed file")
             waits = changed if status.pending_count else "chunks wait for a vector"
-            yield Check("index", f"{holds}; {waits}", "`memtui index` takes them in", "note")
+            if provider.differs_from(status.made_by):
+                waits = f"its vectors are by {status.made_by}, not by {provider.actual}"
+            yield Check("index", f"{holds}; {waits}", "`memtui index` brings it up to date", "note")
         case state:
             yield Check("index", f"{state.value}, {holds}, in {status.index_dir}")
     if status.state is not IndexState.NO_INDEX:

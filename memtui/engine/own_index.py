@@ -396,7 +396,8 @@ class OwnIndex(Index):
             vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
             warnings.append(f"{vectors_in_use}: they are kept")
         view = leg.view if leg is not None else None
-        state = state_of(known, provider)
+        # Who writes makes the vectors of another provider anew without being asked.
+        state = state_of(known, provider, made_by if indexer is None else "")
         if state is IndexState.NO_INDEX and indexer is not None and indexer.is_writer:
             # It begins by itself as soon as the watcher is there, or is about to begin.
             begins = self.watcher is not None and not indexer.has_run
@@ -466,7 +467,7 @@ class OwnIndex(Index):
         self.providers.close()
 
 
-def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
+def state_of(known: IndexerStatus, provider: ProviderState, made_by: str) -> IndexState:
     """Return the one word: what runs comes first, then what is wrong, then what waits."""
     if known.running is not Work.NONE:
         return IndexState.INDEXING
@@ -477,7 +478,8 @@ def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
     if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
     settled = known.vectors + len(known.withheld) + known.unread
-    if known.pending_count or (provider.model is not None and settled < known.chunks):
+    waits = provider.model is not None and settled < known.chunks
+    if known.pending_count or waits or provider.differs_from(made_by):
         return IndexState.STALE
     return IndexState.READY
 

@@ -332,6 +332,11 @@ class ProviderState(Struct, frozen=True):
         """The reason why `actual` is what it is, without the next step."""
         return self.detail.removesuffix(f" ({self.hint})") if self.hint else self.detail
 
+    def differs_from(self, made_by: str) -> bool:
+        """Return whether vectors by `made_by` are known not to be those of the one that answers."""
+        mine = f"{self.actual}/{self.model}" if self.actual and self.model else made_by
+        return self.state is Reason.OK and bool(made_by) and made_by != mine
+
 
 class WatcherState(Struct, frozen=True):
     """The way changes are noticed: `events`, `polling` or `off`."""

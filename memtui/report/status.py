@@ -125,15 +125,13 @@ def vectors_note(
 
 
 def provider_change(status: IndexStatus) -> str:
-    """Return what differs between the live index and the provider it is just built anew for.
+    """Return what differs between the live index and the provider it is to be built anew for.
 
-    `index is for minilm, settings say openai`; empty while nothing differs, or nothing is built.
+    `index is for minilm, settings say openai`; empty while nothing differs.
     """
     provider = status.provider
-    if status.state is not IndexState.INDEXING or provider.state is not Reason.OK:
-        return ""
-    requested = f"{provider.actual}/{provider.model}" if provider.actual and provider.model else ""
-    if not status.made_by or not requested or status.made_by == requested:
+    is_open = status.state in (IndexState.INDEXING, IndexState.STALE)
+    if not is_open or not provider.differs_from(status.made_by):
         return ""
     made_by, _, model = status.made_by.partition("/")
     indexed, chosen = made_by, provider.actual
@@ -305,7 +303,8 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     yield Row(("index", status.index_dir))
     yield Row(("generation", words.count(status.generation)))
     if provider.actual is not None:
-        yield Row(("model", model_words(provider.model, provider.dimensions)))
+        stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
+        yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
     yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
     if status.pieces:
         size = size_words(status.piece_bytes)
@@ -340,6 +339,8 @@ def state_detail(status: IndexStatus) -> str:
             left = f", {words.duration(progress.eta)} left" if progress.eta is not None else ""
             done = f"{words.count(progress.done)} of {words.count(progress.total)}"
             return f"{done} {progress.phase}{left}"
+        case IndexState.STALE if change := provider_change(status):
+            return change
         case IndexState.STALE if foreign is not None or status.pending_count:
             files = words.count(status.pending_count, "file")
             return f"{files} {'waiting' if foreign is None else 'drifted'}"

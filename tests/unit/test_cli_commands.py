@@ -130,10 +130,18 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
 def test_the_status_says_what_waits_and_the_command_that_makes_it(
     memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as words_alone:
-        words_alone.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
-        memtui("index", "--root", str(notes))
-    for waits in ("1 chunk waits for its vector", "1 file waiting"):
+    def index_by(provider: str) -> None:
+        with monkeypatch.context() as other:
+            other.setenv("MEMTUI_EMBEDDING__PROVIDER", provider)
+            memtui("index", "--force", "--root", str(notes))
+
+    index_by("wordllama")
+    told = "index is for wordllama, settings say minilm"
+    assert "vectors are by wordllama/l2_supercat_256" in memtui("doctor", "--root", str(notes)).out
+    assert memtui("index", "--dry-run", "--json", "--root", str(notes)).document["rebuild"]
+    for waits in (told, "1 chunk waits for its vector", "1 file waiting"):
+        if waits.startswith("1 chunk"):
+            index_by("none")
         status = memtui("status", "--root", str(notes))
         assert f"stale ({waits})" in status.out
         assert f"`memtui index --root {notes}`" in status.err

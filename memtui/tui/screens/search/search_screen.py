@@ -247,7 +247,7 @@ class SearchScreen(Screen[None]):
         if before is None or status.provider != before.provider:
             self.search.show_title()
         change = words.provider_change(status)
-        if change and change != self._announced_change:
+        if change and self.is_indexing and change != self._announced_change:
             self._announced_change = change
             if not self.is_switched:
                 in_background(
