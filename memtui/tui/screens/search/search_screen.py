@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
+from memtui.errors import WriterLocked
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
 from memtui.report.words import leg_name, reason_words
@@ -302,11 +303,13 @@ class SearchScreen(Screen[None]):
     def action_sync(self) -> None:
         """Index what changed; open again what could not be opened."""
         if self.engine is not None:
-            self._is_sync_requested = True
             if self.is_foreign:
                 tell(self, f"{index_status.LOOKS_AGAIN}.")
+            elif self._is_locked(self.engine):
+                return
             else:
                 self.rankings.note("syncing")
+            self._is_sync_requested = True
             self.engine.index.sync()
         elif self.engine_error:
             self.engine_error = ""
@@ -315,6 +318,15 @@ class SearchScreen(Screen[None]):
             app_of(self).memories.open_again()
         else:
             tell(self, "Still opening.")
+
+    def _is_locked(self, engine: Engine) -> bool:
+        """Return whether another program writes the index, and say so."""
+        try:
+            engine.index.require_writer()
+        except WriterLocked as error:
+            tell(self, safe_line(str(error)), warning=True)
+            return True
+        return False
 
     def action_rebuild(self) -> None:
         from memtui.tui.screens.dialogs import ask_to_rebuild
@@ -326,7 +338,7 @@ class SearchScreen(Screen[None]):
             tell(self, "Still opening.")
         elif self.is_foreign:
             tell(self, f"{index_status.REBUILD_HINT}.")
-        else:
+        elif not self._is_locked(self.engine):
             ask_to_rebuild(self, self.engine, begun)
 
     @on(Input.Changed, "#query")
