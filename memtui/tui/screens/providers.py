@@ -232,6 +232,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         facts = [
             ("model", Content(model or "the provider's own")),
             *rebuild_facts(cost),
+            ("on disk", Content("replaced now, and again at the next start unless written")),
         ]
 
         def answered(answer: str | None) -> None:
