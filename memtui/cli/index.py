@@ -249,7 +249,7 @@ def status(invocation: Invocation, deep: bool) -> int:
     nothing = now.state is IndexState.NO_INDEX and not is_foreign
     code = EXIT_NO_INDEX if nothing else EXIT_OK
     notes = [] if is_foreign else _beside(invocation, session)
-    if now.state is IndexState.STALE and not is_foreign:
+    if now.state in (IndexState.STALE, IndexState.NO_INDEX) and not is_foreign:
         notes.append(f"memtui: {stale_warning(now)}")
     return invocation.respond(document, lines, notes=notes, exit_code=code)
 

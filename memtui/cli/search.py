@@ -17,7 +17,7 @@ from memtui.report import words
 from memtui.report.arithmetic import NO_PASSAGES, bar_scale, lacks_passages, part_cells
 from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.layout import Layout, SectionId
-from memtui.report.status import agent_gets_words, vectors_note
+from memtui.report.status import agent_gets_words, state_detail, vectors_note
 from memtui.retrieval.query import query_problems
 
 _INDENT, _BAR = 8, 16
@@ -97,7 +97,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     warnings = [*session.warnings(), *query_problems(query, sources, by_release=is_foreign)]
     warnings += [state.detail for state in states.values() if state.reason in words.TOLD_REASONS]
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
-    if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
+    note = vectors_note(states, status.provider, full=True)
+    if not is_foreign and (note := note if status.files else state_detail(status)):
         warnings.append(note)
     if lacks_passages(ranked):
         warnings.append(NO_PASSAGES)

@@ -139,7 +139,9 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 
 
 def stale_warning(status: IndexStatus) -> str:
-    """Return what to say when files changed after they were indexed, or vectors are missing."""
+    """Return what to say when there is no index, or it is not that of the files and settings."""
+    if status.state is IndexState.NO_INDEX:
+        return "there is no index yet: `memtui index` makes one"
     if not status.pending_count:
         return f"the index is stale: {state_detail(status)}; `memtui index` brings it up to date"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")

@@ -263,8 +263,6 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if status.state is not IndexState.DEGRADED and (detail := brief(state_detail(status))):
         state += f" ({detail})"
     yield Row(("state", state), tone=tone_of(status.state))
-    if status.state is IndexState.NO_INDEX:
-        yield Row(("next step", "memtui index"))
     yield Row(("memory", status.root))
     sources = ", ".join(
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
@@ -360,6 +358,8 @@ def state_detail(status: IndexStatus) -> str:
             return f"keyword only: {provider.detail or words.reason_words(provider.state)}"
         case IndexState.ERROR if status.errors:
             return status.errors[-1].message
+        case IndexState.READY if foreign is None and not status.files:
+            return f"no notes; {LOOKS_FOR}"
         case _:
             return ""
 

@@ -384,7 +384,7 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
     empty.root.mkdir()
     async with running(empty.open, size=(50, 14)) as run:
         await run.press("escape", "2")
-        await until(run.pilot, lambda: "no Markdown notes here" in run.text)
+        await until(run.pilot, lambda: "memtui looks for MEMORY.md" in run.text)
         for size in ((50, 14), (1, 1), (160, 50)):
             await resize(run.pilot, size)
             await run.press(*"z o h l G y e K M T L D : @ f".split(), "enter", "escape", "escape")

@@ -135,6 +135,7 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
             other.setenv("MEMTUI_EMBEDDING__PROVIDER", provider)
             memtui("index", "--force", "--root", str(notes))
 
+    assert f"`memtui index --root {notes}`" in memtui("status", "--root", str(notes)).err
     index_by("wordllama")
     told = "index is for wordllama, settings say minilm"
     assert "vectors are by wordllama/l2_supercat_256" in memtui("doctor", "--root", str(notes)).out
@@ -146,6 +147,12 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
         assert f"stale ({waits})" in status.out
         assert f"`memtui index --root {notes}`" in status.err
         (notes / "MEMORY.md").write_text("# Changed\n")
+    (empty := notes.parent / "empty").mkdir()
+    memtui("index", "--root", str(empty))
+    for command in (["status"], ["search", "gate"]):
+        answer = memtui(*command, "--root", str(empty))
+        assert "memtui looks for MEMORY.md" in answer.out + answer.err
+        assert "`memtui index" not in answer.err
 
 
 COMMAND = "sh -c 'touch PWNED; echo sk-SECRET' \u202e\u200b\u00a0" + "long " * 200

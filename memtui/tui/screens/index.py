@@ -241,7 +241,7 @@ def what_is_listed(status: IndexStatus) -> str:
     if listed:
         return f"{listed}: tab shows which, and why"
     files = fmt.count(status.files, "file")
-    is_fine = status.state is IndexState.READY
+    is_fine = status.state is IndexState.READY and status.files > 0
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 
 

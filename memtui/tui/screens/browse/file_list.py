@@ -17,6 +17,7 @@ from textual.content import Content
 from memtui.engine.browse import days_of
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
+from memtui.report.status import LOOKS_FOR
 from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
@@ -335,7 +336,7 @@ class FileList:
     def _show_lines(self, keep: str | None = None) -> None:
         self.lines = [line for line in self._tree if self._folded.isdisjoint(line.around)]
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
-        empty = "no file fits: esc clears" if self.files else "no Markdown notes here"
+        empty = "no file fits: esc clears" if self.files else f"no notes; {LOOKS_FOR}"
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
         numbers = "chunks" if self.shown_recalls is None else "recalls"
