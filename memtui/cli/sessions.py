@@ -33,6 +33,7 @@ from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
+from memtui.text.sanitize import listed
 
 _MOST_NAMED = 5
 
@@ -158,9 +159,8 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
             hint="`memtui sessions --limit 0` lists them",
             code="no_conversation",
         )
-    several = ", ".join(one.path for one in alike[:_MOST_NAMED])
-    more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
-    raise SettingsError(f"{name} could be {several}{more}", hint="give the whole path")
+    several = listed([one.path for one in alike], _MOST_NAMED)
+    raise SettingsError(f"{name} could be {several}", hint="give the whole path")
 
 
 def _show_coverage(invocation: Invocation, name: str | None) -> int:

@@ -45,6 +45,7 @@ from memtui.ranking.stages import ONLY_LEG
 from memtui.ranking.trace import best_passage, find
 from memtui.retrieval.passages import nearest_passages
 from memtui.retrieval.pool import CODED_BACKEND
+from memtui.text.sanitize import listed
 
 MOST_NAMED: Final = 5
 """So many files are named where several could be meant."""
@@ -185,8 +186,7 @@ class Explain:
                 absent.append(file)
         several = indexed.several if indexed is not None else ()
         if several:
-            rest = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
-            detail = f"it could be {', '.join(several[:MOST_NAMED])}{rest}"
+            detail = f"it could be {listed(several, MOST_NAMED)}"
             file = replace(absent[0], detail=detail, numbers={"files": len(several)})
             return inquiry_of(ranked, place, file)
         on_disk = self._index.files.paths_on_disk()

@@ -36,7 +36,7 @@ from memtui.ranking.trace import Explanation, cited_lines, shares_of, stage_scor
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import listed, safe_line
 
 TONES: Mapping[Leg | Stage, Tone] = {
     Leg.VECTOR: Tone.VECTOR,
@@ -107,9 +107,7 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
     notes: tuple[str, ...] = (NO_PASSAGES,) if lacks_passages(ranked) else ()
     if (similar := explanation.similar) is not None:
         ordered = sorted(similar.shared, key=lambda word: (word[:1].isdigit(), word))
-        more = len(ordered) - _SHARED_WORDS
-        tail = f" and {words.count(more)} more" if more > 0 else ""
-        shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
+        shared = f": {listed(ordered, _SHARED_WORDS)}" if ordered else ""
         jaccard = words.short_number(similar.similarity)
         notes += (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
     end = axis(ranked, explanation.scored)

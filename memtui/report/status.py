@@ -24,7 +24,7 @@ from memtui.model import (
 from memtui.model.status import FileState, Finding, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
-from memtui.text.sanitize import safe_line, size_words
+from memtui.text.sanitize import listed, safe_line, size_words
 
 HERE: Final = "this computer"
 """The destination of text that is sent nowhere."""
@@ -56,9 +56,7 @@ def sent_words(cost: RebuildCost) -> str:
 
 def withheld_words(withheld: Sequence[SkippedFile]) -> str:
     """Return which chunks are not sent because they hold a credential, and what sends them."""
-    more = len(withheld) - SHOWN_FILES
-    places = [brief(chunk.path) for chunk in withheld[:SHOWN_FILES]]
-    named = ", ".join(places) + (f" and {more:,} more" if more > 0 else "")
+    named = listed([brief(chunk.path) for chunk in withheld], SHOWN_FILES)
     counted = words.count(len(withheld), "chunk", after=" with a credential")
     return f"{counted}: {named} (embedding.send_credentials sends them)"
 

@@ -7,6 +7,7 @@ they enter a screen or a terminal. One character becomes one character, so offse
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """A character that may never reach a terminal; tab and line feed are not in it.
@@ -53,6 +54,12 @@ def escaped(value: object) -> str:
 def counted(count: int, noun: str = "", plural: str = "") -> str:
     """Write a number of things: `1 chunk`, `1,204 chunks`; without a noun the number alone."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}" if noun else f"{count:,}"
+
+
+def listed(names: Sequence[str], shown: int = 3) -> str:
+    """Write the first names of a list, and how many more there are: `a, b, c and 1,204 more`."""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def size_words(count: int) -> str:

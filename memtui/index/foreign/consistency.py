@@ -24,7 +24,7 @@ from memtui.model import status
 from memtui.retrieval.openclaw.tables import SQL
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.text.sanitize import counted, safe_line
+from memtui.text.sanitize import counted, listed, safe_line
 
 MAX_NAMES: Final = 200
 PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
@@ -85,13 +85,6 @@ def agent_gets(truth: status.Truth, release: str) -> tuple[status.AgentGets | No
         if code in codes and "gets" in entry and (pausing or not entry.get("pauses")):
             return entry["gets"] or None, code
     return "same", ""
-
-
-def listed(names: Iterable[str], shown: int = 3) -> str:
-    """Write the first names of a list, and how many more there are."""
-    every = tuple(names)
-    more = f" and {len(every) - shown:,} more" if len(every) > shown else ""
-    return safe_line(", ".join(every[:shown]) + more)
 
 
 MAX_BYTES: Final = 256 * 2**20
@@ -234,11 +227,11 @@ class StoredTables:
         )
         models = sorted({share.model for share in shares})
         if len(models) > 1:
-            shown = listed(
+            told = [
                 f"{share.model} {max(share.dimensions, 0)}: {counted(share.chunks, 'chunk')}"
                 for share in shares
-            )
-            self._findings.add("mixed_models", models, models=len(models), shares=shown)
+            ]
+            self._findings.add("mixed_models", models, models=len(models), shares=listed(told))
         self.lengths = sorted({share.dimensions for share in shares if share.dimensions > 0})
         lengths = [str(length) for length in self.lengths]
         if len(lengths) > 1:

@@ -33,7 +33,7 @@ from memtui.index.database import (
 from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import listed, safe_line
 
 _WRITE_VERSION = 18
 _WAL_VERSION = 2
@@ -184,9 +184,7 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
             reason = "the agent's database has no memory tables"
             hint = "openclaw memory index builds them"
         elif tables:
-            shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
-            more = f" and {len(tables) - _SHOWN_TABLES} more" if len(tables) > _SHOWN_TABLES else ""
-            reason = f"its tables are {shown}{more}"
+            reason = f"its tables are {safe_line(listed(sorted(tables), _SHOWN_TABLES))}"
         raise NotRecognised(f"{name} is not an OpenClaw memory index: {reason}", hint=hint)
 
     def present(role: str) -> str | None:
