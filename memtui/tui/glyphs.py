@@ -33,6 +33,7 @@ PASSED = "✓"
 SKIPPED = "–"
 PIN = "◆"
 
+# The state of an index, and of a file in it.
 READY = "●"
 DEGRADED = "!"
 ERROR = "✗"
@@ -48,10 +49,7 @@ CHOSEN_DAY = "◆"
 
 RULE = "─"
 
-_IN_ASCII = str.maketrans(
-    "█▒◇╌▓░▲△▼›━─✓–◆→●◐◌✗○·▾▸▌╭╰│║├•▎☑☐┼…╮╯┌┐└┘┤┬┴┊┆−×←↑↓◀≥λ▁▂▃▄▅▆▇",
-    "#=x.+-+n->=-+-@>*%oX-.v>|,`|H+*|x_+~.',.`'+++::-x<^v<>l_..--==",
-)
+_IN_ASCII = str.maketrans(SIGNS["ascii"]["signs"], SIGNS["ascii"]["ascii"])
 """Also for what Textual draws, such as frames, and for the signs in this program's words."""
 
 

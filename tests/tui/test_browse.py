@@ -21,11 +21,11 @@ from memtui.model.browsing import DayTotals, MemoryFile
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import glyphs
+from memtui.tui.present import sign_of
 from memtui.tui.screens.browse import file_list
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
     Sort,
-    badge,
     file_line,
     filter_files,
     state_words,
@@ -142,8 +142,8 @@ def test_a_state_has_a_badge_and_words_with_why(
 ) -> None:
     kept, why = FileState(state), Reason(reason)
     file = memory_file("x.md", state=kept, reason=why, detail=detail, chunks=0)
-    assert [badge(kept)[0], state_words(file)] == told
-    assert len({badge(one)[0] for one in FileState}) == len(FileState) - 1
+    assert [sign_of("browsed", kept)[0], state_words(file)] == told
+    assert len({sign_of("browsed", one)[0] for one in FileState}) == len(FileState) - 1
     assert "never recalled" in file_line(FILES[0], CHANGED, {}).plain
 
 

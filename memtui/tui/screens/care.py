@@ -128,6 +128,7 @@ class CareScreen(Screen[None]):
         """The chosen finding; `None` on the heading of a rule."""
         return self._by_row.get(self.findings.chosen_id or "")
 
+    @on(Input.Changed)
     def _show_report(self) -> None:
         if self.report is None:
             return
@@ -185,10 +186,6 @@ class CareScreen(Screen[None]):
         detail.border_title, detail.border_subtitle = Content(title), Content(place)
         detail.lay_out(draw or (lambda width: []))
         self.refresh_bindings()
-
-    @on(Input.Changed)
-    def _filter_changed(self) -> None:
-        self._show_report()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action != "place" or not self.is_mounted:

@@ -28,7 +28,7 @@ from memtui.tui.screens.common import PartLine, act_on_part
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
-from memtui.tui.widgets.lists import Facts, LineView, Row, RowList, rows_of
+from memtui.tui.widgets.lists import LineView, Row, RowList, TextBlock, fact_lines, rows_of
 
 SECTIONS: Mapping[str, str] = {
     "text": "Chunk",
@@ -116,7 +116,7 @@ class ChunkScreen(Screen[None]):
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
                 with VerticalScroll(id="facts", can_focus=False):
-                    yield Facts(label_width=12)
+                    yield TextBlock()
                 yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
                 yield like
@@ -238,7 +238,7 @@ class ChunkScreen(Screen[None]):
             )
             cells = [row.cells for row in section.rows]
             facts = [(name, Content(safe_line(value))) for name, value in cells]
-            self.query_one(Facts).show_facts(facts)
+            self.query_one(TextBlock).show(partial(fact_lines, facts, column=12))
             terms = sorted(record.terms, key=SORTS[self._sort])
             chunks = engine.index.status().chunks
             self.terms.set_rows(

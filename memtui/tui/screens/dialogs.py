@@ -29,7 +29,7 @@ from memtui.tui.bindings import bindings, is_typed, key_name, keys_of
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.bars import KeyBar
-from memtui.tui.widgets.lists import Fact, Facts, LineView, Row, RowList
+from memtui.tui.widgets.lists import Fact, LineView, Row, RowList, TextBlock, fact_lines
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -112,12 +112,12 @@ class Confirm(Dialog[str], keys="confirm", title="Confirm"):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="confirm"):
-            yield Facts(label_width=8, id="confirm-facts")
+            yield TextBlock(id="confirm-facts")
             yield RowList(id="confirm-answers", opens="answer")
 
     def on_mount(self) -> None:
         self.frame(Content.styled(safe_line(self._title), "bold"))
-        self.query_one(Facts).show_facts(self._facts)
+        self.query_one(TextBlock).show(partial(fact_lines, self._facts, column=8))
 
         def line(text: str, key: str, width: int) -> Content:
             room = max(width - len(key) - 1, 1)

@@ -38,7 +38,7 @@ from memtui.tui.widgets.index_status import (
     progress_line,
     state_line,
 )
-from memtui.tui.widgets.lists import Facts, Row, RowList, fact_lines
+from memtui.tui.widgets.lists import Row, RowList, TextBlock, fact_lines
 
 REFRESH_SECONDS = 1.0
 SHOWN = 500
@@ -81,8 +81,8 @@ class IndexScreen(Screen[None]):
         names = "facts", *self.LEFT, *self.RIGHT
         yield PartLine({name: name.capitalize() for name in names}, self.FIRST)
         with VerticalScroll(id="facts", classes="part"), Container(id="index-columns"):
-            yield Facts(label_width=LABEL, id="index-first")
-            yield Facts(label_width=LABEL, id="index-second")
+            yield TextBlock(id="index-first")
+            yield TextBlock(id="index-second")
         with Container(id="index-body", classes="part"):
             for side in (self.LEFT, self.RIGHT):
                 with Vertical(classes="index-side part"):
@@ -118,8 +118,9 @@ class IndexScreen(Screen[None]):
         # A quoted path begins with its quote and stays as it is: no shell expands ~ in one.
         shell = Content(" ".join(map(fmt.home_relative, words)))
         facts = [*index_facts(status, now), ("shell", shell)]
-        self.query_one("#index-first", Facts).show_facts(facts)
-        self.query_one("#index-second", Facts).show_facts(facts_of(status, now, "technical"))
+        for name, shown in (("first", facts), ("second", facts_of(status, now, "technical"))):
+            block = self.query_one(f"#index-{name}", TextBlock)
+            block.show(partial(fact_lines, shown, column=LABEL))
         # Ages are told to the minute.
         about = status.pending, status.skipped, status.errors, status.foreign
         listed = (*about, self.state_filter, now.minute)
@@ -275,5 +276,5 @@ def file_lines(file: FileTruth, now: datetime) -> list[Content]:
         "in index": indexed,
     }
     state = file_state(file.state).stylize(STYLES[tone_of(file.state)])
-    lines = fact_lines([(name, Content(value)) for name, value in facts.items()], 200)
+    lines = fact_lines([(name, Content(value)) for name, value in facts.items()], 200, 10)
     return [state, Content(safe_line(file.reason)), Content(""), *lines]

@@ -28,7 +28,7 @@ from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.index_status import place_style
-from memtui.tui.widgets.lists import Fact, Facts, Row, RowList, TextBlock
+from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -90,7 +90,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
             yield TextBlock(id="providers-columns")
             yield RowList(id="providers-list")
             with VerticalScroll(id="providers-scroll", can_focus=False):
-                yield Facts(label_width=_LABEL, id="providers-facts")
+                yield TextBlock(id="providers-facts")
 
     def on_mount(self) -> None:
         heads = [(name, fmt.MUTED) for name in _HEADS]
@@ -154,7 +154,8 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
             facts = provider_facts(listing, self._probes.get(listing.name), cause)
             if not note and listing.name in self._trying:
                 note = f"asking {listing.address or listing.name}…"
-        self.query_one(Facts).show_facts(facts)
+        block = self.query_one("#providers-facts", TextBlock)
+        block.show(partial(fact_lines, facts, column=_LABEL))
         self.query_one(VerticalScroll).scroll_home(animate=False)
         keeps = self._is_first_run and (listing is None or listing.name == EMBEDDED_DEFAULT)
         self.rows.opens = _KEEP if keeps else "switch…"

@@ -25,7 +25,7 @@ from memtui.tui.background import in_background
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
-from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
+from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 
 TITLE = "Conversations in the index"
 INTRO = (
@@ -59,7 +59,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
             yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
             yield RowList(id="transcripts-list", opens="use")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
-                yield Facts(label_width=_LABEL, id="transcripts-facts")
+                yield TextBlock(id="transcripts-facts")
 
     def on_mount(self) -> None:
         self._message = Content("looking for transcripts…")
@@ -95,7 +95,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
         facts = [("", self._message)] if self._message else []
         if self.chosen is not None:
             facts += source_facts(self.chosen)
-        self.query_one(Facts).show_facts(facts)
+        self.query_one(TextBlock).show(partial(fact_lines, facts, column=_LABEL))
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self.frame(TITLE, note)
         self.on_resize()

@@ -201,9 +201,8 @@ Fact = tuple[str, Content]
 _MIN_VALUE = 8
 
 
-def fact_lines(facts: Sequence[Fact], width: int, label_width: int | None = None) -> list[Content]:
-    """Lay out facts in `width` cells, one line or more for each."""
-    column = label_width or max((len(label) for label, _ in facts), default=0) + 2
+def fact_lines(facts: Sequence[Fact], width: int, column: int) -> list[Content]:
+    """Lay out facts in `width` cells, `column` for the labels, one line or more for each."""
     room = max(_MIN_VALUE, width - column)
     lines: list[Content] = []
     for label, value in facts:
@@ -211,17 +210,6 @@ def fact_lines(facts: Sequence[Fact], width: int, label_width: int | None = None
             head = label if number == 0 else ""
             lines.append(Content.assemble((f"{head:<{column}}", fmt.MUTED), line))
     return lines
-
-
-class Facts(TextBlock):
-    """A block of facts, as tall as they need."""
-
-    def __init__(self, *, label_width: int | None = None, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._label_width = label_width
-
-    def show_facts(self, facts: Sequence[Fact]) -> None:
-        self.show(lambda width: fact_lines(facts, width, self._label_width))
 
 
 BAR_META = {"part": "bar"}

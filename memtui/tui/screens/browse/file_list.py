@@ -194,11 +194,6 @@ def filter_files(
     return [file for file in files if fits(file)], (*query.problems, *query.unlisted)
 
 
-def badge(state: FileState) -> tuple[str, str]:
-    """Return one character for the state of a file, a space for one that is current; its style."""
-    return sign_of("browsed", state)
-
-
 def state_words(file: MemoryFile) -> str:
     """Return the state of a file in words, with why."""
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
@@ -212,7 +207,7 @@ def file_line(
     file: MemoryFile, now: datetime, recalled: Mapping[str, int] | None = None
 ) -> Content:
     """Draw the state of a file and its numbers, the most important first."""
-    character, style = badge(file.state)
+    character, style = sign_of("browsed", file.state)
     words = [fmt.count(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:
         times = recalled.get(file.path, 0)
@@ -483,7 +478,7 @@ class FileList:
             numbers = f" {fmt.count(line.number, 'file')}  {fmt.size_words(line.size)}"
         else:
             numbers = f" {fmt.count(line.number):>4}"
-        state = badge(FileState.CURRENT if is_open else line.state)
+        state = sign_of("browsed", FileState.CURRENT if is_open else line.state)
         right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
         indent = " " * min(2 * len(line.around), max(0, room - 8))

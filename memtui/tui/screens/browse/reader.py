@@ -21,7 +21,8 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import app_of, cite, edit_at
-from memtui.tui.screens.browse.file_list import badge, state_words
+from memtui.tui.present import sign_of
+from memtui.tui.screens.browse.file_list import state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import DifferenceScreen
@@ -355,7 +356,7 @@ class Reader:
             return
 
         def draw(file: MemoryFile, width: int) -> Content:
-            right = f" {badge(file.state)[0]} {fmt.count(file.chunks, 'chunk')}"
+            right = f" {sign_of('browsed', file.state)[0]} {fmt.count(file.chunks, 'chunk')}"
             room = max(1, width - len(right))
             path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
             return Content.assemble(path, (right, fmt.MUTED))

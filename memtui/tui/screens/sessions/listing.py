@@ -29,7 +29,7 @@ from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
-from memtui.tui.widgets.lists import Fact, Facts, Row, RowList
+from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 from memtui.tui.widgets.query_bar import QueryBar
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ListPane(Pane):
 
     def compose(self) -> ComposeResult:
         yield RowList(id="conversations", opens="read")
-        yield Facts(id="conversation-facts", label_width=7)
+        yield TextBlock(id="conversation-facts")
 
     def load(self) -> None:
         """Look for conversations, then go on counting what takes reading."""
@@ -235,7 +235,7 @@ class ListPane(Pane):
         listing = self.listings.get(self.chosen_path)
         matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
         facts = listing_facts(listing, matches) if listing is not None else ()
-        self.query_one("#conversation-facts", Facts).show_facts(facts)
+        self.query_one(TextBlock).show(lambda width: fact_lines(facts, width, 7))
 
 
 class Matches(NamedTuple):
