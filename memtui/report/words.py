@@ -48,6 +48,8 @@ FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
 EVIDENCE_WORDS: Final[Mapping[str, str]] = _WORDS["evidence"]
 STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
+CHUNK_PARTS: Final[Mapping[str, str]] = _WORDS["chunk_part"]
+"""The parts of the screen of a chunk by id, in the order of Tab."""
 FUSION_IN_STRIP: Final[Mapping[str, str]] = _WORDS["fusion_in_strip"]
 VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
 MAPPING_WORDS: Final[Mapping[str, str]] = _WORDS["mapping"]

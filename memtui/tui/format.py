@@ -9,7 +9,6 @@ from textual.content import Content
 from textual.theme import Theme
 
 from memtui.data import read_table
-from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
 from memtui.report.words import age as age

@@ -47,10 +47,9 @@ def step_glyph(step: ScoreStep) -> str:
     return bar_glyph(step.tone)
 
 
-def heading(title: str, width: int, note: str | Content = "") -> Content:
+def heading(title: str, width: int, note: str = "") -> Content:
     """A line that begins a section: its title, a note, and a rule to the right edge."""
-    aside = note if isinstance(note, Content) else Content.styled(note, fmt.MUTED)
-    head = Content.assemble((title, "bold $primary"), "  " if aside else "", aside)
+    head = Content.assemble((title, "bold $primary"), "  " if note else "", (note, fmt.MUTED))
     room = width - head.cell_length - 1
     if room < 1:
         return fmt.fit(head, width)

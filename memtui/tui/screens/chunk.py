@@ -18,6 +18,7 @@ from memtui.engine import Engine
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
+from memtui.report.words import CHUNK_PARTS
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
@@ -30,13 +31,6 @@ from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
 from memtui.tui.widgets.lists import LineView, Row, RowList, TextBlock, fact_lines, rows_of
 
-SECTIONS: Mapping[str, str] = {
-    "text": "Chunk",
-    "like": "Similar",
-    "terms": "Terms",
-    "queries": "Queries",
-}
-"""The parts of the screen by id, in the order of Tab."""
 FOLLOW_PAUSE = 0.5
 """Seconds after a change of the index before it is read again: a sync changes it many times."""
 SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {
@@ -108,7 +102,7 @@ class ChunkScreen(Screen[None]):
         yield ScreenBar()
         yield Static(id="chunk-place", markup=False)
         yield Static(id="chunk-note", markup=False)
-        yield PartLine(SECTIONS, "text")
+        yield PartLine(CHUNK_PARTS, "text")
         like, *lists = (
             RowList(id=name, opens=opens, secondary=True, classes="part")
             for name, opens in (("like", "open"), ("terms", "search for it"), ("queries", "ask"))
@@ -302,7 +296,7 @@ class ChunkScreen(Screen[None]):
         self.parts.entitle(
             {
                 name: f"{title} {fmt.count(counts[name])}" if counts.get(name) else title
-                for name, title in SECTIONS.items()
+                for name, title in CHUNK_PARTS.items()
             }
         )
         self.refresh_bindings()

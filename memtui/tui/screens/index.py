@@ -181,9 +181,9 @@ class IndexScreen(Screen[None]):
             self.query_one(f"#{self.FIRST}").focus()
 
     def _line(self, name: str, row: ReportRow, width: int) -> Content:
-        marks = {Tone.OK: glyphs.PASSED, Tone.WARN: glyphs.DEGRADED, Tone.ERROR: glyphs.ERROR}
-        # What is neither right nor wrong.
-        mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
+        marks = glyphs.SIGNS["listed"]
+        # By the list what is neither right nor wrong.
+        mark = marks.get(row.tone, marks.get(name, " "))
         head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
         aside = f"  ({fmt.count(row.count)}, {key_name('enter')} list)" if row.names else ""
         shown = Content.assemble(safe_line(row.cells[-1]), (aside, fmt.MUTED))
