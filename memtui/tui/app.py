@@ -304,7 +304,7 @@ class MemtuiApp(App[int]):
     action_part = act_on_part
 
     def action_help(self) -> None:
-        from memtui.tui.screens.help import HelpScreen
+        from memtui.tui.screens.dialogs import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())

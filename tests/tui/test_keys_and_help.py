@@ -22,9 +22,8 @@ from memtui.settings.schema import KeymapSettings, Settings
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
+from memtui.tui.screens.dialogs import Confirm, FirstRunHint, HelpScreen, help_groups, rebuild_facts
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.bars import SCREENS
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.timeline import HeatMap
