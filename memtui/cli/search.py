@@ -199,12 +199,11 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"
-        found, aside = strength(ranked, hit), words.aside_words(ranked, hit)
-        match = f", {words.STRENGTH_MATCHES[found]}" if found is not None else ""
-        mark += f", {aside}" if aside else ""
+        match = words.STRENGTH_MATCHES[strength(ranked, hit)]
+        match, aside = (one and f", {one}" for one in (match, words.aside_words(ranked, hit)))
         yield (
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
-            f"{hit.chunk.path} line {cited_lines(hit)[0]}, {words.age(age)}{mark}."
+            f"{hit.chunk.path} line {cited_lines(hit)[0]}, {words.age(age)}{mark}{aside}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]
         yield ""

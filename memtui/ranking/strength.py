@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, SearchMode
@@ -21,7 +24,18 @@ class Strength(StrEnum):
     NONE = "none"
 
 
-def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
+class Match(Struct, frozen=True):
+    """The strength of a match, and the weighted sum that tells it in context."""
+
+    strength: Strength
+    shares: tuple[tuple[str, float, float], ...] = ()
+    """Names, weights and values."""
+    total: float = 0.0
+    limit: float = 0.0
+    """The least sum of a strong match; for none, of a weak one."""
+
+
+def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
     """Return how well a candidate matches the query; `None` where that was not measured.
 
     In context: by the weighted sum of its `absolute_numbers`. Else strong: it holds more than half
@@ -29,33 +43,37 @@ def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
     of any nonsense. Weak: it holds one word, or its cosine is above that of half the nonsense. The
     cosine counts for models in `strength.toml` alone.
     """
-    pool, share, is_named, holds_words = ranked.pool, 0.0, False, False
+    pool, share, holds_words = ranked.pool, 0.0, False
     if pool.search_mode is SearchMode.FILTERS_ONLY:
         return None
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]
-        is_named = hit.path_tier > 0
+        if hit.path_tier > 0:
+            return Match(Strength.STRONG)
         holds_words = any(len(term) > 1 or not term.isascii() for term in hit.terms)
         share = hit.share if holds_words else 0.0
-    if is_named:
-        return Strength.STRONG
     model = str(pool.states[Leg.VECTOR].facts.get("model"))
     sums, numbers = _CUTS["context"][pool.evidence], absolute_numbers(ranked, scored)
     if numbers and (holds_words or not keyword) and model == sums.get("model", model):
-        total = sum(weight * numbers[name] for name, weight in sums["weights"].items())
+        shares = tuple((name, weight, numbers[name]) for name, weight in sums["weights"].items())
+        total = sum(weight * value for _, weight, value in shares)
         if total < sums["weak"]:
-            return Strength.NONE
-        return Strength.STRONG if total >= sums["strong"] else Strength.WEAK
-    if share > _CUTS["strong_share"]:
-        return Strength.STRONG
-    nearness: Strength | None = Strength.NONE
-    if (vector := scored.legs.get(Leg.VECTOR)) is not None:
-        cuts = _CUTS["cosine"].get(model)
-        if cuts is None:
-            nearness = None
-        elif vector.raw >= cuts[0]:
-            nearness = Strength.STRONG if vector.raw >= cuts[1] else Strength.WEAK
-    return nearness if nearness is Strength.STRONG or not keyword else Strength.WEAK
+            return Match(Strength.NONE, shares, total, sums["weak"])
+        found = Strength.STRONG if total >= sums["strong"] else Strength.WEAK
+        return Match(found, shares, total, sums["strong"])
+    vector, cuts = scored.legs.get(Leg.VECTOR), _CUTS["cosine"].get(model, ())
+    passed = bisect_right(cuts, vector.raw) if vector else 0
+    if share > _CUTS["strong_share"] or passed == 2:
+        return Match(Strength.STRONG)
+    if keyword or passed:
+        return Match(Strength.WEAK)
+    return Match(Strength.NONE) if cuts or not vector else None
+
+
+def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
+    """Return the strength of the match of a candidate; `None` where that was not measured."""
+    match = measure(ranked, scored)
+    return match.strength if match is not None else None
 
 
 def absolute_numbers(ranked: Ranked, scored: Hit | Drop) -> Mapping[str, float]:

@@ -79,6 +79,8 @@ class ScoreStep(Struct, frozen=True):
     """The parts whose sum is `value`, of the context."""
     feature: str = ""
     """The feature of the best passage whose share of the context it is."""
+    legs: tuple[Leg, ...] = ()
+    """The legs that made the fused score of this share, the one that gave most first."""
 
     @property
     def word(self) -> str:
@@ -90,7 +92,7 @@ class ScoreStep(Struct, frozen=True):
         """The meaning of its colour."""
         if self.feature in FEATURES[1:]:
             return TONES[LEG_OF[self.feature]] if self.feature in LEG_OF else Tone.RERANK
-        return TONES.get(self.kind, Tone.RERANK)
+        return TONES[self.legs[0]] if self.legs else TONES.get(self.kind, Tone.RERANK)
 
 
 def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
@@ -185,25 +187,26 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
         value = effective if stage.operation is Operation.KEEP else after
         step = ScoreStep(stage.stage, sign, value, stage.rank, formula, note, brief, extent)
-        steps.append(replace(step, failed=is_lost, shares=_shares(ranked, stage)))
+        steps.append(replace(step, failed=is_lost, shares=_shares(ranked, scored, stage)))
     return tuple(steps)
 
 
-def _shares(ranked: Ranked, stage: StageScore) -> tuple[ScoreStep, ...]:
+def _shares(ranked: Ranked, scored: Hit | Drop, stage: StageScore) -> tuple[ScoreStep, ...]:
     """Return the shares of a candidate by the context; nothing for any other stage."""
     trace = stage_trace(ranked, stage.stage)
     if stage.stage is not Stage.CONTEXT or trace is None:
         return ()
     shares, end = list[ScoreStep](), 0.0
+    given = {leg: part.contribution for leg, part in scored.legs.items() if part.contribution > 0}
+    legs = tuple(sorted(given, key=given.__getitem__, reverse=True))
     for name, value in shares_of(stage).items():
         weight = float(str(trace.numbers.get(name, 0.0)))
         feature = value / weight if weight else 0.0
         formula = f"{words.exact(weight)} × {words.score(feature)}"
         start, end = end, end + value
         extent = Extent(min(start, end), max(start, end))
-        shares.append(
-            ScoreStep(stage.stage, "+", value, None, formula, extent=extent, feature=name)
-        )
+        step = ScoreStep(stage.stage, "+", value, None, formula, extent=extent, feature=name)
+        shares.append(replace(step, legs=legs if name == FEATURES[0] else ()))
     return tuple(shares)
 
 

@@ -214,8 +214,7 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
     if isinstance(scored, Hit):
         shown, before = words.score(scored.effective), words.score(scored.score)
         ranked_by = f" ({before} before MMR)" if before != shown else ""
-        found = strength(ranked, scored)
-        match = words.STRENGTH_MATCHES[found] if found is not None else ""
+        match = words.STRENGTH_MATCHES[strength(ranked, scored)]
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
@@ -367,8 +366,8 @@ def ranks_section(
     rows = []
     if explanation is not None:
         legs, stages = explanation.scored.legs, explanation.scored.stages
-        if (found := strength(ranked, explanation.scored)) is not None:
-            rows.append(Row(("match", f"{found}: {words.STRENGTH_WORDS[found]}")))
+        if found := words.strength_words(ranked, explanation.scored):
+            rows.append(Row(("match", found)))
         if legs:
             ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
             rows.append(Row(("by match", ", ".join(ranks))))

@@ -19,7 +19,7 @@ from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.strength import Strength, strength
+from memtui.ranking.strength import Strength, measure, strength
 from memtui.ranking.trace import best_passage, cited_lines, stage_score
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import counted, safe_line
@@ -91,7 +91,7 @@ TONES: Final[Mapping[str, str]] = _WORDS["tone"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_WORDS: Final[Mapping[str, str]] = _WORDS["strength"]
-STRENGTH_MATCHES: Final[Mapping[str, str]] = _WORDS["strength_match"]
+STRENGTH_MATCHES: Final[Mapping[str | None, str]] = {None: "", **_WORDS["strength_match"]}
 WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
 NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
@@ -106,6 +106,20 @@ def match_words(ranked: Ranked, scored: Hit | Drop) -> str:
     if tiers is not None and tiers.reason is Reason.EXACT_PATH:
         return "by name"
     return strength(ranked, scored) or ""
+
+
+def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
+    """Return the strength of a match, and the numbers or else the rule behind it."""
+    if (match := measure(ranked, scored)) is None:
+        return ""
+    cosine = "cosine" if Leg.VECTOR in scored.legs else "no meaning match"
+    shares = (
+        f"{exact(weight)} × {FEATURE_WORDS.get(name, cosine)} {score(value)}"
+        for name, weight, value in match.shares
+    )
+    sign = "≥" if match.strength is Strength.STRONG else "<"
+    sum_ = f"{' + '.join(shares)} = {score(match.total)} {sign} {score(match.limit)}"
+    return f"{match.strength}: {sum_ if match.shares else STRENGTH_WORDS[match.strength]}"
 
 
 def aside_words(ranked: Ranked, hit: Hit) -> str:
@@ -131,7 +145,7 @@ def nothing_words(ranked: Ranked) -> str:
         minimum = short_number(ranked.ranking.min_score)
         told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
         told.append(f"the best with {score(max(below))}")
-    return ", ".join(told) or STRENGTH_MATCHES[Strength.NONE]
+    return ", ".join(told) or "no match in words or meaning"
 
 
 def step_name(step: Leg | Stage | Station) -> str:

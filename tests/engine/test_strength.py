@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from memtui.data import read_table
 from memtui.engine import Engine
 from memtui.model import Context, Drop, Hit, Leg, Ranked, Ranking
 from memtui.ranking.strength import Strength, is_all_weak, strength
-from memtui.report.arithmetic import part_cells
+from memtui.report.arithmetic import TONES, part_cells, score_steps
+from memtui.report.words import strength_words
 from tests.counterfactuals import open_demo
 from tests.support.known import DATA
 from tests.support.small_memory import make_small_agent
@@ -72,6 +74,24 @@ def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(engine: En
         assert {strength(ranked, hit) for hit in ranked.hits} <= {Strength.NONE}, query
     letter = engine.search.ask("x", ranking=Ranking(context=context))
     assert Strength.STRONG not in {strength(letter, hit) for hit in letter.hits}
+
+
+def test_the_sum_that_is_told_decides_and_its_fused_share_has_the_colour_of_its_leg(
+    engine: Engine,
+) -> None:
+    for query in [*ANSWERS, "router vlan", "xyzzy router"]:
+        ranked = engine.search.ask(query, ranking=Ranking(context=Context(enabled=True)))
+        for hit in ranked.hits:
+            word, sum_ = strength_words(ranked, hit).replace("−", "-").split(": ")
+            total, sign, limit = sum_.split()[-3:]
+            shares = re.findall(r"([\d.]+) × [a-z ]+ (-?[\d.]+)", sum_)
+            added = sum(float(weight) * float(value) for weight, value in shares)
+            assert added == pytest.approx(float(total), abs=0.01)
+            assert (float(total) >= float(limit)) is (sign == "≥") is (word == "strong")
+            fused = next(step for step in score_steps(ranked, hit) if step.shares).shares[0]
+            given = {leg: part.contribution for leg, part in hit.legs.items()}
+            if any(given.values()):
+                assert fused.tone is TONES[max(given, key=given.__getitem__)]
 
 
 def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path: Path) -> None:

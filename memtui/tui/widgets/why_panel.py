@@ -11,17 +11,18 @@ from textual.content import Content
 from memtui.model import Chunk, Drop, Hit, Leg, Ranked, Stage
 from memtui.model.inquiry import Inquiry
 from memtui.ranking.trace import cited_lines, find_in
-from memtui.report.arithmetic import ScoreStep, score_steps
+from memtui.report.arithmetic import TONES, ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
-from memtui.tui.present import STYLES, step_glyph
+from memtui.tui.present import STYLES, bar_glyph, step_glyph
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text
 
 _WORD = 12
 _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
 """Stages whose note is left out where it does not fit beside the numbers."""
+_LEGEND = f"{glyphs.VECTOR} meaning  {glyphs.KEYWORD} words  {glyphs.RERANK} the rest"
 _EMPTY = "Select a result to see why it ranks where it does."
 
 
@@ -34,8 +35,11 @@ def why_lines(ranked: Ranked, scored: Hit | Drop, width: int) -> list[Content]:
         lines += _step_lines(step, width)
         for share in step.shares:
             if share.value:
-                number = f"  {step_glyph(share)} {fmt.score(share.value)}  "
-                line = Content.assemble((number, STYLES[share.tone]), (share.word, fmt.MUTED))
+                tones = [TONES[leg] for leg in Leg if leg in share.legs] or [share.tone]
+                signs = ((bar_glyph(tone), STYLES[tone]) for tone in tones)
+                number = f" {fmt.score(share.value)}  ", STYLES[share.tone]
+                indent = " " * (3 - len(tones))
+                line = Content.assemble(indent, *signs, number, (share.word, fmt.MUTED))
                 lines.append(fmt.fit(line, width))
     style = "bold $state-ok" if isinstance(scored, Hit) else "bold $state-warn"
     return lines + Content.styled(verdict_words(ranked, scored), style).wrap(width)
@@ -80,11 +84,10 @@ def _expression(step: ScoreStep, value: str) -> str:
 class WhyPanel(TextBlock, can_focus=True):
     """The reasons for the rank of the selected result; as tall as they need."""
 
-    HELP = "The numbers that put the selected result where it is. `x` shows all of them."
-
     def __init__(self, *, id: str | None = "why") -> None:  # noqa: A002
         super().__init__(id=id)
         self.border_title = "Why this rank"
+        self.border_subtitle = _LEGEND
         self.explain(None, None)
 
     def explain(self, ranked: Ranked | None, chunk_id: str | None) -> None:
