@@ -24,7 +24,7 @@ from memtui.bus import (
 )
 from memtui.data import read_table
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.embedding.registry import other_of
+from memtui.embedding.registry import other_of, registration_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, RebuildCost, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
@@ -263,15 +263,17 @@ class OwnIndex(Index):
         self, identity: ProviderIdentity | None, *, withholds: bool = False
     ) -> tuple[RebuildCost, Collection[int]]:
         limit = identity.input_bytes if identity is not None else None
+        reads = registration_of(identity.name).reads if identity is not None else bool
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
             chunks: list[tuple[str, int]] = []
             rows: list[Any] = connection.execute(_SIZES, (limit,)).fetchall()
             for text_hash, length, text in rows:
-                whole = [ChunkSpan(1, 1, text, text_hash)] if text is not None else []
-                parts = index_rows.within_limit(whole, limit)
-                sizes = [(part.hash, len(part.text)) for part in parts]
-                chunks += sizes or [(text_hash, length)]
+                if text is None:
+                    chunks.append((text_hash, length))
+                elif reads(text):
+                    parts = index_rows.within_limit([ChunkSpan(1, 1, text, text_hash)], limit)
+                    chunks += [(part.hash, len(part.text)) for part in parts]
             return database.number(connection, "SELECT count(*) FROM files"), chunks
 
         # What cannot be read has no known cost, and a rebuild is its cure.

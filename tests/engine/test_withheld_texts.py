@@ -100,7 +100,8 @@ def test_what_a_model_does_not_read_has_no_vector_and_makes_nothing_stale(
         assert record is not None
         assert record.vector_state is Reason.SCRIPT_NOT_SUPPORTED
         assert hit.chunk.id not in {one.chunk.id for one in engine.search.ask("heron").hits}
-        calls = len(scene.first.texts)
+        cost, calls = engine.providers.cost(), len(scene.first.texts)
+        assert (cost.chunks, cost.cached, cost.tokens_estimate) == (len(NOTES) + 1,) * 2 + (0,)
         engine.index.sync(wait=True)
         assert len(scene.first.texts) == calls
     assert (russian in scene.first.texts) is is_cached
