@@ -304,7 +304,7 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
     if status.pieces:
         size = size_words(status.piece_bytes)
-        yield Row(("word pieces", f"of {words.count(status.pieces, 'chunk')}, {size}"))
+        yield Row(("word pieces", f"{words.count(status.pieces, 'chunk')}, {size}"))
     yield Row(("tokenizer", status.tokenizer))
     yield Row(("writer", status.writer))
     if (stats := status.last_sync) is not None:
