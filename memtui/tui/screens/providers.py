@@ -158,7 +158,8 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
         block.show(partial(fact_lines, facts, column=_LABEL))
         self.query_one(VerticalScroll).scroll_home(animate=False)
         keeps = self._is_first_run and (listing is None or listing.name == EMBEDDED_DEFAULT)
-        self.rows.opens = _KEEP if keeps else "switch…"
+        can_switch = listing is not None and listing.works
+        self.rows.opens = _KEEP if keeps else "switch…" if can_switch else ""
         self.frame(FIRST_TITLE if self._is_first_run else TITLE, words.brief(note))
         self.on_resize()
 
@@ -342,17 +343,17 @@ def provider_facts(
         facts.append(("failed", Content.styled(f"{glyphs.ERROR} {failed}", "$state-error")))
     if listing.hint and not listing.works:
         facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
-    if probe is None:
+    if probe is None and listing.works:
         asks = words.place_words(listing.address, remote=listing.remote)
         does = "load the model" if asks == words.HERE else f"send one test word to {asks}"
         facts.append(("try", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
-    elif probe.works:
+    elif probe is not None and probe.works:
         model = words.model_words(probe.model, probe.dimensions)
         # A word may be looked up in less than the shortest time that is written as a number.
         took = duration(max(1.0, probe.milliseconds or 0.0) / 1e3)
         answer = f"answers in {took}  {model}".rstrip()
         facts.append(("tried", Content.styled(f"{glyphs.PASSED} {answer}", "$state-ok")))
-    else:
+    elif probe is not None:
         detail, hint = words.brief(probe.detail), words.brief(probe.hint)
         # The hint may end the detail already.
         aside = f"  {hint}" if hint and hint not in detail else ""
