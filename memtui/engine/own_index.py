@@ -35,7 +35,8 @@ from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
-from memtui.memory.discover import Scope, discover
+from memtui.memory.discover import INT64_MAX, Scope, discover
+from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -114,7 +115,8 @@ class OwnIndex(Index):
         self.folder = folder
         self.ranking: Ranking = settings.configured_ranking()
         self.chunk_tokens = settings.chunking.tokens
-        self.scope = Scope(root, settings.memory)
+        newest = int(DEMO_PRESENT.timestamp()) * 10**9 if root == demo_root() else INT64_MAX
+        self.scope = Scope(root, settings.memory, newest)
         self.providers: ProviderFailover = ProviderFailover(
             settings.embedding,
             other_of(settings.embedding, settings.embedding.fallback),

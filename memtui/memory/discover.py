@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.errors import IsCancelled, stop_if
 from memtui.memory.documents import reason_of
@@ -43,6 +44,9 @@ SOURCE = "memory"
 SUFFIXES = (".md", ".markdown")
 
 
+INT64_MAX = 2**63 - 1
+
+
 class Scope(Struct, frozen=True):
     """The folder to search, and the settings that say what more and what not.
 
@@ -52,6 +56,8 @@ class Scope(Struct, frozen=True):
 
     root: Path
     settings: MemorySettings = MemorySettings()
+    newest_ns: int = INT64_MAX
+    """Files that changed later count as changed then, in ns: those of the demo are installed."""
 
 
 class Discovery(Struct, frozen=True):
@@ -112,9 +118,6 @@ def _marks_in(root: Path) -> set[str]:
 def is_markdown(name: str) -> bool:
     """Tell by its name whether a file is Markdown."""
     return name.lower().endswith(SUFFIXES)
-
-
-INT64_MAX = 2**63 - 1
 
 
 class FileSearch(ABC):
@@ -259,7 +262,7 @@ class _NoteSearch(FileSearch):
 
     def __init__(self, scope: Scope, cancelled: IsCancelled, only: str | None) -> None:
         super().__init__(scope.root, cancelled)
-        self._limit = scope.settings.max_file_bytes
+        self._limit, self._newest_ns = scope.settings.max_file_bytes, scope.newest_ns
         self._only = () if only is None else (only, os.path.realpath(only))
         self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)
@@ -306,7 +309,8 @@ class _NoteSearch(FileSearch):
             first = self.files[real].path
             self.skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
-            self.files[real] = source_file(stored, path, state, SOURCE, self.base)
+            file = source_file(stored, path, state, SOURCE, self.base)
+            self.files[real] = replace(file, mtime_ns=min(file.mtime_ns, self._newest_ns))
 
 
 def source_file(

@@ -25,7 +25,7 @@ from memtui.bus import (
 )
 from memtui.engine.engine import Engine
 from memtui.index.transcripts.discovery import demo_homes
-from memtui.memory.workspace import demo_root
+from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import (
     FEATURES,
     Context,
@@ -920,3 +920,5 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
         await run.press("e")
         (place,) = (tmp_path / "state").rglob("*.md" if screen != "sessions" else "*.jsonl*")
         assert any(str(place) in toast for toast in run.toasts)
+        files = run.engine.index.files.entries(lambda: False)
+        assert all(one.changed <= DEMO_PRESENT for one in files if one.source == "memory")
