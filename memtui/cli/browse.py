@@ -56,8 +56,10 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         for rule, why in report.skipped.items()
     ]
     if not report.findings:
-        judged = max(report.looked_at.values(), default=0)
-        nothing = f"nothing needs care, {judged:,} checked"
+        counted = ((number, rule) for rule, number in report.looked_at.items())
+        judged, rule = max(counted, default=(0, CareRule.NO_TEXT))
+        number = words.count(judged, words.RULE_WORDS[rule].judged)
+        nothing = f"nothing needs care, {number} checked"
         notes.append(nothing if judged else f"no files to check: {LOOKS_FOR}")
     counts = Counter(finding.rule for finding in report.findings)
 
@@ -160,7 +162,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     sections = [
         chunk_record.record_section(record),
         Section("text", "text", (Column(),), text),
-        chunk_record.terms_section(f"terms{rarest}", shown),
+        chunk_record.terms_section(f"terms by their stems{rarest}", shown),
         *chunk_record.neighbour_sections(neighbours, [one.term for one in shown]),
     ]
     names = ("id", "path", "source", "start_line", "end_line")

@@ -14,6 +14,7 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES as BUILT_IN
+from memtui.report.words import PROFILE_WORDS
 from memtui.settings import schema
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
@@ -41,7 +42,8 @@ def profiles(invocation: Invocation) -> int | None:
     width = max(map(len, names))
     for name in names:
         own, start, keys, idle = settings.profiles.get(name), name, dict[str, Any](), list[str]()
-        source, place, places, made_of, note = "built in", "", list[str](), "built in", ""
+        source, place, places, note = "built in", "", list[str](), ""
+        made_of = f"built in: {PROFILE_WORDS[name]}" if own is None else ""
         if own is not None:
             (source, place, _), *others = loaded.origins[schema.profile_key(name)]
             places = [given.place for given in others]

@@ -38,7 +38,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         "line": chunk.end_line - chunk.start_line + 1,
     }
     length = f"{words.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
-    norm = f"norm {words.number(record.norm, 3)}" if record.norm is not None else ""
+    norm = f"length {words.number(record.norm, 3)}" if record.norm is not None else ""
     vector = f"none: {words.reason_words(state)}"
     if state is Reason.OK:
         vector = ", ".join(filter(None, (length, norm))) or words.NOTHING
@@ -60,14 +60,14 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         changed += f"  {ago}" if ago not in changed else ""
     facts = {
         "id": chunk.id,
-        "text hash": chunk.hash,
+        "SHA-256": chunk.hash,
         "holds": ", ".join(words.count(size, noun) for noun, size in sizes.items()),
         "model": (chunk.model or "none") + (f"  by {record.provider}" if record.provider else ""),
         "vector": vector,
         "date": date or "none of its own",
         "importance": "not set" if importance is None else words.short_number(importance),
         "changed": changed,
-        "source": f"{chunk.source}  row {record.rowid}",
+        "source": f"{chunk.source}  row {record.rowid} of the index",
     }
     if chunk.project_keys:
         facts["source"] += f"  project {', '.join(chunk.project_keys)}"

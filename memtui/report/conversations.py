@@ -44,7 +44,7 @@ def listing_lines(listing: ConversationListing, width: int) -> Iterator[str]:
     )
     facts = (
         minute_words(listing.started or listing.changed),
-        " in ".join(filter(None, (size_words(listing.size), length_words(listing)))),
+        ", lasting ".join(filter(None, (size_words(listing.size), length_words(listing)))),
         turns,
         calls,
         # The state says of one without chunks that it is not indexed, and why.

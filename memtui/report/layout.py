@@ -253,7 +253,7 @@ class Layout(Struct, frozen=True):
         marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
         if len(places) > 2 and any(names):
-            end = "" if not axis else count(axis) if isinstance(axis, int) else score(axis)
+            end = "" if not axis else count(axis, "chunk") if isinstance(axis, int) else score(axis)
             scale = f"0{end:>{bars - 1}}" if bars and end else ""
             rows.insert(0, (None, Row(names, tone=Tone.MUTED), names, scale))
         else:

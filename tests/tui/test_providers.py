@@ -175,7 +175,8 @@ async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
         commands["provider: first"].run()
         screen = cast("ProvidersScreen", run.app.screen)
         await until(run.pilot, lambda: bool(screen.listings))
-        assert "switch…" in run.text and "r send one test word" in run.text
+        assert "switch…" in run.text
+        assert "r send one test word" in run.text
         screen.show_provider("gguf")
         await until(run.pilot, lambda: "missing" in run.text and "switch…" not in run.text)
         assert "load the model" not in run.text, "there is nothing to try"

@@ -187,7 +187,7 @@ class Preview(LineView):
     }  # fmt: skip
     HELP = (
         "The bar ▌ in the margin marks the chunk, █ its best passage;"
-        " ╭ │ ├ ╰ [ are all chunks of a file."
+        " ╭ │ ├ ╰ [ are all chunks of a file, ║ where two overlap."
     )
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS = bindings("preview")
