@@ -212,10 +212,7 @@ def completions(invocation: Invocation, shell: str) -> int:
 
 @command("help")
 def help_(invocation: Invocation, topic: str | None) -> int:
-    """Explain TOPIC.
-
-    Topics: agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions.
-    """
+    """Explain TOPIC."""
     if topic is None:
         overview = click.get_current_context().find_root().get_help()
         text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"

@@ -162,7 +162,9 @@ def lacks_passages(ranked: Ranked) -> bool:
 
 
 def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
-    """Spell out the score of a hit or a near miss of `ranked`, first the legs, then the stages."""
+    """Spell out a score, first the legs, then the stages; nothing where filters alone chose."""
+    if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
+        return ()
     steps: list[ScoreStep] = []
     end = 0.0
     for leg in Leg:

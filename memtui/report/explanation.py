@@ -295,7 +295,9 @@ def _trace_section(explained: Explained) -> Section:
         for step in inquiry.steps:
             outcome, mark, tone = words.OUTCOME_WORDS[step.outcome]
             score, other = by_stage.get(step.at.value), safe_line(step.other)
-            if score is None or score.value is None:
+            if step.at is Stage.CUT and isinstance(scored, Hit):
+                why = [words.score(scored.effective)]
+            elif score is None or score.value is None:
                 why = _step_words(step)
             else:
                 why = [words.score(score.value), score.formula, score.note]
@@ -508,10 +510,11 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if rows
         else "no single parameter brings it into the list"
     )
+    unused = {one.parameter for one in least.without if one.reason is NoChangeReason.NOT_USED}
     without: dict[str, dict[str, None]] = {}
     for one in least.without:
         name = words.PARAMETER_WORDS[one.parameter.value]
-        if one.parameter in FEATURE_OF and one.reason is NoChangeReason.NOT_USED:
+        if one.parameter in FEATURE_OF and Parameter.CHUNK in unused:
             name = "weights of passages in context"
         without.setdefault(words.NO_CHANGE_WORDS[one.reason], {})[name] = None
     notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]

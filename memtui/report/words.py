@@ -145,6 +145,8 @@ def nothing_words(ranked: Ranked) -> str:
         minimum = short_number(ranked.ranking.min_score)
         told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
         told.append(f"the best with {score(max(below))}")
+    reasons = {one.reason for one in ranked.pool.states.values()}
+    told += [reason_words(Reason.EMPTY_QUERY)] if reasons == {Reason.EMPTY_QUERY} else []
     return ", ".join(told) or "no match in words or meaning"
 
 
@@ -240,7 +242,7 @@ def percent(part: float, whole: float) -> str:
     """A share in whole per cent that is 100 only when it is all: `61 %`."""
     if whole <= 0:
         return NOTHING
-    return f"{min(100, max(0, math.floor(100 * part / whole)))} %"
+    return f"{min(100 if part >= whole else 99, max(0, round(100 * part / whole)))} %"
 
 
 def rank(position: int | None) -> str:

@@ -100,7 +100,10 @@ def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> 
         )
         share = max(mine, key=lambda name: mine[name] - others[name])
         assert deciding_step(worse, better) == (Stage.CONTEXT, share)
-        told = "\n".join(line.plain for line in two_results(ranked, better, worse, 120))
+        for width in range(76, 170):
+            drawn = two_results(ranked, better, worse, width)
+            told = "\n".join(line.plain for line in drawn)
+            assert all(part in told for part in ("B − A", "◀")), width
         assert f"A is ahead of B: {FEATURE_WORDS[share]} decides." in told
         for name in mine:
             assert (FEATURE_WORDS[name] in told) == any(one[name] for one in (mine, others))

@@ -74,7 +74,8 @@ def test_numbers_are_written_the_same_everywhere(
 
 
 def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest() -> None:
-    assert [fmt.percent(999, 1000), fmt.percent(1000, 1000)] == ["99 %", "100 %"]
+    shares = [fmt.percent(part, 1000) for part in (168, 999, 1000)]
+    assert shares == ["17 %", "99 %", "100 %"]
     assert fmt.percent(1, 0) == fmt.NOTHING
     assert [sparkline(ranks) for ranks in ([7, 7, 4, 3], [3, 3], [3])] == ["▁▁▆█", "", ""]
 

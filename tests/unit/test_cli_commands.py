@@ -124,7 +124,13 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
     assert (sorted(answer.out.split()), told in answer.err) == (paths, True)
     if told.startswith("filters alone") and len(paths) > 1:
         assert answer.out.split()[0] == "memory/2020-05-02.md", "what has no date is last"
+        explained = memtui("explain", *words).out
+        assert "SHOWN at rank 1, score –" in explained
+        assert "arithmetic" not in explained
     assert ("memtui: " in answer.err) is bool(told)
+    assert "nothing found: the query has no words" in memtui("search", "path:").err
+    place = memtui("explain", "zeppelin confetti blimp flugelhorn", "MEMORY.md:3")
+    assert "`--chunk MEMORY.md:3` explains it" in place.err
 
 
 def test_the_status_says_what_waits_and_the_command_that_makes_it(

@@ -54,8 +54,7 @@ _DIFFERENCE = 9
 _TAIL = 3
 """Cells of the mark of the step that decides."""
 _TEXT_LINES = 14
-_FORMULA = 24
-_WIDE = 110
+_FORMULA, _BAR = 24, 4
 _GUTTERS = ((150, 30), (96, 20), (48, 12), (0, 6))
 """Cells between the lists, by the least width."""
 
@@ -468,8 +467,9 @@ def two_results(
             ("; ".join(formulas), fmt.MUTED),
         )
     word = max(_WORD, *(len(step.word) + 2 for pair in pairs.values() for step in pair if step))
-    outer = _FORMULA if width >= _WIDE else 0
-    cells = max((width - word - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
+    room = (width - word - 2 * (_VALUE + _RANK) - _DIFFERENCE - _TAIL) // 2
+    outer = _FORMULA if room >= _FORMULA + _BAR else 0
+    cells = max(room - outer, _BAR)
     names_of_columns = (
         f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{word}}"
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
