@@ -534,6 +534,7 @@ class SearchController:
         view.query_bar.show_note("")
         if had_list:
             view.notes.select(None)
+            view.notes.show_pins()
         self.show_below()
         view.apply_layout()
         if engine is None:
