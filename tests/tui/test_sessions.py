@@ -580,3 +580,9 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         await talks.press("enter")
         await talks.shows("asked with your parameters, not with minScore 0.3")
         assert not talks.run.toasts, "they would lie over the preview"
+        search = talks.run.app.search_screen
+        assert search.results.has_focus, "no key goes into the query"
+        await talks.press("T", "slash", "x")
+        assert "asked with your parameters" not in talks.run.text
+        await talks.press("escape", "3", "escape", "b")
+        assert talks.run.toasts == ["T: timeline, on Browse", "b: nothing here to show in Browse"]

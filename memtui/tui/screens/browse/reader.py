@@ -420,6 +420,7 @@ class Reader:
             tell(screen, "Nothing to search in: choose a file first.")
             return
         app_of(screen).run_query(f"{words} ")
+        app_of(screen).search_screen.query_input.focus()
 
 
 def chunk_at(chunks: Sequence[Chunk], line: int) -> Chunk | None:

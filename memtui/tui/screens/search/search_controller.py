@@ -204,6 +204,8 @@ class SearchController:
         sends no text to another machine.
         """
         view, state = self.view, self.view.state
+        if state.text != text.strip():
+            view.rankings.note("")
         state.text = text.strip()
         if text[-1:].isspace() and not view.is_remote and not view.is_foreign:
             state.finished_text = state.text

@@ -158,7 +158,7 @@ class SessionsScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match (action, *parameters[:2]):
             case ("part", "asked", "show_turn" | "show_place"):
-                return True if self.asked.calls else None
+                return True if self.pane == "asked" and self.asked.calls else None
             case ("part", "conversations", "sort"):
                 return True if self.conversations.display else None
             case ("part", "reader", "show_chunk"):
