@@ -117,7 +117,8 @@ def read_source(
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError)
         why = "file gone" if is_gone else error.strerror or type(error).__name__
-        return SourceText(path, split_lines(indexed_text), "gone", f"{why}; indexed text")
+        why += "; indexed text" if indexed_text else ""
+        return SourceText(path, split_lines(indexed_text), "gone", why)
     is_current = indexed_hash is None or document.hash == indexed_hash
     state, detail = ("current", "") if is_current else ("changed", "changed since it was indexed")
     return SourceText(path, split_lines(document.text), state, detail)

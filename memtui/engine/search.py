@@ -19,6 +19,7 @@ from memtui.engine.ports import Index, Progressed, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IsCancelled, MemtuiError, stop_if
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import for_mode, rank
+from memtui.retrieval.query import parse_query
 
 T = TypeVar("T")
 
@@ -223,15 +224,15 @@ class Search:
     ) -> Mapping[str, tuple[Top, ...]]:
         """Return the first k results of each query, asked one at a time behind every search.
 
-        Empty without an index. An answer is remembered until the index, the ranking or the day
-        (for decay) is another one, unless a leg failed or was not ready. Any thread. Raises
-        `Cancelled`, and what a search raises.
+        Not of filters alone: they list. Empty without an index. An answer is remembered until the
+        index, the ranking or the day (for decay) is another one, unless a leg failed or was not
+        ready. Any thread. Raises `Cancelled`, and what a search raises.
         """
         stamp = self._index.stamp()
         if stamp is None:
             return {}
         ranking = ranking or self._index.ranking
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        distinct = [query for query in dict.fromkeys(queries) if parse_query(query).rest]
         tops: dict[str, tuple[Top, ...]] = {}
         for done, query in enumerate(distinct):
             stop_if(cancelled)

@@ -81,6 +81,7 @@ def test_bytes_that_are_no_text_are_told_wherever_files_are(memory: SmallMemory)
         statuses = [engine.index.status()]
         found, *_ = engine.search.ask("bramble").hits
         files = {file.path: file for file in engine.browse.files()}
+        source = engine.index.files.source("memory/image.md")
         trace = engine.explain.inquire_at(engine.search.ask("hedge"), Place("memory/image.md"))
     with memory.open(write=False) as engine:
         engine.index.refresh_status()
@@ -98,6 +99,7 @@ def test_bytes_that_are_no_text_are_told_wherever_files_are(memory: SmallMemory)
         NO_TEXT,
     )
     assert (latin.state, latin.detail) == (FileState.CURRENT, REPLACED)
+    assert source.detail == NO_TEXT, "there is no indexed text"
     for report in reports:
         care = [one for one in report.findings if one.rule is CareRule.NO_TEXT]
         assert [(one.place.citation, one.message) for one in care] == [
@@ -189,7 +191,9 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
 
     monkeypatch.setattr(engine.index.legs, "retrieve", noted)
     told: list[tuple[int, int]] = []
-    first = engine.browse.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
+    # Filters alone recall nothing: they list.
+    queries = ["router", "path:memory/* ", "day 3"]
+    first = engine.browse.recalled(queries, progressed=lambda *done: told.append(done))
     assert asked == ["router", "day 3"]
     assert told == [(0, 2), (1, 2), (2, 2)]
     assert engine.browse.recalled(["day 3", "router"]) == first

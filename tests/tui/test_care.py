@@ -102,7 +102,8 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         screen = cast("CareScreen", run.app.screen)
         await run.press("slash", *"nothing-holds-this")
         assert "0 of 2 findings" in run.text
-        await run.press("escape")
+        await run.press("enter", "escape")
+        assert run.app.screen is screen, "the filter goes first"
         finding = screen.finding
         assert finding is not None
         await run.press("enter")

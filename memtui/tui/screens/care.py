@@ -226,12 +226,12 @@ class CareScreen(Screen[None]):
         (self.findings if self.detail.has_focus else self.detail).focus()
 
     def action_close(self) -> None:
-        """Leave the filter, else stop what is looked for, else go back."""
+        """Leave the filter, else stop what is looked for, else clear the filter, else go back."""
         if self.filter_box.has_focus:
             self.findings.focus()
         elif self.stop_running():
             return
-        else:
+        elif not self.filter_box.value:
             self.app.pop_screen()
         self.filter_box.value = ""
 

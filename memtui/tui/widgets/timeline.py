@@ -255,7 +255,7 @@ class Timeline(Container):
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
         words = [f"{glyphs.CHOSEN_DAY} {day:%a} {day}", *words]
-        legend = draw_key("B", f"less {glyphs.DENSITY} more {heat_map.measure.value}")
+        legend = draw_key("B", f"by {heat_map.measure.value}  less {glyphs.DENSITY} more")
         if self._note:
             legend = Content(safe_line(self._note))
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
