@@ -449,7 +449,7 @@ class MemtuiApp(App[int]):
         here = self.screen.active_bindings.get(event.key)
         if (here is not None and here.enabled) or isinstance(self.screen, ModalScreen):
             return
-        places = ("search", *LASTING_SCREENS)
+        places = {"search", *LASTING_SCREENS} - {self.screen.id}
         every = (one for one in ALL_ACTIONS if one.where in places and is_typed(event.key))
         elsewhere = next((one for one in every if event.key in one.keys), None)
         if here is not None:
