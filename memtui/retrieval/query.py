@@ -33,7 +33,7 @@ _PIECE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"(?P<word>\S+)|(?P<key>(?P<phrase>(?!)))")
-_NAMED = re.compile(r"([a-z]+:)(?!/)", re.IGNORECASE)
+_NAMED = re.compile(r"([a-z]+:)(?![/:])", re.IGNORECASE)
 _STAR = re.compile(r"\*\w")
 _OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
 """The operators of full-text engines, which memtui does not have."""
@@ -47,6 +47,7 @@ _FIELDS: Final = {
     "-": "excluded",
 }
 """The fields of `Filters` by what is typed for them."""
+_FILTERS: Final = f"{' '.join([*_FIELDS][:-1])} are, {[*_FIELDS][-1]}word excludes"
 
 
 class Filters(Struct, frozen=True):
@@ -226,9 +227,10 @@ def _misread(word: str) -> str:
     """Return a line about a word that looks like an operator and is none; empty for others."""
     if (named := _NAMED.match(word)) is not None:
         close = get_close_matches(named[1].lower(), list(_FIELDS), 1, cutoff=0.8)
-        return f"{named[1]} is no filter: did you mean {close[0]}" if close else ""
+        others = f"did you mean {close[0]}" if close else _FILTERS
+        return f"{named[1]} is no filter: {others}" if close or word != named[1] else ""
     if _OTHER_LANGUAGE.fullmatch(word):
-        return f"{word} is searched as words: -word excludes, quotes require"
+        return f"{word} is searched as a word: -word excludes, quotes require"
     return f"{word} is searched as words: a star ends a word" if _STAR.search(word) else ""
 
 
