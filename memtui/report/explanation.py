@@ -402,7 +402,7 @@ def _term_sections(
         return
     last = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
     hits = ranked.pool.hits[Leg.KEYWORD]
-    hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+    hit = next((hit for hit in hits if hit.chunk_id == chunk_id and terms.terms), None)
     scores = [one.score for one in (terms, *terms.keywords)]
     if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:
         last.append(arithmetic.CHANGED)
