@@ -18,7 +18,7 @@ from memtui.index.database import number
 from memtui.index.foreign.opening import Opened, index_format
 from memtui.memory.documents import utc_time
 from memtui.model.status import Identity
-from memtui.retrieval.openclaw.tables import SQL, readable, text_of, whole
+from memtui.retrieval.openclaw.tables import SQL, text_of, whole
 from memtui.text.sanitize import safe_line
 
 IDENTITY_KEY: Final = "memory_index_meta_v1"
@@ -131,10 +131,7 @@ def counts(opened: Opened, table: str) -> dict[str, int]:
 def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
     """Count the chunks of each (path, source), and tell the last line that they reach."""
     layout = opened.layout
-    rows = opened.select(
-        f"SELECT {readable('path')}, {readable(layout.source)}, count(*), max(end_line)"
-        f" FROM {layout.chunks} GROUP BY 1, 2"
-    )
+    rows = opened.select(SQL["by_file"].format(source=layout.source, chunks=layout.chunks))
     return {
         (text_of(path) or "", text_of(kind) or ""): (whole(count), whole(last))
         for path, kind, count, last in rows

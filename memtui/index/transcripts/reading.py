@@ -84,10 +84,8 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
         lengths = ["event_utf8_bytes"] if "event_utf8_bytes" in names else []
         lengths += [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
         changed = "max(created_at)" if "created_at" in names else "0"
-        return opened.select(
-            f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
-            f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
-        )
+        parts = {"lengths": ", ".join(lengths), "changed": changed, "table": TABLE}
+        return opened.select(_SQL["sessions"].format(**parts))
 
     rows = read_once(database, listed, memory=False)
     return tuple(EventSession(str(session), *map(whole, numbers)) for session, *numbers in rows)
@@ -133,18 +131,10 @@ def _read(
     names = _columns(opened)
     if not names:
         return [], None, sizes
-    chosen = [
-        f"CASE WHEN length(CAST({name} AS BLOB)) <= ?1 THEN CAST({name} AS BLOB)"
-        f" ELSE length(CAST({name} AS BLOB)) END"
-        if name in names
-        else "NULL"
-        for name in (_PLAIN, _PACKED)
-    ]
-    cursor = opened.connection.execute(
-        f"SELECT seq, {chosen[0]}, {chosen[1]} FROM {TABLE}"
-        " WHERE session_id = ?2 AND (?3 IS NULL OR seq > ?3) ORDER BY seq LIMIT ?4",
-        (limit, session, after, _BATCH_EVENTS),
-    )
+    event_of = _SQL["event"].format
+    chosen = (event_of(name=name) if name in names else "NULL" for name in (_PLAIN, _PACKED))
+    sql = _SQL["events"].format(*chosen, table=TABLE)
+    cursor = opened.connection.execute(sql, (limit, session, after, _BATCH_EVENTS))
     events: list[bytes | int] = []
     size = 0
     for seq, plain, packed in cursor:
@@ -246,10 +236,7 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[
         names = columns_in(opened.connection, _NODES).keys()
         if not names >= {"session_key", "current_session_id"}:
             return []
-        return opened.select(
-            f"SELECT current_session_id, session_key FROM {_NODES}"
-            " WHERE current_session_id IS NOT NULL"
-        )
+        return opened.select(_SQL["nodes"].format(nodes=_NODES))
 
     keys: dict[str | None, list[str]] = {}
     # Who reads the session itself says what is wrong with the database.

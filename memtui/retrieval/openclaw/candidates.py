@@ -19,6 +19,7 @@ from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, words_of
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
+    SQL,
     KeywordHit,
     Layout,
     SearchScope,
@@ -74,10 +75,8 @@ def nearest_chunks(
         """Compare the `depth` nearest vectors by sqlite-vec's own search; `None`: every vector."""
         among = "1=1" if depth is None else "v.embedding MATCH ? AND k = ?"
         chosen = () if depth is None else (blob, depth)
-        sql = (
-            f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
-            f"JOIN {layout.chunks} c ON c.id = v.id WHERE {among}{where} ORDER BY dist ASC LIMIT ?"
-        )
+        parts = {"vec": vec, "chunks": layout.chunks, "among": among, "where": where}
+        sql = SQL["nearest"].format(**parts)
         rows = list(connection.execute(sql, (blob, *chosen, *values, limit)))
         # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it
         # first, and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
@@ -148,10 +147,8 @@ def chunk_rows(
         is_text = "typeof(r.project_key) = 'text'"
         recall = f"r.importance, CASE WHEN {is_text} THEN {readable('r.project_key')} END"
         join = f"LEFT JOIN {layout.recall} r ON r.chunk_id = c.id"
-    texts = ", ".join(map(readable, ("c.id", "c.path", "c.text", "c.hash", "c.model")))
-    sql = (
-        f"SELECT c.rowid, c.start_line, c.end_line, {recall}, {source}, {texts} "
-        f"FROM {layout.chunks} c {join} WHERE c.{column} IN (SELECT value FROM json_each(?))"
+    sql = SQL["chunks"].format(
+        recall=recall, source=source, chunks=layout.chunks, join=join, column=column
     )
     chunks: dict[int, Chunk] = {}
     rows = list(connection.execute(sql, (json.dumps(list(keys)),)))
