@@ -54,24 +54,13 @@ _CLOCK, _PHRASE = (
 _BLANKS = str.maketrans(dict.fromkeys(f"{string.punctuation}{string.digits}«»“”„‘’…–—", " "))
 _LINE_END = re.compile(r"\n")
 
-# How a line begins that does not go on with what stands before it.
-_BEGINNING = re.compile(
-    r"""[ \t]*(?:(?P<blank>$)|(?P<code>(?:```|~~~)[^`\n]*$)|(?P<heading>\#{1,6}[ \t])|(?P<row>\|)
-    |(?P<speaker>(?P<bullet>[-*+>][ \t]+)?(?:[\[(]\d[^\])\n]{0,39}[\])][ \t]*)?(?:\*\*|__)?
-      (?P<name>[^\W\d_][^\n:：|*_<>\[\]`"“”。！？?!,;]{0,29})(?:(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)|：))
-    |(?P<item>[-*+][ \t]|\d{1,3}[.)][ \t])|(?P<quotation>>))""",
-    re.VERBOSE,
-)
+_BEGINNING = re.compile(_TABLE["beginning"], re.VERBOSE)
 _SAID = ("speaker", "said item")
 _WHOLE = ("heading", "row", "item", "code", *_SAID)
 _MARKS = re.compile(r"(?:[-*+>|#]++(?=\s)|\s++|\[ \])*")
-_CLOSING = "\"'”’»)\\]}*_`」』）】》"
+_CLOSING = _TABLE["closing"]
 _ASKED = ("?", "？", "؟")
-# Of some marks in a row the first tells for all of them: each would be tried to the end else.
-_END = re.compile(
-    rf"[.!?…؟।॥。！？｡．](?:(?<=[。！？｡．])[。！？｡．]*[{_CLOSING}]*"
-    rf"|(?<![.!?…؟।॥][.!?…؟।॥])[.!?…؟।॥]*[{_CLOSING}]*(?=\s|$))"
-)
+_END = re.compile(_TABLE["end"].replace("<closing>", _CLOSING))
 _LEAST_WITHOUT_STOP: Final = 60
 _WITHOUT_STOP = re.compile(f"[{SOUTH_EAST_ASIAN}]")
 _END_OR_BLANK = re.compile(

@@ -32,12 +32,6 @@ _PEM_MARK: Final = "PRIVATE KEY-----"
 _PEM_BEGIN = re.compile(rf"-----BEGIN [A-Z ]*{_PEM_MARK}", _FLAGS)
 _PEM_END = re.compile(rf"-----END [A-Z ]*{_PEM_MARK}", _FLAGS)
 _MASKED = re.compile(rf"\S{{{_FIRST}}}…\S{{{_LAST}}}")
-_KEY_PART = re.compile(
-    r"(?:^|\\n)(?:[ \t]*(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{60,}(?:\\n|\r?\n)){2}"
-    r"|-----END [A-Z ]*PRIVATE KEY",
-    re.MULTILINE,
-)
-"""A piece of a key in a piece of a text: lines of base64, or its last line."""
 
 
 class Rule(Struct, frozen=True):
@@ -139,11 +133,8 @@ NAMED: Final = (*_rules("first"), *_rules("openclaw named", "random"), *_rules("
 TOKENS: Final = (*_rules("openclaw tokens", "random"), *_rules("tokens"))
 """Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
 
-_SECRET_NAME = re.compile(
-    r"(?:apikey|accesskey|secretkey|privatekey|encryptionkey|signingkey|token|secret|passw(?:or)?d"
-    r"|passphrase|authorization|credentials?|cookie|bearer)$"
-)
-"""Of a name in lower case, without what separates its words."""
+_KEY_PART = re.compile(_TABLE["key part"], re.MULTILINE)
+_SECRET_NAME = re.compile(_TABLE["secret name"])
 _STRONG_NAME = Rule(f"(?:{_WORDS['strong']})$", ())
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _DEEPEST: Final = 100
