@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
@@ -26,26 +26,15 @@ MAX_LENGTH = 4000
 
 _SQL: Final = read_table("queries.toml")["filters"]
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "＂": '"'})
-_PIECE = re.compile(
-    r'(?<!\S)(?P<key>(?:path|source|tag|after|before):|-(?=[^\W_]|"))(?P<value>"[^"]*"?|\S*)'
-    r'|(?<![0-9A-Za-z])"(?P<phrase>[^"]*)(?P<close>"?)'
-    r'|(?P<word>(?:[^\s"]|(?<=[0-9A-Za-z])")+)',
-    re.IGNORECASE,
-)
+_SYNTAX: Final = read_table("query.toml")
+_PIECE = re.compile(_SYNTAX["piece"], re.IGNORECASE | re.VERBOSE)
 _WORD = re.compile(r"(?P<word>\S+)|(?P<key>(?P<phrase>(?!)))")
 _NAMED = re.compile(r"([a-z]+:)(?![/:])", re.IGNORECASE)
 _STAR = re.compile(r"\*\w")
 _OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
 """The operators of full-text engines, which memtui does not have."""
 
-_FIELDS: Final = {
-    "source:": "sources",
-    "path:": "path_globs",
-    "tag:": "tags",
-    "after:": "after",
-    "before:": "before",
-    "-": "excluded",
-}
+_FIELDS: Final[Mapping[str, str]] = _SYNTAX["fields"]
 """The fields of `Filters` by what is typed for them."""
 _FILTERS: Final = f"{' '.join([*_FIELDS][:-1])} are, {[*_FIELDS][-1]}word excludes"
 

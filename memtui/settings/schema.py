@@ -17,7 +17,7 @@ from msgspec.structs import fields, replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.containment import stays_inside
@@ -189,15 +189,7 @@ class ContextSettings(Table, frozen=True):
     date: _Weight | None = None
 
 
-_SWITCHES: Final = {
-    Stage.CONTEXT: "context.enabled",
-    Stage.MMR: "mmr.enabled",
-    Stage.DECAY: "decay.enabled",
-    Stage.RERANK: "rerank.enabled",
-    Stage.DEDUP: "dedup",
-    Stage.PROJECT: "project_keys",
-    Stage.MIN_SCORE: "min_score",
-}
+_SWITCHES: Final[Mapping[str, str]] = _TABLE["switch"]
 """The key of `[ranking]` that asks for a stage."""
 
 

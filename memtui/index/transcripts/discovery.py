@@ -23,6 +23,7 @@ from memtui.memory.discover import INT64_MAX, Discovery, FileSearch, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import first_link, link_target, said, unwritten, written
 from memtui.memory.transcripts import openclaw_files
+from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
@@ -41,11 +42,7 @@ EVENTS_DATABASE: Final = Path("agent", "openclaw-agent.sqlite")
 PROJECTS: Final = "projects"
 ARCHIVED: Final = "archived_sessions"
 _MARK = ".jsonl"
-_PASSED_OVER = {
-    openclaw_files.FileKind.BACKUP: "a copy made before a repair",
-    openclaw_files.FileKind.CHECKPOINT: "a copy made before a compaction",
-    openclaw_files.FileKind.TRAJECTORY: "what the program did, not what was said",
-}
+_PASSED_OVER: Final[Mapping[str, str]] = WRITTEN["openclaw"]["passed_over"]
 
 
 class TranscriptHomes(Struct, frozen=True):
