@@ -39,6 +39,7 @@ from memtui.retrieval.openclaw import candidates
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
+    SQL,
     KeywordHit,
     Layout,
     SearchScope,
@@ -476,8 +477,7 @@ def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[Keyword
     layout = opened.layout
     where, values = scope.visible("source", layout)
     source = readable("source") if layout.legs_see_source else "NULL"
-    sql = f"SELECT {readable('id')}, {readable('path')}, {source}, '', start_line"
-    sql += f" FROM {layout.chunks} WHERE 1 = 1{where} ORDER BY path, start_line, end_line, id"
+    sql = SQL["in_order"].format(source=source, chunks=layout.chunks, where=where)
     places = [place for row in opened.select(sql, *values) if (place := chunk_row(*row))]
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
 

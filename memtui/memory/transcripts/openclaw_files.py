@@ -37,13 +37,9 @@ RULES: Final = {name: TranscriptRules(name, **rules) for name, rules in WRITTEN[
 REGISTRY: Final = "sessions.json"
 
 _ENDING: Final = ".jsonl"
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_CHECKPOINT = re.compile(rf".+\.checkpoint\.{_UUID}\.jsonl", re.IGNORECASE | re.ASCII)
-_ARCHIVE = re.compile(
-    r".+\.jsonl\.(?P<why>reset|deleted|bak)\."
-    r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{3})?Z(?:\.zst)?",
-    re.ASCII,
-)
+_NAMES: Final = WRITTEN["openclaw"]["names"]
+_CHECKPOINT = re.compile(_NAMES["checkpoint"], re.IGNORECASE | re.ASCII)
+_ARCHIVE = re.compile(_NAMES["archive"], re.ASCII)
 
 
 class FileKind(StrEnum):

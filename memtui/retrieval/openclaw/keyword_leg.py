@@ -91,10 +91,7 @@ def contains_conditions(column: str, terms: Sequence[str]) -> tuple[str, tuple[s
 
     Rows of ASCII alone, most of them, are told without Python.
     """
-    # Of a blob, `length` counts bytes.
-    is_ascii = f"typeof({column}) <> 'blob' AND length({column}) = length({readable(column)})"
-    sql = f" AND CASE WHEN {is_ascii} THEN instr(lower({column}), ?)"
-    sql += f" ELSE {CONTAINS}({readable(column)}, ?) END"
+    sql = SQL["contains"].format(column=column, function=CONTAINS)
     return sql * len(terms), tuple(chain(*((simple_fold(nfc(term)), term) for term in terms)))
 
 
@@ -338,8 +335,7 @@ class OpenClawKeywordLeg:
         else:
             rows = self._body_rows(plan)
         source = readable("source") if self._layout.legs_see_source else "NULL"
-        columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
-        sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
+        sql = SQL["bodies"].format(source=source, fts=fts)
         stored = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
         row_of = {row[0]: row[1:] for row in stored}
         hits = []
