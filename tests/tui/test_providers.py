@@ -28,7 +28,7 @@ from memtui.tui.screens.providers import ProvidersScreen, worth_asking
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_screen import WELCOMED
 from memtui.tui.widgets.index_status import status_segments
-from tests.support.known import cases
+from tests.support.known import cases, load
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.support.small_memory import write_notes
@@ -314,17 +314,8 @@ def listing(name: str, works: bool = True, is_requested: bool = False) -> Provid
     return ProviderListing(name, "", False, works, "", is_requested=is_requested)
 
 
-@pytest.mark.parametrize(
-    ("listings", "names"),
-    [
-        ([listing("minilm", is_requested=True), listing("openai"), listing("ollama")], ["openai"]),
-        ([listing("minilm", is_requested=True), listing("gguf")], ["gguf"]),
-        ([listing("minilm", is_requested=True), listing("openai", works=False)], []),
-        ([listing("minilm"), listing("openai", is_requested=True)], []),
-        ([], []),
-    ],
-)
+@pytest.mark.parametrize(("listings", "names"), load("interface")["providers worth asking"])
 def test_only_what_was_found_beside_the_embedded_model_is_worth_asking(
-    listings: list[ProviderListing], names: list[str]
+    listings: list[dict[str, Any]], names: list[str]
 ) -> None:
-    assert [each.name for each in worth_asking(listings)] == names
+    assert [one.name for one in worth_asking([listing(**one) for one in listings])] == names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,39 +19,23 @@ from memtui.tui.side_by_side import (
     unified_lines,
 )
 from tests.support.hostile import ATTACKS
+from tests.support.known import load
 from tests.tui.harness import all_lines, screen_text, settle, until
 from tests.tui.reader_samples import ReaderApp
 
 LEFT = SideText("a.md#L8-L11", 8, "same\nthe old router\nonly here\nend")
 RIGHT = SideText("b.md#L1-L3", 1, "same\nthe new router\nend")
-SHORT, LONG = SideText("a", 1, "x\nz"), SideText("b", 1, "x\ny\nz")
 
 
 def _marked(line: Content) -> set[str]:
     return {line.plain[span.start : span.end] for span in line.spans if "bold" in str(span.style)}
 
 
-@pytest.mark.parametrize(
-    ("texts", "lines"),
-    [
-        (
-            (LEFT, RIGHT),
-            [
-                "a.md#L8-L11                    │ b.md#L1-L3",
-                " 8   same                      │  1   same",
-                " 9 ~ the old router            │  2 ~ the new router",
-                "10 ~ only here                 │",
-                "11   end                       │  3   end",
-            ],
-        ),
-        ((SHORT, LONG), ["a │ b", "1   x │ 1   x", "│ 2 + y", "2   z │ 3   z"]),
-        ((LONG, SHORT), ["b │ a", "1   x │ 1   x", "2 - y │", "3   z │ 2   z"]),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "lines"), load("interface")["texts side by side"])
 def test_equal_lines_stand_beside_each_other_and_others_are_marked(
-    texts: tuple[SideText, SideText], lines: list[str]
+    first: list[Any], second: list[Any], lines: list[str]
 ) -> None:
-    drawn = [line.plain for line in two_texts(*texts, 63)]
+    drawn = [line.plain for line in two_texts(SideText(*first), SideText(*second), 63)]
     squeezed = [" ".join(line.split()) for line in drawn]
     assert squeezed == [" ".join(line.split()) for line in lines]
     assert len({line.find("│") for line in drawn}) == 1

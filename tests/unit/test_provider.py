@@ -84,18 +84,8 @@ def test_families(model: str, query: str, document: str) -> None:
     assert templates_of(model) == Templates(query, document)
 
 
-@pytest.mark.parametrize(
-    ("model", "prefix"),
-    [
-        ("nomic-embed-text", "search_query: "),
-        ("mxbai-embed-large:latest", "Represent this sentence for searching relevant passages: "),
-        ("library/qwen3-embedding:0.6b", templates_of("qwen3-embedding").query),
-        # OpenClaw knows three families, and its indexes were asked without any other prefix.
-        ("embeddinggemma", ""),
-        ("snowflake-arctic-embed", ""),
-        ("text-embedding-nomic-embed-text-v1.5", ""),
-    ],
-)
+# OpenClaw knows three families, and its indexes were asked without any other prefix.
+@pytest.mark.parametrize(("model", "prefix"), cases("services", "prefixes of openclaw"))
 def test_openclaw_puts_less_before_a_query(model: str, prefix: str) -> None:
     assert SERVICES["ollama"].query_prefix(model) == prefix
     assert SERVICES["openai"].query_prefix(model) == ""
