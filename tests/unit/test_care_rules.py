@@ -165,7 +165,7 @@ def test_lines_are_told_apart_as_commonmark_does() -> None:
     )
     assert kinds == [
         *(front, front, front, head, body, blank, code, blank, body, blank, body, blank),
-        *(code, code, code, head, blank, LineKind.TABLE, blank),
+        *(code, code, code, head, blank, LineKind.TABLE),
     ]
     assert [line.section for line in note_lines("# A\nx\n## B\ny\n# C\nz")] == [
         *("A", "A", "A B", "A B", "C", "C")
