@@ -246,9 +246,9 @@ class VectorsPhase:
             return
         for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
             self._job.check()
-            unread = [row for row in page if not reads(_text(self._connection, row))]
-            with transaction(self._connection):
-                pass_over(self._connection, unread)
+            if unread := [row for row in page if not reads(_text(self._connection, row))]:
+                with transaction(self._connection):
+                    pass_over(self._connection, unread)
 
     def _pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -39,20 +38,19 @@ Done = tuple[Stage, Step, dict[int, int]]
 def _scored(
     ranking: Ranking, row: FusedRow, index: int, steps: Sequence[Done]
 ) -> tuple[float, dict[Leg, LegScore], tuple[StageScore, ...]]:
-    """Return a candidate's score, NaN where filters alone choose, its legs, and what steps did."""
-    is_scored = ranking.search_mode is not SearchMode.FILTERS_ONLY
+    """Return the score of a candidate after some steps, its legs, and what each step did to it."""
     mapping = ranking.keyword_mapping
     legs = {}
     for leg, hit, mapped, weight in row.parts:
         text = None if hit.boosted is None else text_score(hit, mapping)
         part = LegScore(hit.raw, mapped, weight, weight * mapped, hit.position, hit.terms, text)
         legs[leg] = part
-    score = row.score if is_scored else math.nan
+    score = row.score
     scored = []
     for stage, step, ranks in steps:
         reason, numbers = step.described.get(index, (Reason.OK, {}))
         operand = step.operands[index] if step.operands is not None else None
-        after, rank = step.scores[index] if is_scored else math.nan, ranks[index]
+        after, rank = step.scores[index], ranks[index]
         scored.append(
             StageScore(stage, score, after, step.operation, operand, rank, reason, numbers)
         )

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
+from memtui.model import (
+    Chunk,
+    Drop,
+    Hit,
+    Leg,
+    LegStatus,
+    Ranked,
+    Ranking,
+    Reason,
+    SearchMode,
+    Stage,
+)
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -216,6 +227,8 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
         ranked_by = f" ({before} before MMR)" if before != shown else ""
         match = words.STRENGTH_MATCHES[strength(ranked, scored)]
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
+        if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
+            score = "score –", ""
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
     failure = inquiry.first_failure if inquiry is not None else None

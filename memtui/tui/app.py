@@ -22,7 +22,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
 from textual.filter import LineFilter
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input
 
 from memtui.bus import (
@@ -37,11 +37,10 @@ from memtui.bus import (
     changes_content,
 )
 from memtui.report.suggested_commands import completed
-from memtui.settings.actions import ALL_ACTIONS
 from memtui.settings.files import make_private, remove_view
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import ASCII_ONLY, bindings, is_typed, key_name, resolve_keymap
+from memtui.tui.bindings import ASCII_ONLY, bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.glyphs import AsciiFilter
@@ -443,19 +442,6 @@ class MemtuiApp(App[int]):
         self.search_screen.came_from = came_from if came_from in LASTING_SCREENS else ""
         self.search_screen.show_pane("results")
         self.search_screen.search.ask_query(query)
-
-    def on_key(self, event: events.Key) -> None:
-        """Say of a letter that does nothing here what it is for, and where."""
-        here = self.screen.active_bindings.get(event.key)
-        if (here is not None and here.enabled) or isinstance(self.screen, ModalScreen):
-            return
-        places = {"search", *LASTING_SCREENS} - {self.screen.id}
-        every = (one for one in ALL_ACTIONS if one.where in places and is_typed(event.key))
-        elsewhere = next((one for one in every if event.key in one.keys), None)
-        if here is not None:
-            tell(self, f"{key_name(event.key)}: nothing here to {here.binding.description}")
-        elif elsewhere is not None:
-            tell(self, f"{key_name(event.key)}: {elsewhere.title}, on {elsewhere.where.title()}")
 
     def _bring(self, screen: Screen[None], *, is_over: bool = False) -> None:
         """Put a screen in front: what lies over it is closed, else it comes over the others.

@@ -401,7 +401,7 @@ async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
 ) -> None:
     async with running(memory.open, size=(120, 40)) as run:
         await run.press("escape", "2", "T")
-        assert "B less" in run.text
+        assert "B by bytes" in run.text
         assert "⏎ open the day  n next day with notes" in run.text
         for day in day_abbr:
             assert f"│ {day} " in run.text

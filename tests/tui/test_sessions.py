@@ -394,7 +394,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await until(
             run.pilot, lambda: run.app.search_screen.state.answered_text == "needle firmware"
         )
-        await talks.press("escape", "s")
+        await talks.press("s")
         await until(run.pilot, lambda: reader.conversation is not None)
         await settle(run.app, run.pilot)
         assert talks.line == 14, "not the first turn of the chunk: the one that says it"
@@ -450,7 +450,7 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         assert screen.conversations.sort_name == "newest", "the list is not shown"
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
-        await talks.press("escape", "escape")
+        await talks.press("escape")
         assert (screen.is_current, screen.pane) == (True, "asked")
 
 
@@ -582,7 +582,5 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         assert not talks.run.toasts, "they would lie over the preview"
         search = talks.run.app.search_screen
         assert search.results.has_focus, "no key goes into the query"
-        await talks.press("T", "slash", "x")
+        await talks.press("slash", "x")
         assert "asked with your parameters" not in talks.run.text
-        await talks.press("escape", "3", "escape", "b")
-        assert talks.run.toasts == ["T: timeline, on Browse", "b: nothing here to show in Browse"]

@@ -451,7 +451,7 @@ def two_results(
     kinds = dict.fromkeys(kind for one in sorted(steps, key=len, reverse=True) for kind in one)
     pairs = {kind: [steps_of.get(kind) for steps_of in steps] for kind in kinds}
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
-    if decided is not None:
+    if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
         what = leg_name(decided) if isinstance(decided, Leg) else step_name(decided)
         formulas = [
@@ -466,7 +466,7 @@ def two_results(
             " decides. ",
             ("; ".join(formulas), fmt.MUTED),
         )
-    word = max(_WORD, *(len(step.word) + 2 for pair in pairs.values() for step in pair if step))
+    word = max([_WORD, *(len(step.word) + 2 for pair in pairs.values() for step in pair if step)])
     room = (width - word - 2 * (_VALUE + _RANK) - _DIFFERENCE - _TAIL) // 2
     outer = _FORMULA if room >= _FORMULA + _BAR else 0
     cells = max(room - outer, _BAR)
