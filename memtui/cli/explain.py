@@ -57,10 +57,7 @@ def explain(
                 hint="name a file outside of it",
             )
         ranked, warnings = answer(session, query)
-        output, last = invocation.output(), query.rpartition(" ")[2]
-        named = {"--chunk": ".md" in last, "--rank": last.isdecimal()}
-        for option in (one for one in named if named[one] and not (rank or chunk or last == query)):
-            warnings.append(f"{last} is searched for: `{option} {last}` explains it")
+        output = invocation.output()
         subject: Subject = ""
         if chunk is not None:
             place = parse_place(chunk)

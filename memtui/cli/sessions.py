@@ -20,14 +20,8 @@ from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, Reason
 from memtui.model.conversations import ConversationListing, MemoryCall, TranscriptSource, is_source
+from memtui.report import conversations as report
 from memtui.report import words
-from memtui.report.conversations import (
-    TWO_SCALES,
-    listing_lines,
-    replay_lines,
-    source_lines,
-    turn_lines,
-)
 from memtui.report.json_text import plain
 from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
@@ -92,7 +86,7 @@ def sessions(
         )
     return invocation.respond(
         {"conversations": list(map(_as_shown, shown)), "found": len(listings)},
-        spaced(listing_lines(listing, output.width) for listing in shown),
+        spaced(report.listing_lines(listing, output.width) for listing in shown),
         warnings=session.loaded.warnings,
         notes=notes,
         exit_code=EXIT_OK if shown else EXIT_NOTHING,
@@ -119,9 +113,9 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
             document = {"conversation": _as_shown(conversation.listing), "malformed": malformed}
             output.document({**document, "turns": map(plain, turns)})
         else:
-            output.lines([*listing_lines(conversation.listing, output.width), ""])
+            output.lines([*report.listing_lines(conversation.listing, output.width), ""])
             for turn in turns:
-                output.lines(turn_lines(turn, full=full, width=output.width))
+                output.lines(report.turn_lines(turn, full=full, width=output.width))
     return EXIT_OK
 
 
@@ -172,7 +166,7 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         ]
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
-        yield from source_lines(source, invocation.output().width)
+        yield from report.source_lines(source, invocation.output().width)
         if source.found and not (source.is_indexed or session.is_foreign or invocation.demo):
             command = f"`memtui sessions enable {shlex.quote(source.name)}`"
             yield f"    opt in: {invocation.completed(command)}"
@@ -319,7 +313,7 @@ def replay(
                 output.document({"verdict": verdict, **plain(answer)}, indent=None)
             else:
                 output.lines([""] if shown > 1 else [])
-                output.lines(replay_lines(answer, output.width))
+                output.lines(report.replay_lines(answer, output.width))
     if invocation.json:
         tally = {"found": len(calls), "asked": counts.total()}
         tally |= {verdict: counts[verdict] for verdict in words.VERDICT_WORDS}
@@ -333,5 +327,5 @@ def replay(
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
         if counts["same"] or counts["changed"]:
-            output.note(TWO_SCALES.format(profile=session.ranking.profile))
+            output.note(report.TWO_SCALES.format(profile=session.ranking.profile))
     return EXIT_OK if shown else EXIT_NOTHING

@@ -111,10 +111,7 @@ class Explain:
         return inquiry or self._not_indexed(ranked, place, indexed)
 
     def word_matches(self, ranked: Ranked, chunk_id: str) -> WordTable | None:
-        """Compare the words of the query with those of the passage that a candidate scores by.
-
-        Their model runs on the engine thread. `None` for what the context does not rank.
-        """
+        """Compare the words of the query with those of the best passage; `None` without one."""
         if chunk_id not in ranked.pool.chunks or best_passage(find(ranked, chunk_id)) is None:
             return None
         return self._index.read(lambda reading: reading.word_matches(ranked, chunk_id), ranked.pool)

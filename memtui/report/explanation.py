@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import (
-    Chunk,
-    Drop,
-    Hit,
-    Leg,
-    LegStatus,
-    Ranked,
-    Ranking,
-    Reason,
-    SearchMode,
-    Stage,
-)
+from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -139,10 +128,7 @@ class Explained(Struct, frozen=True, dict=True):
 def find_part(
     engine: Engine, explained: Explained, part: Part, progress: Callable[[str], None]
 ) -> Explained:
-    """Find a part out, and add it; `progress` is told in words what is tried.
-
-    Raises what the engine and `progress` raise.
-    """
+    """Find a part out, and add it; `progress` is told in words what is tried, and may raise."""
     explain, what_if, ranked = engine.explain, engine.what_if, explained.ranked
     chunk, inquiry, subject = explained.chunk, explained.inquiry, explained.subject
     found: object = None
@@ -227,8 +213,8 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
         ranked_by = f" ({before} before MMR)" if before != shown else ""
         match = words.STRENGTH_MATCHES[strength(ranked, scored)]
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
-        if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
-            score = "score –", ""
+        if not arithmetic.score_steps(ranked, scored):
+            score = f"score {words.NOTHING}", ""
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
     failure = inquiry.first_failure if inquiry is not None else None

@@ -354,7 +354,8 @@ class MemtuiApp(App[int]):
 
     def action_show_asked(self) -> None:
         if (screen := self._show_lasting("sessions")) is not None:
-            screen.open_asked()
+            screen.asked.is_all = True
+            screen.call_later(screen.show_pane, "asked")
 
     def action_close_top(self) -> None:
         """Close the part with the keys that a key opened, else the screen; from the search quit."""

@@ -129,8 +129,6 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
         assert "arithmetic" not in explained
     assert ("memtui: " in answer.err) is bool(told)
     assert "nothing found: the query has no words" in memtui("search", "path:").err
-    place = memtui("explain", "zeppelin confetti blimp flugelhorn", "MEMORY.md:3")
-    assert "`--chunk MEMORY.md:3` explains it" in place.err
 
 
 def test_the_status_says_what_waits_and_the_command_that_makes_it(

@@ -205,7 +205,7 @@ class CompareScreen(Screen[None]):
             for name, side in zip(NAMES, self.sides, strict=True)
             if Stage.CONTEXT not in side.ranking.stages
         ]
-        for name, was, now in self._differences():
+        for name, was, now in differences(*(side.ranking for side in self.sides)):
             words.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
         parts = words or [Content.styled(_SAME, fmt.MUTED)]
         shown = len(words)
@@ -215,10 +215,6 @@ class CompareScreen(Screen[None]):
             parts = [*words[:shown], more + draw_key("comma")]
         lines = [Content.styled(note, "$state-warn") for note in notes]
         return [fmt.fit(line, width) for line in (*lines, *rows)]
-
-    def _differences(self) -> list[tuple[str, str, str]]:
-        first, second = (side.ranking for side in self.sides)
-        return differences(first, second)
 
     def _heads(self, width: int) -> list[Content]:
         (column, gutter), heads = columns(width - 1), []
@@ -277,7 +273,7 @@ class CompareScreen(Screen[None]):
         """Show every parameter in which the rankings differ."""
         lines = [
             Content.assemble((f"{name:<{_NAME}} {was} → ", fmt.MUTED), (now, "bold"))
-            for name, was, now in self._differences()
+            for name, was, now in differences(*(side.ranking for side in self.sides))
         ]
         first, second = (side.name for side in self.sides)
         title = f"What differs: A {first} → B {second}"

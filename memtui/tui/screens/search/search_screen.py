@@ -142,11 +142,6 @@ class SearchScreen(Screen[None]):
         """True if one pane is shown at a time."""
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
-    @property
-    def is_stacked(self) -> bool:
-        """True if there is no room for the parameters beside the list."""
-        return self.size.width < common.WIDE or self.is_small
-
     def compose(self) -> ComposeResult:
         yield ScreenBar()
         yield QueryBar(glyphs.MARKER, "query", "search memory")
@@ -405,7 +400,7 @@ class SearchScreen(Screen[None]):
             **{f"-preview-{place}": self.preview_place == place for place in PLACES},
             **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
             "-single": self.is_small,
-            "-stacked": self.is_stacked,
+            "-stacked": self.size.width < common.WIDE or self.is_small,
             "-roomy": self.size.height >= ROOMY,
             "-near": near and self.state.ranked is not None,
         }
@@ -429,7 +424,7 @@ class SearchScreen(Screen[None]):
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes(), animate=False)
         is_large = self.size.width >= common.HUGE and self.size.height >= 40
-        is_crowded = self.is_stacked and self.has_class("-parameters", "-short")
+        is_crowded = self.has_class("-stacked", "-parameters", "-short")
         self.row_lines = 1 if self.is_small or is_crowded else 4 if is_large else 2
         context, is_same = self.state.context, had_near == self.has_class("-near")
         if context is not None and not (is_same and context.lines == self.row_lines):

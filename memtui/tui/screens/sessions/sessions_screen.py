@@ -108,11 +108,6 @@ class SessionsScreen(Screen[None]):
         # Before it is mounted, a screen has no place for it.
         self.call_later(show)
 
-    def open_asked(self) -> None:
-        """Show what the agent asked its memory in every conversation."""
-        self.asked.is_all = True
-        self.call_later(self.show_pane, "asked")
-
     def on_resize(self, event: events.Resize) -> None:
         self._apply_layout()
         self.call_after_refresh(self.asked.list_calls)
