@@ -180,7 +180,7 @@ class OwnReading(Reading):
         rowid, provider = self.row_of(chunk_id), leg.provider if leg is not None else None
         if pool.evidence is not Evidence.WORD_PIECES or provider is None or rowid is None:
             return Reason.NO_PIECES
-        text = connection.execute("SELECT text FROM chunks WHERE id = ?", (rowid,)).get
+        text, _ = connection.execute(SQL["embedded"], (rowid,)).get
         passages = fetch_passages(connection, {rowid: len(text)})[rowid]
         if not (pieces := fetch_pieces(connection, {rowid: len(passages)})):
             return self._why_no_vector(rowid)
@@ -191,7 +191,7 @@ class OwnReading(Reading):
         try:
             asked = weigh_words(provider, keyword, query.text)
             made = provider.word_pieces(text, [one.start for one in passages])
-            visible = provider.word_pieces(shown, [0])
+            visible = provider.word_pieces(shown, [0]) if chunk.snippet is not None else []
         except ProviderError:
             return Reason.PROVIDER_FAILED
         words = made[at].words if made else []
@@ -241,8 +241,7 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _why_no_vector(self, rowid: int) -> Reason:
-        row = self._connection.execute(SQL["embedded"], (rowid,)).get
-        text, embedded = row or ("", 0)
+        text, embedded = self._connection.execute(SQL["embedded"], (rowid,)).get or ("", 0)
         if embedded == 2:
             return Reason.SCRIPT_NOT_SUPPORTED
         withholds = self._index.providers.acting.withholds
