@@ -9,7 +9,7 @@ from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexUnusable, ProviderError
-from memtui.model import IndexStatus, LegStatus, Ranked, Reason, SearchMode
+from memtui.model import IndexStatus, LegStatus, Ranked, Reason
 from memtui.model.status import FileState, Severity
 from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import cited_lines
@@ -171,7 +171,7 @@ def rows(
         arrow = f"{glyphs['up' if moved > 0 else 'down']}{abs(moved)}" if moved else "="
         bar = "".join(glyphs[name] * count for name, count in part_cells(hit, _BAR, scale))
         score = words.score(hit.effective)
-        if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
+        if not ranked.pool.is_scored:
             bar, score = "", words.NOTHING
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
         state = states.get(hit.chunk.path, FileState.CURRENT)

@@ -279,6 +279,11 @@ class CandidatePool(Struct, frozen=True, eq=False):
     generation: int = 0
     elapsed_ms: float = 0.0
 
+    @property
+    def is_scored(self) -> bool:
+        """True where words found the candidates: filters alone list them, without a score."""
+        return self.search_mode is not SearchMode.FILTERS_ONLY
+
 
 class LegScore(Struct, frozen=True):
     """One leg's part in a fused score: contribution = weight * mapped."""

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, SearchMode
+from memtui.model import FEATURES, Drop, Hit, Leg, Ranked
 from memtui.ranking.trace import best_passage
 
 _CUTS: Final = read_table("strength.toml")
@@ -44,7 +44,7 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
     cosine counts for models in `strength.toml` alone.
     """
     pool, share, holds_words = ranked.pool, 0.0, False
-    if pool.search_mode is SearchMode.FILTERS_ONLY:
+    if not pool.is_scored:
         return None
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]

@@ -163,7 +163,7 @@ def lacks_passages(ranked: Ranked) -> bool:
 
 def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
     """Spell out a score, first the legs, then the stages; nothing where filters alone chose."""
-    if ranked.pool.search_mode is SearchMode.FILTERS_ONLY:
+    if not ranked.pool.is_scored:
         return ()
     steps: list[ScoreStep] = []
     end = 0.0

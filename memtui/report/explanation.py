@@ -213,7 +213,7 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
         ranked_by = f" ({before} before MMR)" if before != shown else ""
         match = words.STRENGTH_MATCHES[strength(ranked, scored)]
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
-        if not arithmetic.score_steps(ranked, scored):
+        if not ranked.pool.is_scored:
             score = f"score {words.NOTHING}", ""
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
-from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
+from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, SearchMode, Stage
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import (
     cited_lines,
@@ -136,6 +136,8 @@ def test_both_lists_and_both_results_fill_the_width(width: int, braille: bool) -
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width)
     assert max(line.cell_length for line in steps) <= max(width, 60)
+    listed = replace(second, pool=replace(second.pool, search_mode=SearchMode.FILTERS_ONLY))
+    assert "Nothing decides" in str(two_results(listed, second.hits[0], second.hits[3], width))
 
 
 async def opened(run: Running, *keys: str) -> CompareScreen:

@@ -250,7 +250,7 @@ def is_used(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> bool
             total = ranking.vector_weight + ranking.keyword_weight
             return total > 0 and (ranking.search_mode is SearchMode.HYBRID or rescues)
         case Parameter.RRF_K:
-            return ranking.fusion is Fusion.RRF and pool.search_mode is not SearchMode.FILTERS_ONLY
+            return ranking.fusion is Fusion.RRF and pool.is_scored
         case Parameter.CONTEXT if not pool.passages:
             return False
         case Parameter.HALF_LIFE:

@@ -386,10 +386,9 @@ class SearchController:
             view.apply_layout()
         if before is not ranked:
             state.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in state.pins.items()}
-        is_listed = ranked.pool.search_mode is SearchMode.FILTERS_ONLY
         context = state.context = RowContext(
             lines=view.row_lines,
-            scale=0.0 if is_listed else bar_scale(ranked.hits),
+            scale=bar_scale(ranked.hits) if ranked.pool.is_scored else 0.0,
             ranked=ranked,
             terms=state.terms,
             moved=change.moved if change is not None else None,
