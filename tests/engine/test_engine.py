@@ -61,7 +61,7 @@ def test_a_query_reads_nothing_of_the_index_twice(
         connection.exec_trace = note
 
     monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
-    with memory.open() as engine:
+    with memory.open(write=False) as engine:
         engine.search.ask(QUERY)
         statements.clear()
         ranked = engine.search.ask('"router router" router path:memory')

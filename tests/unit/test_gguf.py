@@ -228,8 +228,8 @@ def test_a_file_that_llama_cpp_cannot_load_is_told(
     assert kind is Failure.BROKEN_FILE
     assert str(path) in detail
     assert hint
-    expected = {"cut": "corrupted or incomplete", "twice": "GGML_ASSERT", "unknown": "bart"}[name]
-    assert expected in detail
+    expected = {"cut": "corrupted|to load", "twice": "GGML_ASSERT", "unknown": "bart"}[name]
+    assert re.search(expected, detail)  # llama.cpp may drop the first line of its log
     assert capfd.readouterr() == ("", "")
 
 
