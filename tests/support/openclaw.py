@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import numpy as np
 from msgspec import Struct
 
@@ -24,7 +23,7 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import read_indexed, read_vectors
 from memtui.retrieval.connection import snapshot
 from tests.support.other_program import WORD as WORD
-from tests.support.other_program import connect as connect_to
+from tests.support.other_program import connect as connect
 
 DATA = Path(__file__).parent.parent / "data" / "openclaw"
 SIDECAR, AGENT, AGENT_BLOB = RELEASES = ("2026.4.26", "2026.7.1", "2026.9.6")
@@ -32,6 +31,7 @@ FILES = 16
 CHUNKS = {SIDECAR: 65, AGENT: 65, AGENT_BLOB: 118}
 DIMS = 256
 NOBODY = 65534
+_CHANGED = 1_793_956_000
 Tree = dict[str, tuple[str | int, ...]]
 
 
@@ -67,6 +67,8 @@ def make_state(folder: Path, release: str, agent: str = "main") -> State:
     database.write_bytes(database_of(release))
     workspace = folder / ("workspace" if agent == "main" else f"workspace-{agent}")
     shutil.copytree(DATA / "workspace", workspace, dirs_exist_ok=True)
+    for note in workspace.rglob("*.md"):
+        os.utime(note, (_CHANGED, _CHANGED))
     return State(folder, database, workspace)
 
 
@@ -93,11 +95,6 @@ def edit(database: Path, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement).fetchall()
     connection.close()
-
-
-def connect(database: Path) -> apsw.Connection:
-    """Open for writing, with sqlite-vec."""
-    return connect_to(str(database))
 
 
 def use_everything(opened: Opened) -> int:

@@ -22,9 +22,9 @@ WORD = "zebrafish"
 _COLUMNS = "path, source, start_line, end_line, hash, model, embedding, updated_at"
 
 
-def connect(database: str) -> apsw.Connection:
+def connect(database: str | Path) -> apsw.Connection:
     """Open for writing, with sqlite-vec."""
-    connection = apsw.Connection(database)
+    connection = apsw.Connection(str(database))
     connection.enable_load_extension(True)
     connection.load_extension(_extension())
     return connection
