@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -310,18 +310,22 @@ class MemtuiApp(App[int]):
             self.push_screen(HelpScreen())
 
     def action_save_svg(self) -> None:
+        svg = self.export_screenshot(title="memtui")
+        name = f"screenshots/memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
+        self.save_file(name, lambda: svg, "save the screenshot")
+
+    def save_file(self, name: str, make_text: Callable[[], str], description: str) -> None:
+        """Write a text to a path within the state folder, and tell where it is."""
         from memtui.report.export import save
 
-        svg = self.export_screenshot(title="memtui")
-        name = f"memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
-        path = (self.options.state_dir or Path.cwd()) / "screenshots" / name
+        path = (self.options.state_dir or Path.cwd()) / name
 
         def write() -> None:
             make_private(path.parent)
-            save(path, svg, force=True)
+            save(path, make_text(), force=True)
 
         saved = f"saved {safe_line(str(path))}"
-        in_background(self, write, lambda _: tell(self, saved), "save the screenshot")
+        in_background(self, write, lambda _: tell(self, saved), description)
 
     def action_show_screen(self, name: str) -> None:
         """Go to a screen of the bar; on the search screen to its list."""

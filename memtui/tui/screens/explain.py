@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,15 +31,14 @@ from memtui.report.explanation import (
     find_part,
     report_of,
 )
-from memtui.report.export import Format, exported, save
+from memtui.report.export import Format, exported
 from memtui.report.layout import Section, SectionId
-from memtui.settings.files import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import glyphs
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.place_actions import act_on_place
+from memtui.tui.place_actions import act_on_place, app_of
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import Timers, act_on_part, after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
@@ -448,26 +446,15 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
         tell(self, f"Explanation copied as {'text' if format_ == Format.TEXT else 'Markdown'}.")
 
     def action_save_json(self) -> None:
-        explained, state = self.explained, self.search.options.state_dir
+        explained = self.explained
         if explained.inquiry is None:
             looking = Part.INQUIRY in explained.due
             failed = "Nothing to export: it could not be explained."
             tell(self, _STILL_LOOKING if looking else failed)
             return
-        folder = state / "explanations" if state is not None else Path.cwd()
-        path = folder / f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
-
-        def write() -> None:
-            if state is not None:
-                make_private(folder)
-            save(path, exported(explained, Format.JSON))
-
-        in_background(
-            self,
-            write,
-            lambda _: tell(self, f"saved {safe_line(str(path))}"),
-            "save the explanation",
-        )
+        name = f"explanations/explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
+        make_text = partial(exported, explained, Format.JSON)
+        app_of(self).save_file(name, make_text, "save the explanation")
 
     def action_close(self) -> None:
         close(self, self.chunk_id)
