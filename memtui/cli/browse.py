@@ -34,11 +34,7 @@ _SHOWN_TERMS = 16
 
 @command("care")
 def care(invocation: Invocation, rules: Sequence[str]) -> int:
-    """List what needs care: duplicates, broken links, credentials, unreachable files, and more.
-
-    Each with its place, and the text it is compared with beside it. Nothing is written. Exits with
-    0 when there is nothing to care for and with 1 when there is.
-    """
+    """List what needs care: duplicates, broken links, credentials, unreachable files, and more."""
     chosen = {CareRule(rule) for rule in rules} or set(CareRule)
     output = invocation.output()
     with open_reading(invocation) as session:
@@ -110,11 +106,7 @@ def _first_lines(text: str, width: int, most: int) -> list[str]:
 
 @command("chunk")
 def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
-    """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side.
-
-    Its terms with their document frequency, its vector, its date, the chunks most like it by
-    vector and by words, and its near-duplicates. Exits with 1 when there is no such chunk.
-    """
+    """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side."""
     output = invocation.output()
     answered = None
     with open_reading(invocation) as session:

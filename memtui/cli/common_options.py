@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from functools import wraps
+from inspect import getdoc
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -278,6 +279,7 @@ def command(
     """
     attributes = dict(COMMANDS[name])
     attributes.pop("module", None)
+    about = attributes.pop("about", "")
     places = {*attributes.pop("on", ()), "root"}
     rows = list(attributes.pop("arguments", ()))
     listed = attributes.pop("options", [])
@@ -318,6 +320,7 @@ def command(
                 error.hint = ctx.obj.completed(error.hint)
                 raise
 
+        attributes["help"] = f"{getdoc(function)}\n\n{about}"
         params = [parameter(row) for row in rows]
         made = click.command(name.split()[-1], cls=cls, params=params, **attributes)(call)
         if of is not None:

@@ -29,10 +29,7 @@ def config() -> None:
 
 @command("config show", of=config)
 def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
-    """Show every value in force, where it comes from and what it overrode.
-
-    KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
-    """
+    """Show every value in force, where it comes from and what it overrode."""
     loaded = invocation.settings_here()
     chosen, names = set[str](), {*schema.known_keys(), *schema.tables()}
     for name in keys:
@@ -222,10 +219,7 @@ def _from_openclaw(
 def trust(
     invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool, yes: bool
 ) -> int:
-    """Let the configuration file of FOLDER set commands and endpoints, once you have seen them.
-
-    Holds for exactly this content of the file: a change has to be trusted again.
-    """
+    """Let the configuration file of FOLDER set commands and endpoints, once you have seen them."""
     root = invocation.with_options(root=folder).workspace().root
     problems: list[files.Problem] = []
     file = load.project_file(root, problems)

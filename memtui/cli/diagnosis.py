@@ -41,14 +41,7 @@ _ROOM = WIDTH - 4 - _LABEL
 
 @command("doctor")
 def doctor(invocation: Invocation, probe: bool, deep: bool) -> int:
-    """Look at settings, folders, notes, index, watcher, agents and embedding providers.
-
-    Works without a memory folder and with broken settings. With --probe one word is embedded by
-    every provider that is configured or runs on this machine; no other service is asked. With
-    --deep every text, word and vector of the index is read back and compared with what was
-    written. Exits with the code of the problem that has to be put right first
-    (`memtui help exit-codes`).
-    """
+    """Look at settings, folders, notes, index, watcher, agents and embedding providers."""
     from memtui.engine.doctor import examine
 
     output = invocation.output()
@@ -104,10 +97,7 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
 
 @command("providers")
 def providers(invocation: Invocation) -> int:
-    """List the embedding providers: state, model, dimensions, where text goes, what is missing.
-
-    Loads none of them and asks nobody; `memtui doctor --probe` does.
-    """
+    """List the embedding providers: state, model, dimensions, where text goes, what is missing."""
     from memtui.engine.doctor import listed_by
 
     # 2 when the settings name one that does not exist, and the list all the same.
@@ -134,11 +124,7 @@ def providers(invocation: Invocation) -> int:
 
 @command("agents")
 def agents(invocation: Invocation) -> int:
-    """List the OpenClaw agents of this machine: index, model, size, last change, problems.
-
-    Looks where OpenClaw does: $OPENCLAW_STATE_DIR, ~/.openclaw and its profiles, the older
-    names. Exits with 1 when there is none.
-    """
+    """List the OpenClaw agents of this machine: index, model, size, last change, problems."""
     from memtui.index.foreign.agents import agents_here, state_dirs
 
     home = invocation.home

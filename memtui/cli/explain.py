@@ -33,12 +33,7 @@ def explain(
     file: str | None,
     force: bool,
 ) -> int:
-    """Show why a result, a line or a file is in the list of QUERY or not, with every number.
-
-    Of what is not shown: where it was lost, the least change of each parameter that brings it in,
-    and the words that would. Exits with 0 for what is not shown, too, and with 1 when there is no
-    such rank or file, or no chunk at the line.
-    """
+    """Show why a result, a line or a file is in the list of QUERY or not, with every number."""
     if rank is not None and chunk is not None:
         raise click.UsageError("--rank and --chunk exclude each other")
     if invocation.json and format_name not in {None, Format.JSON}:

@@ -218,13 +218,7 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
 
 @command("status")
 def status(invocation: Invocation, deep: bool) -> int:
-    """Show the state of the index, and everything that is wrong with it.
-
-    With --agent or --index: what the agent's index really holds against what it should hold.
-    That is always a deep look: every file is compared and the database is checked, no provider
-    is asked. Exits with 0 when the index can be searched, whatever is found, and with 3 when it
-    cannot be read or there is none.
-    """
+    """Show the state of the index, and everything that is wrong with it."""
     output, is_foreign = invocation.output(), invocation.foreign
     with (
         open_agent(invocation, examine=False) if is_foreign else open_session(invocation) as session
@@ -280,10 +274,7 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
 def verify(
     invocation: Invocation, against: Sequence[str], profile: str | None, verbose: bool
 ) -> int:
-    """Run recorded queries on an agent's index and compare with the recorded answers.
-
-    Exits with 0 when all agree, with 1 when one differs: the first stage that does is named.
-    """
+    """Run recorded queries on an agent's index and compare with the recorded answers."""
     from memtui.engine.foreign.verify import load_recording
     from memtui.engine.foreign.verify import verify as compare
 

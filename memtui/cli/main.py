@@ -97,13 +97,7 @@ class Program(Subgroup):
 
 @command("memtui", cls=Program)
 def program(invocation: Invocation, version: bool) -> int | None:
-    """See what your AI agent remembers, and why it recalls it.
-
-    Without a command, opens FOLDER in the terminal interface; without FOLDER, the memory that is
-    found ($MEMTUI_ROOT, here, the OpenClaw workspace, a project here). With --agent or --index,
-    opens the index of an OpenClaw agent and changes nothing of it; --root FOLDER is then its
-    workspace.
-    """
+    """See what your AI agent remembers, and why it recalls it."""
     ctx = click.get_current_context()
     name = ctx.invoked_subcommand
     # The demo says itself that it excludes an agent.

@@ -26,12 +26,7 @@ STDIN = "-"
 
 @command("profiles", cls=Subgroup)
 def profiles(invocation: Invocation) -> int | None:
-    """List the named rankings; show, save, share and remove your own.
-
-    Without a command: each with its name, what differs from the built-in that it starts from,
-    and where it comes from; `*` marks the one in use. --profile and `ranking.profile` take every
-    name, and P in the terminal interface says what each would change.
-    """
+    """List the named rankings; show, save, share and remove your own."""
     if click.get_current_context().invoked_subcommand is not None:
         return None
     loaded = invocation.settings_here()
@@ -100,10 +95,7 @@ def show_profile(invocation: Invocation, name: str) -> int:
 
 @command("profiles save", of=profiles)
 def save_profile(invocation: Invocation, name: str, force: bool) -> int:
-    """Save the ranking that the settings and the options give as profile NAME.
-
-    It goes into your own configuration file; everything else in it stays as it is.
-    """
+    """Save the ranking that the settings and the options give as profile NAME."""
     if invocation.now is not None:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
@@ -115,10 +107,7 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
 
 @command("profiles add", of=profiles)
 def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
-    """Take over the profiles of FILE (`-`: stdin), as `memtui profiles show` prints them.
-
-    Everything is checked first; nothing but tables [profiles.NAME] is taken.
-    """
+    """Take over the profiles of FILE (`-`: stdin), as `memtui profiles show` prints them."""
     if file == STDIN:
         data = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
         if len(data) > MAX_CONFIG_BYTES:

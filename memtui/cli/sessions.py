@@ -36,12 +36,7 @@ _MOST_NAMED = 5
 def sessions(
     invocation: Invocation, source: str | None, limit: int, coverage: bool, full: bool, jsonl: bool
 ) -> int | None:
-    """List the conversations behind the memory, newest first, or print one of them.
-
-    PATH_OR_ID is a path of the list, a file, or (the beginning of) a session's id. Nothing is
-    opted in by looking: `memtui sessions --coverage` says what is indexed, `memtui sessions
-    enable` opts in. Exits with 1 when there is no conversation.
-    """
+    """List the conversations behind the memory, newest first, or print one of them."""
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return None
@@ -190,9 +185,6 @@ def _is_part(source: str, name: str) -> bool:
 def enable(invocation: Invocation, names: Sequence[str]) -> int:
     """Opt in to the conversations of NAME: openclaw, openclaw:AGENT, claude-code,
     claude-code:PROJECT, codex, or the path of a transcript or a folder of them.
-
-    Says what will be indexed and writes it to your configuration; `memtui index` then takes the
-    conversations in. Credentials are masked before anything is kept.
     """
     return _change(invocation, names, is_on=True)
 
@@ -267,12 +259,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
 def replay(
     invocation: Invocation, name: str | None, changed: bool, most: int | None, jsonl: bool
 ) -> int:
-    """Ask every search of the memory again that a conversation records, and compare.
-
-    What came back then is beside what comes back now: = the same rank, ~ moved, + new, - gone and
-    why. With PATH_OR_ID the searches of one conversation. Exits with 1 when there is nothing to
-    show.
-    """
+    """Ask every search of the memory again that a conversation records, and compare."""
     refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     counts: Counter[str] = Counter()
