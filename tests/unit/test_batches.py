@@ -38,82 +38,89 @@ from tests.support.embedding_services import Answer
 from tests.support.known import cases, load
 
 
+@pytest.fixture
+def name() -> str:
+    """The service where a test names none."""
+    return "openai"
+
+
+@pytest.fixture
+def here(name: str, tmp_path: Path) -> Iterator[Bench]:
+    with bench(name, tmp_path) as made:
+        yield made
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_service_gives_the_vectors(name: str, tmp_path: Path) -> None:
+def test_every_service_gives_the_vectors(here: Bench, name: str, tmp_path: Path) -> None:
     texts = texts_of(5)
-    with bench(name, tmp_path) as here:
-        outcome = here.run(texts)
-        assert here.vectors(texts) == expected(texts)
-        assert here.server.steps()[:5] == ["upload", "create", "poll", "poll", "download"]
-        # No text and no vector stays at the service.
-        assert here.server.steps()[5:] == ["delete", "delete"]
-        sent = next(iter(here.server.files))
-        folder = "" if name == "gemini" else "files/"
-        assert here.server.deleted == [f"{folder}{sent}", f"{folder}{sent}-out"]
-        assert here.told[0] == (f"batch: sending to {name}", 0, 5)
-        assert (f"batch: waiting for {name}", 1, 5) in here.told
-        assert here.interface.provider.usage().texts == 5
+    outcome = here.run(texts)
+    assert here.vectors(texts) == expected(texts)
+    assert here.server.steps()[:5] == ["upload", "create", "poll", "poll", "download"]
+    # No text and no vector stays at the service.
+    assert here.server.steps()[5:] == ["delete", "delete"]
+    sent = next(iter(here.server.files))
+    folder = "" if name == "gemini" else "files/"
+    assert here.server.deleted == [f"{folder}{sent}", f"{folder}{sent}-out"]
+    assert here.told[0] == (f"batch: sending to {name}", 0, 5)
+    assert (f"batch: waiting for {name}", 1, 5) in here.told
+    assert here.interface.provider.usage().texts == 5
     assert (outcome.done, outcome.note, outcome.waiting) == (5, "", False)
     assert outcome.spent == Usage(1, 5, 5 * TOKENS, False)
     assert not (tmp_path / "batches.json").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_key_goes_in_a_header_and_nowhere_else(name: str, tmp_path: Path) -> None:
-    with bench(name, tmp_path) as here:
-        here.server.states = [WAITING[name]]
-        assert here.run(texts_of(3), interrupted=lambda: True).waiting
-        for path in filter(Path.is_file, tmp_path.rglob("*")):
-            assert KEY.encode() not in path.read_bytes()
-        assert "text 0" not in (tmp_path / "batches.json").read_text()
-        assert (tmp_path / "batches.json").stat().st_mode & 0o777 == 0o600
-        for call in here.server.calls:
-            assert KEY not in call.path + call.query
-            assert KEY.encode() not in call.body
-            found = call.headers.get("x-goog-api-key") or call.headers["authorization"]
-            assert found.removeprefix("Bearer ") == KEY
-        assert KEY not in repr((here.interface, here.store.under_way(OWNER, 0)))
-        here.server.fail("poll", Answer(KEY.encode(), 401), Answer(KEY.encode(), 401))
-        assert KEY not in here.run(texts_of(3)).note
+def test_the_key_goes_in_a_header_and_nowhere_else(here: Bench, name: str, tmp_path: Path) -> None:
+    here.server.states = [WAITING[name]]
+    assert here.run(texts_of(3), interrupted=lambda: True).waiting
+    for path in filter(Path.is_file, tmp_path.rglob("*")):
+        assert KEY.encode() not in path.read_bytes()
+    assert "text 0" not in (tmp_path / "batches.json").read_text()
+    assert (tmp_path / "batches.json").stat().st_mode & 0o777 == 0o600
+    for call in here.server.calls:
+        assert KEY not in call.path + call.query
+        assert KEY.encode() not in call.body
+        found = call.headers.get("x-goog-api-key") or call.headers["authorization"]
+        assert found.removeprefix("Bearer ") == KEY
+    assert KEY not in repr((here.interface, here.store.under_way(OWNER, 0)))
+    here.server.fail("poll", Answer(KEY.encode(), 401), Answer(KEY.encode(), 401))
+    assert KEY not in here.run(texts_of(3)).note
 
 
-def test_two_batches_are_under_way_at_once(tmp_path: Path) -> None:
+def test_two_batches_are_under_way_at_once(here: Bench) -> None:
     texts = texts_of(7)
-    with bench("openai", tmp_path) as here:
-        here.limit(most_texts=2)
-        outcome = here.run(texts)
-        assert here.vectors(texts) == expected(texts)
-        assert here.server.steps()[:5] == ["upload", "create", "upload", "create", "poll"]
-        assert here.server.steps().count("create") == 4
-        under_way = most = 0
-        for step in here.server.steps():
-            under_way += {"create": 1, "download": -1}.get(step, 0)
-            most = max(most, under_way)
-        assert most == 2
-        assert [len(data.splitlines()) for data in here.server.files.values()] == [2, 2, 2, 1]
+    here.limit(most_texts=2)
+    outcome = here.run(texts)
+    assert here.vectors(texts) == expected(texts)
+    assert here.server.steps()[:5] == ["upload", "create", "upload", "create", "poll"]
+    assert here.server.steps().count("create") == 4
+    under_way = most = 0
+    for step in here.server.steps():
+        under_way += {"create": 1, "download": -1}.get(step, 0)
+        most = max(most, under_way)
+    assert most == 2
+    assert [len(data.splitlines()) for data in here.server.files.values()] == [2, 2, 2, 1]
     assert outcome.spent.requests == 4
 
 
-def test_texts_that_no_service_takes_are_left(tmp_path: Path) -> None:
+def test_texts_that_no_service_takes_are_left(here: Bench) -> None:
     texts = texts_of(2)
-    with bench("openai", tmp_path) as here:
-        outcome = here.run(texts | {"b" * 64: " \n", "c" * 64: "x" * 8001})
-        assert outcome.done == 2
-        assert here.vectors(texts) == expected(texts)
-        assert len(here.run({"b" * 64: ""}).note) == 0
-        assert here.server.steps().count("upload") == 1
+    outcome = here.run(texts | {"b" * 64: " \n", "c" * 64: "x" * 8001})
+    assert outcome.done == 2
+    assert here.vectors(texts) == expected(texts)
+    assert len(here.run({"b" * 64: ""}).note) == 0
+    assert here.server.steps().count("upload") == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_batches_that_fail_end_it(name: str, tmp_path: Path) -> None:
-    with bench(name, tmp_path) as here:
-        here.server.states, here.server.has_output = [FAILED[name]], False
-        here.limit(most_texts=2)
-        outcome = here.run(texts_of(10))
-        assert here.server.steps().count("create") == 2
-        assert outcome.done == 0
-        assert "no more batches in this run" in outcome.note
-        assert here.vectors(texts_of(10)) == {}
+def test_two_batches_that_fail_end_it(here: Bench, name: str, tmp_path: Path) -> None:
+    here.server.states, here.server.has_output = [FAILED[name]], False
+    here.limit(most_texts=2)
+    outcome = here.run(texts_of(10))
+    assert here.server.steps().count("create") == 2
+    assert outcome.done == 0
+    assert "no more batches in this run" in outcome.note
+    assert here.vectors(texts_of(10)) == {}
     assert not (tmp_path / "batches.json").exists()
 
 
@@ -130,17 +137,18 @@ def test_gemini_without_batches_ends_it_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_that_takes_too_long_is_left_to_the_caller(name: str, tmp_path: Path) -> None:
+def test_a_batch_that_takes_too_long_is_left_to_the_caller(
+    here: Bench, name: str, tmp_path: Path
+) -> None:
     texts = texts_of(4)
-    with bench(name, tmp_path) as here:
-        here.server.states, here.server.has_output = [EXPIRED[name]], False
-        outcome = here.run(texts)
-        here.clock.speed, here.server.states = 2000.0, [WAITING[name]]
-        never = here.run(texts)
-        for each in (outcome, never):
-            assert each.done == 0
-            assert "took too long" in each.note
-        assert here.server.steps().count("create") == 2
+    here.server.states, here.server.has_output = [EXPIRED[name]], False
+    outcome = here.run(texts)
+    here.clock.speed, here.server.states = 2000.0, [WAITING[name]]
+    never = here.run(texts)
+    for each in (outcome, never):
+        assert each.done == 0
+        assert "took too long" in each.note
+    assert here.server.steps().count("create") == 2
     assert not (tmp_path / "batches.json").exists()
 
 
@@ -186,15 +194,14 @@ def id_of(line: str) -> str:
 
 @pytest.mark.parametrize("name", ["openai", "gemini"])
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_line_costs_its_own_text_alone(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_broken_line_costs_its_own_text_alone(here: Bench, kind: str) -> None:
     texts = texts_of(3)
-    with bench(name, tmp_path) as here:
-        here.server.tamper = BROKEN[kind]
-        outcome = here.run(texts)
-        stored = here.vectors(texts)
-        assert outcome.done == len(stored) == 2
-        assert stored.items() <= expected(texts).items()
-        assert here.cache.count() == 2
+    here.server.tamper = BROKEN[kind]
+    outcome = here.run(texts)
+    stored = here.vectors(texts)
+    assert outcome.done == len(stored) == 2
+    assert stored.items() <= expected(texts).items()
+    assert here.cache.count() == 2
 
 
 def test_the_number_of_dimensions_is_what_most_vectors_have(tmp_path: Path) -> None:
@@ -212,92 +219,83 @@ def test_the_number_of_dimensions_is_what_most_vectors_have(tmp_path: Path) -> N
     [Answer(b"", 503), Answer(b"", 429), Answer(b"<html>", 200), Answer(b"{}", 200, cut=True)],
     ids=["503", "429", "html", "cut"],
 )
-def test_what_passes_is_tried_again(step: str, fault: Answer, tmp_path: Path) -> None:
+def test_what_passes_is_tried_again(here: Bench, step: str, fault: Answer) -> None:
     texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        here.server.fail(step, fault)
-        outcome = here.run(texts)
-        is_html_file = step == "download" and fault.status == 200 and not fault.cut
-        assert outcome.done == (0 if is_html_file else 3)
-        assert here.server.steps().count("create") == (2 if step == "create" else 1)
-        assert len(here.server.jobs) == 1
+    here.server.fail(step, fault)
+    outcome = here.run(texts)
+    is_html_file = step == "download" and fault.status == 200 and not fault.cut
+    assert outcome.done == (0 if is_html_file else 3)
+    assert here.server.steps().count("create") == (2 if step == "create" else 1)
+    assert len(here.server.jobs) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_whose_answer_was_lost_is_found_and_not_started_twice(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_batch_whose_answer_was_lost_is_found_and_not_started_twice(here: Bench) -> None:
     texts = texts_of(3)
-    with bench(name, tmp_path) as here:
-        here.server.fail("create", Answer(b"{}", 200, cut=True))
-        here.server.acts = True
-        assert here.run(texts).done == 3
-        assert len(here.server.jobs) == 1
-        assert here.server.steps()[:3] == ["upload", "create", "list"]
-        assert here.vectors(texts) == expected(texts)
+    here.server.fail("create", Answer(b"{}", 200, cut=True))
+    here.server.acts = True
+    assert here.run(texts).done == 3
+    assert len(here.server.jobs) == 1
+    assert here.server.steps()[:3] == ["upload", "create", "list"]
+    assert here.vectors(texts) == expected(texts)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 302])
 @pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
-def test_what_does_not_pass_is_not_tried_again(step: str, status: int, tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        words = b'{"error": {"message": "secret words"}}'
-        fault = Answer(words, status, {"location": "http://127.0.0.1:9/elsewhere"})
-        here.server.fail(step, *[fault] * 9)
-        outcome = here.run(texts_of(3))
-        assert outcome.done == 0
-        assert here.server.steps().count(step) == 1
-        assert f"HTTP {status} from {here.server.host}" in outcome.note
-        assert "secret words" not in outcome.note
-        assert "\n" not in outcome.note
+def test_what_does_not_pass_is_not_tried_again(here: Bench, step: str, status: int) -> None:
+    words = b'{"error": {"message": "secret words"}}'
+    fault = Answer(words, status, {"location": "http://127.0.0.1:9/elsewhere"})
+    here.server.fail(step, *[fault] * 9)
+    outcome = here.run(texts_of(3))
+    assert outcome.done == 0
+    assert here.server.steps().count(step) == 1
+    assert f"HTTP {status} from {here.server.host}" in outcome.note
+    assert "secret words" not in outcome.note
+    assert "\n" not in outcome.note
 
 
-def test_a_service_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+def test_a_service_that_stays_away_is_not_waited_for_for_ever(here: Bench, tmp_path: Path) -> None:
     texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        silent = [Answer(b"", 503)] * 8
-        here.server.fail("poll", *silent, Answer(b"", 503))
-        outcome = here.run(texts)
-        assert outcome.done == 0
-        # The batch is still there: the next run takes what it gives.
-        assert (tmp_path / "batches.json").exists()
-        # An answer in between, though it knows the batch not, starts the count anew.
-        here.server.fail("poll", *silent, Answer(b"", 404), *silent)
-        assert here.run(texts).done == 3
-        assert len(here.server.jobs) == 1
+    silent = [Answer(b"", 503)] * 8
+    here.server.fail("poll", *silent, Answer(b"", 503))
+    outcome = here.run(texts)
+    assert outcome.done == 0
+    # The batch is still there: the next run takes what it gives.
+    assert (tmp_path / "batches.json").exists()
+    # An answer in between, though it knows the batch not, starts the count anew.
+    here.server.fail("poll", *silent, Answer(b"", 404), *silent)
+    assert here.run(texts).done == 3
+    assert len(here.server.jobs) == 1
 
 
-def test_a_batch_that_the_service_forgot_is_forgotten(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.server.fail("poll", *[Answer(b"", 404)] * 2)
-        assert here.run(texts_of(2)).done == 2, "a new batch is not seen at once"
-        for step in ("poll", "download"):
-            here.server.fail(step, *[Answer(b"", 404)] * 3)
-            assert "knows the batch no more" in here.run(texts_of(3)).note
+def test_a_batch_that_the_service_forgot_is_forgotten(here: Bench, tmp_path: Path) -> None:
+    here.server.fail("poll", *[Answer(b"", 404)] * 2)
+    assert here.run(texts_of(2)).done == 2, "a new batch is not seen at once"
+    for step in ("poll", "download"):
+        here.server.fail(step, *[Answer(b"", 404)] * 3)
+        assert "knows the batch no more" in here.run(texts_of(3)).note
     assert not (tmp_path / "batches.json").exists()
 
 
-def test_a_file_that_is_no_lines_is_given_up(tmp_path: Path) -> None:
+def test_a_file_that_is_no_lines_is_given_up(here: Bench, tmp_path: Path) -> None:
     texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        here.server.tamper = lambda lines: [lines[0], b"x" * (5 * 2**20), lines[1]]
-        outcome = here.run(texts)
-        assert outcome.done == 1
-        assert "longer than a vector can be" in outcome.note
-        assert here.vectors(texts).items() <= expected(texts).items()
-        assert here.server.steps().count("download") == 1
+    here.server.tamper = lambda lines: [lines[0], b"x" * (5 * 2**20), lines[1]]
+    outcome = here.run(texts)
+    assert outcome.done == 1
+    assert "longer than a vector can be" in outcome.note
+    assert here.vectors(texts).items() <= expected(texts).items()
+    assert here.server.steps().count("download") == 1
     assert not (tmp_path / "batches.json").exists()
 
 
-def test_a_file_that_is_cut_is_fetched_again(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_is_fetched_again(here: Bench) -> None:
     texts = texts_of(400)
-    with bench("openai", tmp_path) as here:
-        faults = Answer(b"", 200, cut=True), Answer(b'{"custom_id": "ab', 200, cut=True)
-        here.server.fail("download", *faults)
-        outcome = here.run(texts)
-        assert (outcome.done, outcome.spent.tokens) == (400, 400 * TOKENS)
-        assert here.server.steps().count("download") == 3
-        assert here.vectors(texts) == expected(texts)
+    faults = Answer(b"", 200, cut=True), Answer(b'{"custom_id": "ab', 200, cut=True)
+    here.server.fail("download", *faults)
+    outcome = here.run(texts)
+    assert (outcome.done, outcome.spent.tokens) == (400, 400 * TOKENS)
+    assert here.server.steps().count("download") == 3
+    assert here.vectors(texts) == expected(texts)
 
 
 OWNER = ("api.openai.com", "openai", "model-1", "f" * 64)
@@ -338,89 +336,83 @@ class Dies:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
-def test_a_process_may_die_at_any_step(name: str, step: str, tmp_path: Path) -> None:
+def test_a_process_may_die_at_any_step(here: Bench, step: str) -> None:
     texts = texts_of(30)
-    with bench(name, tmp_path) as here:
-        alive = here.interface.provider
-        here.interface.provider = cast("RemoteProvider", Dies(alive, step, here))
-        with pytest.raises(KeyboardInterrupt):
-            here.run(texts)
-        here.interface.provider = alive
-        partly = here.vectors(texts)
-        assert partly.items() <= expected(texts).items()
-        assert restarted(here).run(texts).done == 30
-        assert here.vectors(texts) == expected(texts)
-        assert len(here.server.jobs) == 1
+    alive = here.interface.provider
+    here.interface.provider = cast("RemoteProvider", Dies(alive, step, here))
+    with pytest.raises(KeyboardInterrupt):
+        here.run(texts)
+    here.interface.provider = alive
+    partly = here.vectors(texts)
+    assert partly.items() <= expected(texts).items()
+    assert restarted(here).run(texts).done == 30
+    assert here.vectors(texts) == expected(texts)
+    assert len(here.server.jobs) == 1
 
 
-def test_a_few_texts_do_not_wait_for_a_batch_of_before(tmp_path: Path) -> None:
+def test_a_few_texts_do_not_wait_for_a_batch_of_before(here: Bench) -> None:
     texts = texts_of(5)
-    with bench("openai", tmp_path) as here:
-        assert here.run(texts, interrupted=lambda: True).waiting
-        few = texts_of(2)
-        outcome = restarted(here).run(few, minimum=3)
-        assert (outcome.done, outcome.waiting, outcome.note) == (0, False, "")
-        # It has ended by the next run, and is taken.
-        assert here.run(few, minimum=3).done == 2
-        assert here.vectors(few) == expected(few)
+    assert here.run(texts, interrupted=lambda: True).waiting
+    few = texts_of(2)
+    outcome = restarted(here).run(few, minimum=3)
+    assert (outcome.done, outcome.waiting, outcome.note) == (0, False, "")
+    # It has ended by the next run, and is taken.
+    assert here.run(few, minimum=3).done == 2
+    assert here.vectors(few) == expected(few)
 
 
-def test_another_identity_leaves_a_batch_alone(tmp_path: Path) -> None:
+def test_another_identity_leaves_a_batch_alone(here: Bench, tmp_path: Path) -> None:
     texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        assert here.run(texts, interrupted=lambda: True).waiting
-        stored = (tmp_path / "batches.json").read_bytes()
-        other = restarted(here, fingerprint="e" * 64)
-        assert other.run(texts, minimum=10).done == 0
-        assert (tmp_path / "batches.json").read_bytes() == stored
-        assert "poll" not in here.server.steps()
-        assert other.run(texts).done == 3
-        assert len(here.server.jobs) == 2
-        assert (tmp_path / "batches.json").read_bytes() == stored
+    assert here.run(texts, interrupted=lambda: True).waiting
+    stored = (tmp_path / "batches.json").read_bytes()
+    other = restarted(here, fingerprint="e" * 64)
+    assert other.run(texts, minimum=10).done == 0
+    assert (tmp_path / "batches.json").read_bytes() == stored
+    assert "poll" not in here.server.steps()
+    assert other.run(texts).done == 3
+    assert len(here.server.jobs) == 2
+    assert (tmp_path / "batches.json").read_bytes() == stored
 
 
-def test_a_file_whose_batch_was_never_started_is_not_paid_for(tmp_path: Path) -> None:
+def test_a_file_whose_batch_was_never_started_is_not_paid_for(here: Bench, tmp_path: Path) -> None:
     before, missing = texts_of(5), texts_of(3, start=9)
-    with bench("openai", tmp_path) as here:
-        here.server.fail("create", *[Answer(b"", 503)] * 3)
-        assert "HTTP 503" in here.run(before).note
-        # All of them were embedded without a batch meanwhile; other texts are missing now.
-        assert restarted(here).run(missing).done == 3
-        (job,) = here.server.jobs.values()
-        assert len(here.server.files[job.input_file].splitlines()) == 3
-        assert here.server.deleted[0] == f"files/{next(iter(here.server.files))}"
+    here.server.fail("create", *[Answer(b"", 503)] * 3)
+    assert "HTTP 503" in here.run(before).note
+    # All of them were embedded without a batch meanwhile; other texts are missing now.
+    assert restarted(here).run(missing).done == 3
+    (job,) = here.server.jobs.values()
+    assert len(here.server.files[job.input_file].splitlines()) == 3
+    assert here.server.deleted[0] == f"files/{next(iter(here.server.files))}"
     assert not (tmp_path / "batches.json").exists()
 
 
 @pytest.mark.parametrize("step", ["upload", "create", "poll", "download"])
-def test_a_stop_ends_a_request_that_hangs(step: str, tmp_path: Path) -> None:
+def test_a_stop_ends_a_request_that_hangs(here: Bench, step: str) -> None:
     stop = threading.Event()
-    with bench("openai", tmp_path) as here:
-        here.server.fail(step, Answer(hang=True))
-        ended: list[float] = []
+    here.server.fail(step, Answer(hang=True))
+    ended: list[float] = []
 
-        def work() -> None:
-            with pytest.raises(Cancelled):
-                here.run(texts_of(2), cancelled=stop.is_set)
-            ended.append(time.monotonic())
+    def work() -> None:
+        with pytest.raises(Cancelled):
+            here.run(texts_of(2), cancelled=stop.is_set)
+        ended.append(time.monotonic())
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        assert here.server.hanging.wait(10)
-        asked = time.monotonic()
-        stop.set()
-        thread.join(10)
-        # A tenth of a second is promised; the rest is for a machine that is busy.
-        assert ended[0] - asked < 0.3
-        here.server.stopping.set()
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert here.server.hanging.wait(10)
+    asked = time.monotonic()
+    stop.set()
+    thread.join(10)
+    # A tenth of a second is promised; the rest is for a machine that is busy.
+    assert ended[0] - asked < 0.3
+    here.server.stopping.set()
 
 
-def test_an_interruption_leaves_the_batch_and_says_so(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        outcome = here.run(texts_of(2), interrupted=lambda: here.clock.slept > 1)
-        assert (outcome.waiting, outcome.note) == (True, "")
-        assert here.clock.slept < 1.2
-        assert len(here.store.under_way((here.server.host, *OWNER[1:]), 0)) == 1
+def test_an_interruption_leaves_the_batch_and_says_so(here: Bench) -> None:
+    outcome = here.run(texts_of(2), interrupted=lambda: here.clock.slept > 1)
+    assert (outcome.waiting, outcome.note) == (True, "")
+    assert here.clock.slept < 1.2
+    assert len(here.store.under_way((here.server.host, *OWNER[1:]), 0)) == 1
 
 
 def ticket(number: int, **others: object) -> Ticket:
@@ -490,15 +482,14 @@ def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:
         assert here.server.deleted[0] == "files/tunedModels/mine"
 
 
-def test_a_store_that_names_no_id_leads_nowhere(tmp_path: Path) -> None:
+def test_a_store_that_names_no_id_leads_nowhere(here: Bench) -> None:
     texts = texts_of(3)
-    with bench("openai", tmp_path) as here:
-        owner = (here.server.host, *OWNER[1:])
-        odd = ticket(1, owner=owner, batch="../../files", expires_at=1e12)
-        here.store.put(odd)
-        assert here.run(texts).done == 3
-        assert here.server.steps()[0] == "upload"
-        assert "unknown" not in here.server.steps()
+    owner = (here.server.host, *OWNER[1:])
+    odd = ticket(1, owner=owner, batch="../../files", expires_at=1e12)
+    here.store.put(odd)
+    assert here.run(texts).done == 3
+    assert here.server.steps()[0] == "upload"
+    assert "unknown" not in here.server.steps()
 
 
 KNOWN: dict[str, Any] = load("services")
