@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memtui.engine import Engine
-from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Drop, Hit, PassageFeatures, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter
 from memtui.ranking.counterfactual.solve import least_changes, sweep
@@ -25,15 +24,11 @@ from memtui.report.json_text import drop_entry, hit_entry
 from memtui.report.layout import text_of
 from memtui.report.words import aside_words, score
 from memtui.settings.load import SettingsFiles
-from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_hit
 from tests.support.pools import chunk, pool
-from tests.support.small_memory import make_small_agent, write_notes
+from tests.support.small_memory import make_small_agent, words_alone
 
-SETTINGS = Settings(
-    embedding=EmbeddingSettings(provider="none", fallback="none"), index=IndexSettings(watch=False)
-)
 NOTES = {
     "memory/2026-01-03.md": "Ann: where is the red fox?\nBob: with the lamp, since Monday.\nAnn: a boat!",
     "memory/2026-01-04.md": "Bob: is a fox here, in all of this large and old house?\nAnn: no.\n",
@@ -45,16 +40,7 @@ ON = Ranking(context=Context(enabled=True))
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    root, data = tmp_path_factory.mktemp("notes"), tmp_path_factory.mktemp("index")
-    write_notes(root, NOTES)
-    with Engine.open(
-        root,
-        SETTINGS,
-        now=lambda: datetime(2026, 2, 1, tzinfo=UTC),
-        data_dir=data,
-        homes=TranscriptHomes(),
-    ) as opened:
-        opened.index.sync(wait=True)
+    with words_alone(tmp_path_factory.mktemp("memory"), NOTES) as opened:
         yield opened
 
 

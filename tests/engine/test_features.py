@@ -6,7 +6,6 @@ import math
 import random
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +16,17 @@ from numpy.typing import NDArray
 
 from memtui.engine import Engine
 from memtui.engine.ports import SearchRequest
-from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.model import FEATURES, Context, Evidence, PassageFeatures, Ranking, Stage
 from memtui.ranking.context import context_weights, ranked_passages
 from memtui.ranking.trace import best_passage
 from memtui.retrieval.maxsim import QueryWord, max_similarities
 from memtui.retrieval.passages import PIECE_UNIT
-from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.text.tokens import STOP_WORDS
 from tests.counterfactuals import open_demo
-from tests.support.small_memory import write_notes
+from tests.support.small_memory import words_alone
 
 WORDS = "fox lamp red dog moon cup boat hat".split()
 NAMES = "Ann Bob".split()
-WITHOUT_MODEL = Settings(
-    embedding=EmbeddingSettings(provider="none", fallback="none"), index=IndexSettings(watch=False)
-)
 ON = Ranking(context=Context(enabled=True))
 
 
@@ -55,13 +49,9 @@ NOTES = made_notes(20)
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    root = tmp_path_factory.mktemp("notes")
-    write_notes(root, {path: "\n".join(lines) for path, lines in NOTES.items()})
-    data, now = tmp_path_factory.mktemp("index"), datetime(2026, 2, 1, tzinfo=UTC)
-    with Engine.open(
-        root, WITHOUT_MODEL, now=lambda: now, data_dir=data, homes=TranscriptHomes()
+    with words_alone(
+        tmp_path_factory.mktemp("memory"), {path: "\n".join(lines) for path, lines in NOTES.items()}
     ) as opened:
-        opened.index.sync(wait=True)
         yield opened
 
 

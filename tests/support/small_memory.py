@@ -13,8 +13,8 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 
 import apsw
 import numpy as np
+from msgspec.structs import replace
 
 from memtui.bus import Bus
 from memtui.engine.engine import Engine
@@ -99,6 +100,17 @@ def write_notes(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         os.utime(path, (seconds, seconds))
+
+
+@contextmanager
+def words_alone(folder: Path, notes: Mapping[str, str]) -> Iterator[Engine]:
+    """Open other notes, written and indexed below a folder without a model, for their words."""
+    write_notes(folder / "notes", notes)
+    settings = replace(SETTINGS, embedding=EmbeddingSettings(provider="none", fallback="none"))
+    memory = SmallMemory(folder / "notes", folder / "data", settings)
+    with memory.open() as engine:
+        engine.index.sync(wait=True)
+        yield engine
 
 
 @functools.cache
