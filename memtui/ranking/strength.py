@@ -57,8 +57,8 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
     if numbers and (holds_words or not keyword) and model == sums.get("model", model):
         shares = tuple((name, weight, numbers[name]) for name, weight in sums["weights"].items())
         total = sum(weight * value for _, weight, value in shares)
-        if total < sums["weak"]:
-            return Match(Strength.NONE, shares, total, sums["weak"])
+        if total < (weak := sums.get("weak", 0.0)):
+            return Match(Strength.NONE, shares, total, weak)
         found = Strength.STRONG if total >= sums["strong"] else Strength.WEAK
         return Match(found, shares, total, sums["strong"])
     vector, cuts = scored.legs.get(Leg.VECTOR), _CUTS["cosine"].get(model, ())

@@ -119,6 +119,8 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
     )
     sign = "≥" if match.strength is Strength.STRONG else "<"
     sum_ = f"{' + '.join(shares)} = {score(match.total)} {sign} {score(match.limit)}"
+    if "vector" not in {name for name, *_ in match.shares}:
+        sum_ += "; meaning not measured"
     return f"{match.strength}: {sum_ if match.shares else STRENGTH_WORDS[match.strength]}"
 
 

@@ -79,10 +79,12 @@ def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(engine: En
 def test_the_sum_that_is_told_decides_and_its_fused_share_has_the_colour_of_its_leg(
     engine: Engine,
 ) -> None:
-    for query in [*ANSWERS, "router vlan", "xyzzy router"]:
+    for query in [*ANSWERS, "router vlan", "xyzzy router", "京都 プログラム 冷蔵庫 xyzzy"]:
         ranked = engine.search.ask(query, ranking=Ranking(context=Context(enabled=True)))
         for hit in ranked.hits:
             word, sum_ = strength_words(ranked, hit).replace("−", "-").split(": ")
+            sum_, not_measured, _ = sum_.partition("; meaning not measured")
+            assert not (not_measured and word == "none"), "a word was found"
             total, sign, limit = sum_.split()[-3:]
             shares = re.findall(r"([\d.]+) × [a-z ]+ (-?[\d.]+)", sum_)
             added = sum(float(weight) * float(value) for weight, value in shares)
