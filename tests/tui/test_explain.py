@@ -236,15 +236,21 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
         assert text.region.y == read_at
 
 
-async def test_j_scrolls_and_another_result_begins_at_its_top(memory: SmallMemory) -> None:
+async def test_j_marks_the_next_change_and_then_scrolls_and_another_result_begins_at_its_top(
+    memory: SmallMemory,
+) -> None:
     async with running(memory.open, size=(80, 16), options=OPTIONS) as run:
         screen = await opened(run)
         left = screen.chunk_id
         await there(run, screen, Part.WORDS)
         await settle(run.app, run.pilot)
-        await press_at_once(run.pilot, "j", "j", "j", "k")
-        assert (screen.chunk_id, screen.box.scroll_offset.y) == (left, 2)
-        box = screen.box
+        box, changes = screen.box, screen.query_one(ChangeList)
+        await run.press("j")
+        assert (screen.chunk_id, changes.at) == (left, 1)
+        await run.press(*["j"] * 20)
+        top, last = box.scroll_offset.y, changes.at
+        await press_at_once(run.pilot, "j", "j")
+        assert (last, box.scroll_offset.y) == (changes.at, top + 2)
         await run.press("G")
         await until(run.pilot, lambda: box.scroll_offset.y == box.max_scroll_y > 2)
         await run.press("g")

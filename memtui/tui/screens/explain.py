@@ -303,7 +303,9 @@ class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
             )
         if not again:
             box.scroll_home(animate=False, immediate=True)
-            box.focus()
+        if not (again and changes.display):
+            # Where there are changes to choose from, the arrows choose, and scroll at their ends.
+            (changes if changes.display else box).focus()
         self.refresh_bindings()
 
     def _other_ranking(self) -> str:

@@ -139,7 +139,7 @@ class Pins(TextBlock):
         def draw(pin: Pin, width: int) -> Content:
             standing = pin.standing(ranked)
             mark = Content.styled(f"{glyphs.PIN} ", "bold $primary")
-            room = max(width // 3, width - standing.cell_length - mark.cell_length - 2)
+            room = max(width // 5, width - standing.cell_length - mark.cell_length - 2)
             scored = find_in(ranked, pin.chunk.id)
             line = cited_lines(scored)[0] if scored is not None else pin.chunk.start_line
             place = place_text(pin.chunk.path, line, room)

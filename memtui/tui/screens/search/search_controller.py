@@ -101,6 +101,7 @@ MOST_CHANGES = 100
 BURST_SECONDS = 0.15
 """Steps of one parameter that follow within this time are one change: a key that is held repeats
 every 30 ms or so, and fingers are slower than 150 ms."""
+_ALL_SHOWN = "none: the list has all that was found"
 NOT_THE_AGENTS = "memtui's settings, not the agent's (ctrl+p copies them for the agent)"
 
 
@@ -412,7 +413,8 @@ class SearchController:
             keep = None if before is not ranked and in_list else keep
             rows = drop_rows(context)
             is_same = [row.id for row in rows] == [row.id for row in near.rows]
-            chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
+            keep_near = keep or (near.chosen_id if is_same else None)
+            chosen = near.set_rows(rows, keep_near, first=True, empty=_ALL_SHOWN)
             if chosen is not None and (near.has_focus or chosen == keep):
                 state.selected_id = chosen
         if change is not None or entered:
