@@ -283,7 +283,7 @@ class Kill:
     """A scene that is ready to be killed in."""
 
     def __init__(self, scene: Scene, place: Path, *, measured: int = _MEASURED) -> None:
-        self.scene, self.ground = scene, Ground.prepared(scene, place)
+        self.scene, self.ground = scene, Ground(scene, place)
         self.wanted = expected(self.ground)
         lengths = []
         for _ in range(measured):
@@ -335,7 +335,7 @@ class PowerLoss:
     """A scene with the log of what it does to the files."""
 
     def __init__(self, scene: Scene, place: Path) -> None:
-        self.scene, self.ground = scene, Ground.prepared(scene, place)
+        self.scene, self.ground = scene, Ground(scene, place)
         self.wanted = expected(self.ground)
         self.ground.put_back()
         self.entries = run_child(scene, self.ground, is_recorded=True).entries

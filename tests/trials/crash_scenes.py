@@ -31,39 +31,22 @@ _BATCHES, _BATCH = 24, 16
 _LIMIT = 400_000
 
 
-@dataclass(frozen=True, slots=True)
 class Ground:
     """A folder with notes, conversations, and the index as it is before something is done."""
 
-    place: Path
-
-    @property
-    def notes(self) -> Path:
-        """The memory folder."""
-        return self.place / "notes"
-
-    @property
-    def start(self) -> Path:
-        """The index folder before; each run works on a copy."""
-        return self.place / "start"
-
-    @property
-    def data(self) -> Path:
-        """The copy."""
-        return self.place / "data"
-
-    @property
-    def acknowledged(self) -> Path:
-        """Where a child writes down what the cache has taken."""
-        return self.place / "acknowledged"
-
-    @classmethod
-    def prepared(cls, scene: Scene, place: Path) -> Ground:
+    def __init__(self, scene: Scene, place: Path) -> None:
         """Make what there is before a scene."""
+        self.place = place
+        self.notes = place / "notes"
+        """The memory folder."""
+        self.start = place / "start"
+        """The index folder before; each run works on a copy."""
+        self.data = place / "data"
+        """The copy."""
+        self.acknowledged = place / "acknowledged"
+        """Where a child writes down what the cache has taken."""
         place.mkdir(parents=True)
-        ground = cls(place)
-        scene.prepare(ground)
-        return ground
+        scene.prepare(self)
 
     def put_back(self) -> None:
         """Put the folder that is worked on back as it was before."""

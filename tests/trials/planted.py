@@ -36,7 +36,7 @@ from tests.support.recorded import build
 from tests.trials.crash import check_database
 from tests.trials.file_changes import Change, Perform, observe
 from tests.trials.frame import Case, Options
-from tests.trials.privacy import Stage, all_of, stage_at
+from tests.trials.privacy import Stage, all_of
 
 get_context("forkserver").set_forkserver_preload([__name__])
 
@@ -155,7 +155,7 @@ class Ground:
     """A memory that was indexed and then edited, with what commands answer before and after."""
 
     def __init__(self, place: Path, provider: str) -> None:
-        self.stage = stage = stage_at(place)
+        self.stage = stage = Stage(place)
         home, self._start = stage.home, place / "start"
         for folder in ("config/memtui", "other"):
             (home / folder).mkdir()

@@ -174,60 +174,42 @@ _NOTES = {
     "memory/2026-11-18.md": "# Wednesday\n\nGave the router a new name, and a new password.\n",
     "memory/heron.md": "# Heron\n\nThe heron comes to the pond before the router restarts.\n",
 }
+_KINDS = ("data", "state", "config", "cache")
 _MAY_END_WITH = {0, 1}
 """`care`, `replay` and `agents` end with 1 for what they find."""
 
 
-@dataclass(frozen=True, slots=True)
 class Stage:
     """A memory and the folders that the program may write to."""
 
-    place: Path
-    memory: Path
-    home: Path
-
-    @property
-    def own(self) -> tuple[Path, ...]:
+    def __init__(self, place: Path, memory: Path | None = None) -> None:
+        """Make empty folders, and a memory of a few notes or a copy of one."""
+        self.place, self.memory, self.home = place, place / "memory", place / "home"
+        if memory is not None:
+            shutil.copytree(memory, self.memory)
+        else:
+            write_notes(self.memory, _NOTES)
+        kinds, temporary = [self.home / kind for kind in _KINDS], place / "tmp"
+        for folder in (*kinds, temporary):
+            folder.mkdir(parents=True)
+        self.own = (*(kind / "memtui" for kind in kinds), temporary)
         """The program's folders: data, state, configuration, cache, and the temporary ones."""
-        folders = [self.home / kind / "memtui" for kind in ("data", "state", "config", "cache")]
-        return *folders, self.temporary
-
-    @property
-    def temporary(self) -> Path:
-        """The folder for temporary files."""
-        return self.place / "tmp"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the program is told of its surroundings."""
-        return {
+        self.environment = {
             **private_environment(self.home),
             "XDG_CACHE_HOME": str(self.home / "cache"),
-            "TMPDIR": str(self.temporary),
+            "TMPDIR": str(temporary),
             # Compiling belongs to the installation; an installed program is compiled.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        """What the program is told of its surroundings."""
 
 
 def run(options: Options) -> Iterator[Case]:
     """Trace commands and the terminal interface, then look at modes and at what was kept."""
-    yield _commands(stage_at(options.place / "commands", demo_root()))
-    yield _interface(stage_at(options.place / "interface"))
-    yield _modes(stage_at(options.place / "modes"))
-    yield _private(stage_at(options.place / "private"))
-
-
-def stage_at(place: Path, memory: Path | None = None) -> Stage:
-    """Make empty folders, and a memory of a few notes or a copy of one."""
-    stage = Stage(place, place / "memory", place / "home")
-    if memory is not None:
-        shutil.copytree(memory, stage.memory)
-    else:
-        write_notes(stage.memory, _NOTES)
-    for folder in ("data", "state", "config", "cache"):
-        (stage.home / folder).mkdir(parents=True)
-    stage.temporary.mkdir()
-    return stage
+    yield _commands(Stage(options.place / "commands", demo_root()))
+    yield _interface(Stage(options.place / "interface"))
+    yield _modes(Stage(options.place / "modes"))
+    yield _private(Stage(options.place / "private"))
 
 
 def all_of(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:

@@ -28,13 +28,13 @@ from tests.trials.growth import expressions
 from tests.trials.planted import call_failing, keep_failing, memory, writes
 from tests.trials.privacy import (
     QUERY,
+    Stage,
     all_of,
     complaints,
     holding,
     open_to_others,
     read_trace,
     search_and_leave,
-    stage_at,
     under_umask,
     watched,
 )
@@ -110,7 +110,7 @@ def test_a_write_that_fails_and_too_little_memory_lose_nothing(tmp_path: Path) -
 
 
 def test_a_demo_that_cannot_be_indexed_says_why(tmp_path: Path) -> None:
-    stage, command = stage_at(tmp_path / "stage"), "search router --demo"
+    stage, command = Stage(tmp_path / "stage"), "search router --demo"
     (ended, failed), _ = run_forked(call_failing, stage, command, 20, errno.ENOSPC)
     assert failed
     assert json.loads(ended.stdout)["error"]["code"] == "indexing_failed"
@@ -224,7 +224,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(("127.0.0.1", 9))
 def test_a_private_session_writes_only_its_own_folders_and_connects_to_nobody(
     tmp_path: Path,
 ) -> None:
-    stage = stage_at(tmp_path / "stage")
+    stage = Stage(tmp_path / "stage")
     before, log = all_of(stage.memory), tmp_path / "trace"
     with terminal(
         "--private",
