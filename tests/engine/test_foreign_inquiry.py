@@ -21,10 +21,11 @@ from memtui.engine.places import parse_place
 from memtui.errors import IndexUnusable
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.foreign.rows import read_vectors
-from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode, Stage
-from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
+from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode
+from memtui.model.inquiry import Inquiry, Outcome, Place, Station
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support import recorded
+from tests.support.inquiries import check, lost, step
 from tests.support.known import cases, load
 from tests.support.openclaw import (
     AGENT,
@@ -68,23 +69,6 @@ def ask(engine: Engine, place: str, query: str = QUERY) -> Inquiry:
     found = engine.explain.inquire_at(ranked, parse_place(place))
     check(ranked, found)
     return found
-
-
-def check(ranked: Ranked, found: Inquiry) -> None:
-    listed = [hit.rank for hit in ranked.hits if found.chunk and hit.chunk.id == found.chunk.id]
-    assert ([found.rank] if found.shown else []) == listed
-    assert (found.first_failure is None) == found.shown
-    lost = [step.outcome is Outcome.LOST for step in found.steps]
-    assert lost == [False] * (len(lost) - 1) + [not found.shown]
-
-
-def lost(inquiry: Inquiry) -> tuple[Station | Stage, Reason]:
-    assert inquiry.first_failure is not None
-    return inquiry.first_failure.at, inquiry.first_failure.reason
-
-
-def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
-    return next(one for one in inquiry.steps if one.at is at)
 
 
 def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:

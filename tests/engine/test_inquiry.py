@@ -18,9 +18,10 @@ from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.memory.chunking import chunk_id
 from memtui.model import Mmr, Ranking, Reason, SearchMode, Stage
-from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
+from memtui.model.inquiry import Inquiry, Outcome, Place, Station
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.inquiries import check, lost, step
 from tests.support.known import cases, load
 from tests.support.small_memory import write_notes
 
@@ -62,22 +63,8 @@ def engine(root: Path, tmp_path: Path, provider: HashedProvider) -> Iterator[Eng
 def ask(engine: Engine, place: str, query: str = QUERY, ranking: Ranking | None = None) -> Inquiry:
     ranked = engine.search.ask(query, ranking=ranking)
     found = engine.explain.inquire_at(ranked, parse_place(place))
-    listed = [hit.rank for hit in ranked.hits if found.chunk and hit.chunk.id == found.chunk.id]
-    assert ([found.rank] if found.shown else []) == listed
-    assert (found.first_failure is None) == found.shown
-    if not found.shown:
-        assert found.steps[-1].outcome is Outcome.LOST
-    assert [step.outcome for step in found.steps[:-1]].count(Outcome.LOST) == 0
+    check(ranked, found)
     return found
-
-
-def lost(inquiry: Inquiry) -> tuple[Station | Stage, Reason]:
-    assert inquiry.first_failure is not None
-    return inquiry.first_failure.at, inquiry.first_failure.reason
-
-
-def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
-    return next(one for one in inquiry.steps if one.at is at)
 
 
 def small(engine: Engine, **changes: object) -> Ranking:
