@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_OK, Line
 from memtui.cli.session import open_reading
+from memtui.engine.browse import answered_queries
 from memtui.engine.places import parse_place
 from memtui.errors import MemtuiError, QueryError
 from memtui.memory.workspace import workspace_id
@@ -133,12 +134,12 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:
             history = queries_in(StateFolder(), workspace_id(session.workspace.root))
-            answers = browse.answered_queries(
-                record.chunk.id,
+            tops = session.engine.search.tops(
                 history,
                 ranking=session.ranking,
                 progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
             )
+            answers = answered_queries(record.chunk.id, tops)
             answered = [replace(one, query=redact(one.query)) for one in answers]
             output.progress("")
             if not history:

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.engine.ports import Index, Progressed, Reading, RecentFile, Words
-from memtui.engine.search import Search
+from memtui.engine.search import Search, Tops
 from memtui.errors import IsCancelled
 from memtui.memory.care import duplicates
-from memtui.model import Chunk, Ranking, Reason
+from memtui.model import Chunk, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
@@ -68,6 +68,22 @@ def days_of(
         )
         for day, of_day in sorted(by_day.items())
     ]
+
+
+def answered_queries(chunk_id: str, tops: Tops) -> Sequence[AnsweredQuery]:
+    """Return the queries that a chunk answers in the top k, best rank first."""
+    answered = [
+        AnsweredQuery(query, rank, hit.score)
+        for query, hits in tops.items()
+        for rank, hit in enumerate(hits, start=1)
+        if hit.chunk_id == chunk_id
+    ]
+    return sorted(answered, key=lambda one: (one.rank, -one.score, one.query))
+
+
+def recalls_of(tops: Tops) -> Mapping[str, int]:
+    """Count how often each file's chunks are in the top k for the queries."""
+    return Counter(hit.path for hits in tops.values() for hit in hits)
 
 
 class Browse:
@@ -170,37 +186,6 @@ class Browse:
             return Neighbours(by_vector, state, by_words, tuple(alike[:limit]))
 
         return self._index.read(nearest) or Neighbours((), Reason.NO_INDEX, (), ())
-
-    def answered_queries(
-        self,
-        chunk_id: str,
-        queries: Sequence[str],
-        *,
-        ranking: Ranking | None = None,
-        cancelled: IsCancelled = lambda: False,
-        progressed: Progressed = lambda done, total: None,
-    ) -> Sequence[AnsweredQuery]:
-        """Return the queries that a chunk answers in the top k, best rank first; asks each."""
-        tops = self._search.tops(queries, ranking, cancelled=cancelled, progressed=progressed)
-        answered = [
-            AnsweredQuery(query, rank, hit.score)
-            for query, hits in tops.items()
-            for rank, hit in enumerate(hits, start=1)
-            if hit.chunk_id == chunk_id
-        ]
-        return sorted(answered, key=lambda one: (one.rank, -one.score, one.query))
-
-    def recalled(
-        self,
-        queries: Sequence[str],
-        *,
-        ranking: Ranking | None = None,
-        cancelled: IsCancelled = lambda: False,
-        progressed: Progressed = lambda done, total: None,
-    ) -> Mapping[str, int]:
-        """Count how often each file's chunks are in the top k for the queries; asks each."""
-        tops = self._search.tops(queries, ranking, cancelled=cancelled, progressed=progressed)
-        return dict(Counter(hit.path for hits in tops.values() for hit in hits))
 
     def care(
         self,

@@ -231,9 +231,8 @@ class CareRun:
         }
         self._looked_at[CareRule.UNREACHABLE] = len(queries)
         ranking = self._index.ranking
-        tops = self._search.tops(
-            list(queries.values()), ranking, cancelled=self._cancelled, progressed=progressed
-        )
+        asked = list(queries.values())
+        tops = self._search.tops(asked, cancelled=self._cancelled, progressed=progressed)
 
         def first_place(path: str) -> CarePlace | None:
             return next(map(_place, self._chunks_of(path)), None)

@@ -159,6 +159,8 @@ class Top(Struct, frozen=True):
     score: float
 
 
+Tops = Mapping[str, Sequence[Top]]
+"""The first k results of each query."""
 MOST_REMEMBERED: Final = 20_000
 """Answers that are kept; of each the ids, paths and scores of its top k, about 1 kB."""
 
@@ -217,11 +219,11 @@ class Search:
     def tops(
         self,
         queries: Sequence[str],
-        ranking: Ranking | None,
         *,
-        cancelled: IsCancelled,
-        progressed: Progressed,
-    ) -> Mapping[str, tuple[Top, ...]]:
+        ranking: Ranking | None = None,
+        cancelled: IsCancelled = lambda: False,
+        progressed: Progressed = lambda done, total: None,
+    ) -> Tops:
         """Return the first k results of each query, asked one at a time behind every search.
 
         Not of filters alone: they list. Empty without an index. An answer is remembered until the

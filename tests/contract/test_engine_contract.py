@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
-from memtui.engine.browse import days_of
+from memtui.engine.browse import answered_queries, days_of, recalls_of
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, TranscriptKind
@@ -341,13 +341,14 @@ def test_a_chunk_is_told_from_every_side(memory: Memory) -> None:
 def test_history_is_asked_as_searches_answer(memory: Memory) -> None:
     queries = [memory.query, "memory", memory.query, " "]
     expected = {query: memory.engine.search.ask(query).hits for query in queries[:2]}
-    recalled = memory.engine.browse.recalled(queries)
+    tops = memory.engine.search.tops(queries)
+    recalled = recalls_of(tops)
     assert sum(recalled.values()) == sum(map(len, expected.values()))
     best = expected[memory.query][0].chunk
-    answered = memory.engine.browse.answered_queries(best.id, queries)
+    answered = answered_queries(best.id, tops)
     assert (memory.query, 1) in {(one.query, one.rank) for one in answered}
     with pytest.raises(Cancelled):
-        memory.engine.browse.recalled(["another one"], cancelled=lambda: True)
+        memory.engine.search.tops(["another one"], cancelled=lambda: True)
 
 
 def test_care_looks_at_everything_and_can_be_stopped(memory: Memory) -> None:

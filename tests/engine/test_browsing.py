@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
+from memtui.engine.browse import recalls_of
 from memtui.engine.ports import Partial, SearchRequest
 from memtui.memory.care.rules import written_links
 from memtui.model import CandidatePool, FileState, IndexState, Reason, SkippedFile
@@ -193,22 +194,22 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
     told: list[tuple[int, int]] = []
     # Filters alone recall nothing: they list.
     queries = ["router", "path:memory/* ", "day 3"]
-    first = engine.browse.recalled(queries, progressed=lambda *done: told.append(done))
+    first = engine.search.tops(queries, progressed=lambda *done: told.append(done))
     assert asked == ["router", "day 3"]
     assert told == [(0, 2), (1, 2), (2, 2)]
-    assert engine.browse.recalled(["day 3", "router"]) == first
+    assert engine.search.tops(["day 3", "router"]) == first
     assert len(asked) == 2
     (memory.root / "memory/more.md").write_text("# Router\n\nThe router again.\n", "utf-8")
     engine.index.sync(wait=True)
-    assert "memory/more.md" in engine.browse.recalled(["router"])
+    assert "memory/more.md" in recalls_of(engine.search.tops(["router"]))
     assert len(asked) == 3
 
 
 def test_a_failed_leg_is_not_remembered(engine: Engine, hashed: HashedProvider) -> None:
     hashed.fail_next = 1
-    engine.browse.recalled(["a query without vector"])
+    engine.search.tops(["a query without vector"])
     calls = hashed.calls
-    engine.browse.recalled(["a query without vector"])
+    engine.search.tops(["a query without vector"])
     assert hashed.calls == calls + 1
 
 
@@ -228,7 +229,7 @@ def test_a_typed_search_goes_before_the_history(memory: SmallMemory) -> None:
             if count == 8:
                 assert answered.wait(20)
 
-        engine.browse.recalled([f"day {n} router" for n in range(60)], progressed=progressed)
+        engine.search.tops([f"day {n} router" for n in range(60)], progressed=progressed)
 
 
 def test_a_packed_file_that_is_too_large_stands_with_what_is_left_out(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from calendar import day_abbr
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from textual.color import Color
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
+from memtui.engine.search import Search, Tops
 from memtui.errors import Cancelled
 from memtui.model import Chunk, FileState, Reason
 from memtui.model.browsing import DayTotals, MemoryFile
@@ -256,18 +257,18 @@ def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
 async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goes_on, calls, real = threading.Event(), [], Browse.recalled
+    goes_on, calls, real = threading.Event(), [], Search.tops
 
-    def held(browse: Browse, queries: Sequence[str], **options: Any) -> Mapping[str, int]:
+    def held(search: Search, queries: Sequence[str], **options: Any) -> Tops:
         calls.append(len(queries))
         options["progressed"](1, len(queries))
         while not goes_on.wait(0.01):
             if options["cancelled"]():
                 calls.append(0)
                 raise Cancelled
-        return real(browse, queries, **options)
+        return real(search, queries, **options)
 
-    monkeypatch.setattr(Browse, "recalled", held)
+    monkeypatch.setattr(Search, "tops", held)
     async with running(memory.open) as run:
         notes = run.app.search_screen.notes
         await run.press("escape", "2", "o", "o", "o", "o")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
+from memtui.engine.search import Search, Tops
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbours
@@ -44,25 +45,23 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, stopped, calls = threading.Event(), [], []
-    real = Browse.answered_queries
+    real = Search.tops
 
-    def held(
-        browse: Browse, chunk_id: str, queries: Sequence[str], *, cancelled: Any, **options: Any
-    ) -> Sequence[AnsweredQuery]:
+    def held(search: Search, queries: Sequence[str], *, cancelled: Any, **options: Any) -> Tops:
         calls.append(queries)
         options["progressed"](1, len(queries))
         while not goes_on.wait(0.01):
             if cancelled():
-                stopped.append(chunk_id)
+                stopped.append(queries)
                 raise Cancelled
-        return real(browse, chunk_id, queries, cancelled=cancelled, **options)
+        return real(search, queries, cancelled=cancelled, **options)
 
-    monkeypatch.setattr(Browse, "answered_queries", held)
+    monkeypatch.setattr(Search, "tops", held)
     async with running(memory.open, size=(120, 40)) as run:
-        chunk = await open_chunk(run)
+        await open_chunk(run)
         await until(run.pilot, lambda: "asking 1 of 2 · r stop" in run.text)
         await run.pilot.press("r")
-        await until(run.pilot, lambda: stopped == [chunk.id])
+        await until(run.pilot, lambda: stopped == [QUERIES])
         await until(run.pilot, lambda: "r ask the 2 queries of the history" in run.text)
         await run.pilot.press("r")
         await until(run.pilot, lambda: "asking 1 of 2" in run.text)

@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.engine import Engine
+from memtui.engine.browse import answered_queries
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
@@ -176,7 +177,7 @@ class ChunkScreen(Screen[None]):
             self.load()
 
     def _ask(self) -> None:
-        search = app_of(self).search_screen
+        search, tops = app_of(self).search_screen, self.engine.search.tops
         queries, ranking = search.notes.queries, search.state.ranking
         if not queries:
             return
@@ -188,8 +189,9 @@ class ChunkScreen(Screen[None]):
         self._problems.pop("queries", None)
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
-            lambda cancelled, report: self.engine.browse.answered_queries(
-                self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
+            lambda cancelled, report: answered_queries(
+                self.chunk_id,
+                tops(queries, ranking=ranking, cancelled=cancelled, progressed=report),
             ),
             take,
             lambda error: self._take_problem("queries", f"the queries cannot be asked: {error}"),

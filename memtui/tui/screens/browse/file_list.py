@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from textual.content import Content
 
-from memtui.engine.browse import days_of
+from memtui.engine.browse import days_of, recalls_of
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
@@ -361,7 +361,7 @@ class FileList:
 
     def count_recalls(self) -> None:
         """Count recalls where days or files show them; stop where neither does any more."""
-        screen, engine = self._screen, self._screen.engine
+        screen, tops = self._screen, self._screen.engine.search.tops
         if (
             self.sort is not Sort.RECALLS
             and screen.timeline.heat_map.measure is not Measure.RECALLS
@@ -389,8 +389,8 @@ class FileList:
             tell(screen, f"recalls not counted: {error}", error=True)
 
         self._counting.start(
-            lambda cancelled, report: engine.browse.recalled(
-                queries, ranking=ranking, cancelled=cancelled, progressed=report
+            lambda cancelled, report: recalls_of(
+                tops(queries, ranking=ranking, cancelled=cancelled, progressed=report)
             ),
             take,
             failed,
