@@ -43,7 +43,6 @@ class CareScreen(Screen[None]):
     """Every rule with its findings; the newest report stays while the memory is open."""
 
     CSS_PATH = "care.tcss"
-    BINDING_GROUP_TITLE = "Care"
     BINDINGS = bindings("care")
 
     filter_box = query_one("#care-filter", SafeInput)

@@ -37,7 +37,7 @@ def narrowed(rows: Sequence[Row], text: str) -> list[Row]:
     return [row for row in rows if all(word in row.id.lower() for word in typed)]
 
 
-class Chooser(Dialog[str], keys="chooser", title="Choice"):
+class Chooser(Dialog[str], keys="chooser"):
     """Rows with one of them chosen; the result is the id of the row that was opened.
 
     With a filter, typing leaves the rows whose id holds every typed word.
@@ -121,7 +121,7 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
     return sorted(matching, key=order)
 
 
-class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a line"):
+class PlacePrompt(Dialog[Place | None], keys="place"):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
 
     def __init__(self, read_paths: Callable[[], Sequence[str]], typed: str = "") -> None:
@@ -193,7 +193,7 @@ class PlacePrompt(Dialog[Place | None], keys="place", title="Trace a file or a l
         self.query_one("#place-problem", Static).update(Content(problem))
 
 
-class AgentsScreen(Dialog[EngineOpened | None], keys="agents", title="Agents"):
+class AgentsScreen(Dialog[EngineOpened | None], keys="agents"):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
 
     def __init__(

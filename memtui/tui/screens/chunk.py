@@ -51,7 +51,6 @@ class ChunkScreen(Screen[None]):
     CSS_PATH = "chunk.tcss"
     AUTO_FOCUS = ""
     """The text gets the keys; what Textual would choose could come to the front before it."""
-    BINDING_GROUP_TITLE = "Chunk"
     BINDINGS = bindings("chunk")
     action_part = act_on_part
 

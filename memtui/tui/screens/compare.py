@@ -79,7 +79,6 @@ class CompareScreen(Screen[None]):
     """Two lists, left A, right B, with a cursor in one of them; or two pinned chunks."""
 
     CSS_PATH = "compare.tcss"
-    BINDING_GROUP_TITLE = "Compare"
     BINDINGS = bindings("compare")
 
     def __init__(self, search: SearchScreen, engine: Engine, ranked: Ranked) -> None:

@@ -41,8 +41,7 @@ _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
 _KEYS = 16
 _MENU = Content.styled("in the menu", fmt.MUTED)
-_PANES = read_table("keys.toml")["panes"]
-"""Titles and hints by the id of a widget."""
+_TABLES = read_table("keys.toml")
 
 HelpGroup = tuple[str, str, list[KeyedAction]]
 """Title, hint and actions of one pane, of the screen or of the application."""
@@ -57,11 +56,10 @@ class Dialog(ModalScreen[ScreenResultType]):
     """The widget with the frame."""
     rows = query_one(RowList)
 
-    def __init_subclass__(cls, *, keys: str = "", title: str = "", **options: Any) -> None:
-        """`keys` is its place in the table of actions, `title` that of its group in the help."""
+    def __init_subclass__(cls, *, keys: str = "", **options: Any) -> None:
+        """`keys` is its place in the table of actions."""
         if keys:
             cls.BINDINGS = bindings(keys, "dialog")
-        cls.BINDING_GROUP_TITLE = title or cls.BINDING_GROUP_TITLE
         super().__init_subclass__(**options)
 
     def on_compose(self) -> None:
@@ -109,7 +107,7 @@ class Dialog(ModalScreen[ScreenResultType]):
             rows.action_open()
 
 
-class Confirm(Dialog[str], keys="confirm", title="Confirm"):
+class Confirm(Dialog[str], keys="confirm"):
     """Asks a question; its result is the id of the answer."""
 
     def __init__(
@@ -213,7 +211,7 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
     in_background(screen, engine.providers.cost, ask, "price the rebuild", group="price")
 
 
-class FirstRunHint(Dialog[None], title="Welcome"):
+class FirstRunHint(Dialog[None]):
     """The first steps, with keys that work while a query is typed; shown once."""
 
     CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
@@ -221,7 +219,7 @@ class FirstRunHint(Dialog[None], title="Welcome"):
 
     def compose(self) -> ComposeResult:
         lines = [Content(" Type a question: results follow as you type."), Content("")]
-        for action, text in read_table("keys.toml")["first"].items():
+        for action, text in _TABLES["first"].items():
             key = next((key for key in keys_of(self, action) if not is_typed(key)), "")
             lines.append(Content.assemble((f" {key_name(key):<7}", "bold $accent"), text))
         with Vertical(classes="dialog-box", id="first-run"):
@@ -234,7 +232,7 @@ class FirstRunHint(Dialog[None], title="Welcome"):
         close(self)
 
 
-class DetailScreen(Dialog[None], keys="detail", title="Detail"):
+class DetailScreen(Dialog[None], keys="detail"):
     """A text in full, as one row of a list stands for it."""
 
     def __init__(self, title: str, lines: Sequence[Content]) -> None:
@@ -250,7 +248,7 @@ class DetailScreen(Dialog[None], keys="detail", title="Detail"):
         self.box.focus()
 
 
-class SideScreen(Dialog[None], keys="side", title="Side by side"):
+class SideScreen(Dialog[None], keys="side"):
     """The text of a chunk, and beside it that of another one."""
 
     def __init__(self, first: Chunk, second: Chunk) -> None:
@@ -270,7 +268,7 @@ class SideScreen(Dialog[None], keys="side", title="Side by side"):
         view.focus()
 
 
-class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
+class DifferenceScreen(Dialog[None], keys="difference"):
     """The indexed text of a note against the file as it is now, as a unified diff."""
 
     view = query_one(LineView)
@@ -319,7 +317,7 @@ class DifferenceScreen(Dialog[None], keys="difference", title="Difference"):
         self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True, immediate=True)
 
 
-class ConfigurationScreen(Dialog[None], keys="configuration", title="Agent configuration"):
+class ConfigurationScreen(Dialog[None], keys="configuration"):
     """JSON5 to merge into openclaw.json, and what that release cannot say.
 
     To begin with, for the release of the first of `profiles` that is one of OpenClaw's, else for
@@ -377,18 +375,16 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
             own.setdefault(keyed.node, []).append(keyed)
     groups: list[HelpGroup] = []
     for node, lines in own.items():
-        pane, hint = _PANES.get(node.id, {}), ""
-        title = pane.get("title") or node.BINDING_GROUP_TITLE
-        if isinstance(node, App):
-            title = "Everywhere"
-        elif isinstance(node, Screen):
-            title = title or "This screen"
+        kind, title, hint = type(node).__name__, "Everywhere", ""
+        if isinstance(node, Screen):
+            title = _TABLES["screens"].get(kind, "This screen")
             if any(line.typed for line in lines):
                 hint = "Grey keys are typed into the box: leave it with esc to use them."
-        elif node is focused:
-            title = title or "This pane"
-            hint = pane.get("hint") or getattr(node, "HELP", None) or ""
-        groups.append((title or "Around it", hint, lines))
+        elif not isinstance(node, App):
+            pane = _TABLES["panes"].get(node.id) or _TABLES["panes"].get(kind, {})
+            title = pane.get("title", "This pane" if node is focused else "Around it")
+            hint = pane.get("hint", "") if node is focused else ""
+        groups.append((title, hint, lines))
     return groups
 
 

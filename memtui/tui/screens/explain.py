@@ -62,8 +62,6 @@ _RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
 class ChangeList(TextBlock, can_focus=True):
     """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
 
-    BINDING_GROUP_TITLE = "Changes"
-    HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
     BINDINGS = bindings("least_list")
 
     def __init__(self, page: VerticalScroll) -> None:
@@ -125,7 +123,7 @@ class ChangeList(TextBlock, can_focus=True):
         page.scroll_to_region(Region(0, top + line, 1, 1), animate=False, force=True)
 
 
-class ExplainScreen(Dialog[str | None], keys="explain", title="Explain"):
+class ExplainScreen(Dialog[str | None], keys="explain"):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
 
     action_part = act_on_part

@@ -54,7 +54,6 @@ class IndexScreen(Screen[None]):
     """State, facts and lists of memtui's own index; brought up to date every second."""
 
     CSS_PATH = "index.tcss"
-    BINDING_GROUP_TITLE = "Index"
     BINDINGS = bindings("index_screen")
     LEFT: ClassVar[Sequence[str]] = ("pending", "skipped")
     RIGHT: ClassVar[Sequence[str]] = ("errors",)

@@ -59,7 +59,7 @@ def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, 
     return tuple(each for each in listings if each.works and each.name in ("gguf", *AUTO_REMOTE))
 
 
-class ProvidersScreen(Dialog[Chosen | None], keys="providers", title=TITLE):
+class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
     """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
 
     In a first run it is a question, and keeping the embedded model the answer that is chosen to

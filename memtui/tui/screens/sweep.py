@@ -195,7 +195,6 @@ class SweepScreen(Screen[Ranking | None]):
     """Rank against one parameter; its result is the ranking that was chosen."""
 
     CSS_PATH = "sweep.tcss"
-    BINDING_GROUP_TITLE = "Sweep"
     HORIZONTAL_BREAKPOINTS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS = bindings("sweep")

@@ -38,7 +38,7 @@ _NAME = 24
 _FOUND = 18
 
 
-class TranscriptsScreen(Dialog[bool], keys="transcripts", title=TITLE):
+class TranscriptsScreen(Dialog[bool], keys="transcripts"):
     """Every place of transcripts. Returns whether another choice of them is indexed now."""
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:

@@ -57,7 +57,7 @@ class Written(Struct, frozen=True):
     settings: Settings
 
 
-class WriteDialog(Dialog[Written], keys="write", title="Write the settings"):
+class WriteDialog(Dialog[Written], keys="write"):
     """The difference of a settings file; Enter writes it. Returns what was written."""
 
     def __init__(

@@ -185,11 +185,6 @@ class Preview(LineView):
         "preview--passage",
         "preview--match", "preview--gone", "preview--border", "preview--link",
     }  # fmt: skip
-    HELP = (
-        "The bar ▌ in the margin marks the chunk, █ its best passage;"
-        " ╭ │ ├ ╰ [ are all chunks of a file, ║ where two overlap."
-    )
-    BINDING_GROUP_TITLE = "Preview"
     BINDINGS = bindings("preview")
 
     @dataclass

@@ -108,8 +108,6 @@ class HeatMap(Widget, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"heat-map--{part}" for part in ("label", "cursor", *range(LEVELS + 1))
     }
-    HELP = "One character a day; five densities from none to the fullest days."
-    BINDING_GROUP_TITLE = "Timeline"
     BINDINGS = bindings("heat_map")
 
     def __init__(self) -> None:

@@ -37,7 +37,6 @@ class BrowseScreen(Screen[None]):
     """Shows the list of files, the reader of one and the timeline."""
 
     CSS_PATH = "browse.tcss"
-    BINDING_GROUP_TITLE = "Browse"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS = bindings("browse", "tree")

@@ -42,7 +42,6 @@ class SessionsScreen(Screen[None]):
     CSS_PATH = "sessions.tcss"
     AUTO_FOCUS = ""
     """The pane in front gets the keys, never the filter above it."""
-    BINDING_GROUP_TITLE = "Sessions"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS = bindings("sessions")

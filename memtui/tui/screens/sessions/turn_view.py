@@ -206,8 +206,6 @@ class TurnView(LineView, inherit_bindings=False):
         *("turn-view--front", "turn-view--marker", "turn-view--edge"),
         *("turn-view--match", "turn-view--aside"),
     }
-    BINDING_GROUP_TITLE = "Conversation"
-    HELP = "The turns of the conversation. The line in the margin is a chunk of the index."
     BINDINGS = bindings("turns")
 
     class Moved(Message):
