@@ -387,6 +387,7 @@ ONCE_MORE: Final = (2, 0.5, LONG_PAUSE)
 """For a query about another program's index, which takes no pause that would be told."""
 
 
+@dataclass(eq=False)
 class Pacer:
     """Lets requests go at the pace of a service, and tries again what may succeed later.
 
@@ -398,22 +399,16 @@ class Pacer:
     that passes and one that says that too much is asked. For one thread. `clock` gives seconds.
     """
 
-    def __init__(
-        self,
-        requests_per_minute: int = 0,
-        tokens_per_minute: int = 0,
-        *,
-        tries: tuple[tuple[int, float, float], tuple[int, float, float]] = (PASSING, LIMITED),
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._tries = tries
-        self._clock = clock
-        self._sleep = sleep
-        self._chance = chance
-        self._configured = (requests_per_minute, tokens_per_minute)
-        self._limits = [requests_per_minute, tokens_per_minute]
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    tries: tuple[tuple[int, float, float], tuple[int, float, float]] = (PASSING, LIMITED)
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        self._configured = (self.requests_per_minute, self.tokens_per_minute)
+        self._limits = [*self._configured]
         self._sent: deque[tuple[float, tuple[int, int]]] = deque()
         """Times and sizes of the requests of the last 60 s."""
         self._paused_until = float("-inf")
@@ -425,7 +420,7 @@ class Pacer:
 
     def take(self, tokens: int) -> float:
         """Take the right to send a request now, which gives 0, or return the seconds to wait."""
-        now = self._clock()
+        now = self.clock()
         while self._sent and now >= self._sent[0][0] + WINDOW:
             self._sent.popleft()
         wait = self._paused_until - now
@@ -446,11 +441,11 @@ class Pacer:
     def settle(self, estimated: int, counted: int) -> None:
         """Count the tokens of a request as the service does, where more were used than taken."""
         if counted > estimated:
-            self._sent.append((self._clock(), (0, counted - estimated)))
+            self._sent.append((self.clock(), (0, counted - estimated)))
 
     def hold(self, seconds: float) -> None:
         """Let no request go for so long, because the service asks for it."""
-        self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self._paused_until = max(self._paused_until, self.clock() + seconds)
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Take over what the headers of an answer (names in lower case) say about limits."""
@@ -481,7 +476,7 @@ class Pacer:
         have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
         `ServiceError` of the last attempt.
         """
-        end = self._clock() + (timeout if is_awaited else math.inf)
+        end = self.clock() + (timeout if is_awaited else math.inf)
         # In sum for its turn and between its tries (OPENCLAW.md, section 10).
         may_wait, tries = 8.0 if is_awaited else math.inf, 0
         while True:
@@ -490,26 +485,26 @@ class Pacer:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, retry_after=math.inf)
                 may_wait -= pause
-                await self._sleep(pause)
+                await self.sleep(pause)
             tries += 1
             try:
-                return await attempt(max(0.001, min(timeout, end - self._clock())))
+                return await attempt(max(0.001, min(timeout, end - self.clock())))
             except ServiceError as error:
                 pause = self._pause_after(error, tries)
-                if pause > may_wait or pause >= end - self._clock():
+                if pause > may_wait or pause >= end - self.clock():
                     raise
             may_wait -= pause
-            await self._sleep(pause)
+            await self.sleep(pause)
 
     def _pause_after(self, error: ServiceError, tries: int) -> float:
         """Return the seconds to wait after a failure; infinite when it is enough."""
         asked = error.retry_after
         is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
-        attempts, first, longest = self._tries[is_limited]
+        attempts, first, longest = self.tries[is_limited]
         if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
             return math.inf
         pause = first * 2 ** (tries - 1) if asked is None else asked
         if asked is not None:
             self.hold(asked)
         # Chance adds a fifth at most, so that not everybody comes back at once.
-        return min(longest, pause * (1 + 0.2 * self._chance()))
+        return min(longest, pause * (1 + 0.2 * self.chance()))

@@ -140,7 +140,7 @@ class PackagedModel(Struct, frozen=True):
             lambda text, role: embed(text),
             batch_size=self.batch_size,
             estimated=self.estimated,
-            reads=self.reads,
+            knows=self.reads,
             pieces=embed.word_pieces if isinstance(embed, MiniLM) else None,
         )
 

@@ -182,6 +182,7 @@ def estimated_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
+@dataclass(eq=False)
 class LocalProvider(Provider):
     """A provider on this machine: one text at a time, the same bits for each.
 
@@ -190,33 +191,25 @@ class LocalProvider(Provider):
     `embed` returns a vector and the tokens, `estimated` by length; `free` lets go of the model.
     """
 
-    def __init__(
-        self,
-        identity: ProviderIdentity,
-        embed: Callable[[str, Role], tuple[Vector, int]],
-        *,
-        batch_size: int,
-        estimated: bool = False,
-        reads: Callable[[str], bool] = lambda text: True,
-        free: Callable[[], None] = lambda: None,
-        pieces: Callable[[str, Sequence[int]], list[WordPieces]] | None = None,
-    ) -> None:
-        self.identity, self.dimensions = identity, identity.dimensions
-        self.batch_size = batch_size
+    identity: ProviderIdentity
+    embed: Callable[[str, Role], tuple[Vector, int]]
+    batch_size: int
+    estimated: bool = False
+    knows: Callable[[str], bool] = lambda text: True
+    free: Callable[[], None] = lambda: None
+    pieces: Callable[[str, Sequence[int]], list[WordPieces]] | None = None
+
+    def __post_init__(self) -> None:
+        self.dimensions = self.identity.dimensions
         self.closed = False
-        self._embed = embed
         self._queue = ThreadPoolExecutor(1, "memtui-model")
-        self._estimated = estimated
-        self._reads = reads
-        self._free = free
-        self._pieces = pieces
 
     def embed_query(
         self, text: str, *, cancelled: errors.IsCancelled | None = None, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
-        vector, tokens = self._ask(cancelled, self._embed, text, role)
-        self.count(Usage(1, 1, tokens, self._estimated))
+        vector, tokens = self._ask(cancelled, self.embed, text, role)
+        self.count(Usage(1, 1, tokens, self.estimated))
         return vector
 
     def _ask(
@@ -254,16 +247,16 @@ class LocalProvider(Provider):
     def word_pieces(
         self, text: str, starts: Sequence[int], *, cancelled: errors.IsCancelled | None = None
     ) -> list[WordPieces] | None:
-        pieces = self._pieces
+        pieces = self.pieces
         return self._ask(cancelled, pieces, text, starts) if pieces is not None else None
 
     def reads(self, text: str) -> bool:
-        return self._reads(text)
+        return self.knows(text)
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self._free()
+            self.free()
             self._queue.shutdown(wait=False)
 
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,6 +24,7 @@ _SCHEMA: Final = DATA_FOLDER / "embedding_cache.sql"
 _SQL: Final = read_table("queries.toml")["cache"]
 
 
+@dataclass(eq=False)
 class EmbeddingCache:
     """Vectors by (provider, model, fingerprint, text hash), in one database file.
 
@@ -32,17 +34,12 @@ class EmbeddingCache:
     empty while there is none.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        writable: bool = True,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    path: Path
+    writable: bool = True
+    now: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self.recovered: str | None = None
-        self._path = path
-        self._writable = writable
-        self._now = now
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._file = NO_FILE
@@ -93,7 +90,7 @@ class EmbeddingCache:
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*maker, text_hash, vector.size, blob, int(self._now())))
+            rows.append((*maker, text_hash, vector.size, blob, int(self.now())))
 
         self._put("put_vectors", rows)
 
@@ -119,7 +116,7 @@ class EmbeddingCache:
         The file shrinks; who reads it is not kept waiting. Without effect where nothing may be
         written.
         """
-        if not self._writable or not self._path.exists() or self._run(_used_bytes, 0) <= limit:
+        if not self.writable or not self.path.exists() or self._run(_used_bytes, 0) <= limit:
             return 0
         # Here, since what is wrong with an index is not wrong with this file.
         live_hashes = live()
@@ -155,7 +152,7 @@ class EmbeddingCache:
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""
-        return file_state(self._path).size + file_state(self._journal("-wal")).size
+        return file_state(self.path).size + file_state(self._journal("-wal")).size
 
     def close(self) -> None:
         """Close the file; later calls raise `ValueError`."""
@@ -164,7 +161,7 @@ class EmbeddingCache:
             self._disconnect()
 
     def _journal(self, suffix: str) -> Path:
-        return Path(os.fspath(self._path) + suffix)
+        return Path(os.fspath(self.path) + suffix)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -174,7 +171,7 @@ class EmbeddingCache:
 
     def _run(self, action: Callable[[Connection], T], empty: T) -> T:
         """Do something with the file; `empty` where there is none and none may be made."""
-        if not self._writable and not self._path.exists():
+        if not self.writable and not self.path.exists():
             return empty
         with self._lock:
             # The second time the file is opened anew: another process may have put a fresh one
@@ -183,7 +180,7 @@ class EmbeddingCache:
                 try:
                     return action(self._opened())
                 except Exception as error:
-                    if not self._writable or not is_damage(error):
+                    if not self.writable or not is_damage(error):
                         raise
                     self._disconnect()
                     if is_certain:
@@ -193,17 +190,17 @@ class EmbeddingCache:
     def _opened(self) -> Connection:
         if self._closed:
             raise ValueError("the embedding cache is closed")
-        file = file_state(self._path)
+        file = file_state(self.path)
         # One that was removed, replaced or cut: read as it is mapped, that kills.
         if self._connection is not None and not file.continues(self._file):
-            if file == NO_FILE and self._writable:
+            if file == NO_FILE and self.writable:
                 self.recovered = "the embedding cache was deleted and starts anew"
             self._disconnect()
         if self._connection is None:
-            if self._writable:
-                make_private(self._path.parent)
-            self._connection = connection = open_database(self._path, readonly=not self._writable)
-            if self._writable:
+            if self.writable:
+                make_private(self.path.parent)
+            self._connection = connection = open_database(self.path, readonly=not self.writable)
+            if self.writable:
                 # An index is made again from the notes; vectors may have cost money.
                 connection.execute("PRAGMA synchronous = FULL")
                 if number(connection, "SELECT count(*) FROM sqlite_master") == 0:
@@ -212,20 +209,20 @@ class EmbeddingCache:
                     # Only writing the file anew changes it, even one without tables.
                     connection.execute("VACUUM")
                 connection.execute(_SCHEMA.read_text(encoding="utf-8"))
-            file = file_state(self._path)
+            file = file_state(self.path)
         self._file = file
         return self._connection
 
     def _move_aside(self) -> None:
-        names = (self._path.with_name(f"{self._path.name}.corrupt-{n}") for n in count(1))
+        names = (self.path.with_name(f"{self.path.name}.corrupt-{n}") for n in count(1))
         aside = next(path for path in names if not path.exists())
         try:
-            self._path.replace(aside)
+            self.path.replace(aside)
             for suffix in ("-wal", "-shm"):
                 if self._journal(suffix).exists():
                     self._journal(suffix).replace(f"{aside}{suffix}")
         except OSError as error:
-            message = f"the embedding cache {self._path} is damaged and cannot be moved: {error}"
+            message = f"the embedding cache {self.path} is damaged and cannot be moved: {error}"
             raise IndexUnusable(message, hint="delete it; memtui makes it again") from error
         kept = f"it was kept as {aside.name}"
         self.recovered = f"the embedding cache was damaged and starts anew; {kept}"

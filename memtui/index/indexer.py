@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ _POLL_SECONDS = 1.0
 _COUNT_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class Indexer:
     """One daemon thread that runs one sync or rebuild at a time.
 
@@ -39,23 +41,18 @@ class Indexer:
     too.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        *,
-        poll_seconds: float = _POLL_SECONDS,
-        cache_limit: int | None = None,
-        spared: Callable[[], ProviderIdentity | None] = lambda: None,
-    ) -> None:
+    job: Job
+    """The model of every run; to clear the texts it has `refused` is to send them again."""
+    poll_seconds: float = _POLL_SECONDS
+    cache_limit: int | None = None
+    """Largest size of the cache on disk, in bytes."""
+    spared: Callable[[], ProviderIdentity | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        job = self.job
         self.has_run = False
         """True if a sync or rebuild runs, waits or has ended."""
-        self.cache_limit = cache_limit
-        """Largest size of the cache on disk, in bytes."""
-        self.job = job
-        """The model of every run; to clear the texts it has `refused` is to send them again."""
         self._bus = job.bus
-        self._poll_seconds = poll_seconds
-        self._spared = spared
         self._lock = WriterLock(job.folder)
         self._live = LiveIndex(job.folder)
         self._stamp: tuple[int, int] | None = None
@@ -179,7 +176,7 @@ class Indexer:
                     is_writer = self._lock.is_held
                     can_work = self._condition.wait_for(
                         lambda: self._closing or self._can_work(),
-                        self._retry_seconds if is_writer else self._poll_seconds,
+                        self._retry_seconds if is_writer else self.poll_seconds,
                     )
                     if self._closing:
                         return
@@ -355,7 +352,7 @@ class Indexer:
                 connection = self._live.connection()
                 rows = connection.execute("SELECT hash FROM chunks").fetchall()
                 hashes = [str(row[0]) for row in rows]
-                makers = made_by(read_meta(connection)), self.job.recipe.identity, self._spared()
+                makers = made_by(read_meta(connection)), self.job.recipe.identity, self.spared()
                 return {maker: hashes for maker in makers if maker is not None}
             return {}
 

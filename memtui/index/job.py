@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -76,6 +77,7 @@ class TypingPause:
             time.sleep(min(left, _LOOK_SECONDS))
 
 
+@dataclass(eq=False)
 class ProgressReporter:
     """Publishes `SyncProgressed` for the phases of one sync, and keeps what is left of it.
 
@@ -83,21 +85,16 @@ class ProgressReporter:
     something was done, on the thread that reports.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        advanced: Callable[[], None] = lambda: None,
-    ) -> None:
+    bus: Bus
+    clock: Callable[[], float] = time.monotonic
+    advanced: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self.last: SyncProgressed | None = None
         self.pending: dict[str, None] = {}
         """The paths that are still to be read or removed."""
         self.remaining = 0
         """Number of steps of the phase that are still to be done."""
-        self._bus = bus
-        self._advanced = advanced
-        self._clock = clock
         self._phase = FILES
         self._total = 0
         self._published = 0.0
@@ -107,15 +104,15 @@ class ProgressReporter:
         """Begin a phase of `total` steps."""
         self._phase, self._total, self.remaining = phase, total, total
         self._samples.clear()
-        self._publish(self._clock(), "")
+        self._publish(self.clock(), "")
 
     def advance(self, steps: int, current: str = "") -> None:
         """Note that `steps` more are done; `current` names what is being worked on."""
         self.remaining -= steps
-        now = self._clock()
+        now = self.clock()
         if self.remaining <= 0 or now - self._published >= _EVENT_SECONDS:
             self._publish(now, current)
-            self._advanced()
+            self.advanced()
 
     def reach(self, phase: str, done: int, total: int) -> None:
         """Begin a phase, or go on in it as far as `done`."""
@@ -146,7 +143,7 @@ class ProgressReporter:
         is_known = len(self._samples) > _ETA_SAMPLES and now - begin >= _ETA_SECONDS
         eta = self.remaining / rate if is_known and rate > 0 else None
         self.last = SyncProgressed(self._phase, done, self._total, rate, eta, current)
-        self._bus.publish(self.last)
+        self.bus.publish(self.last)
 
 
 class VectorProblem(Struct, frozen=True):

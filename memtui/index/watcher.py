@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -191,6 +192,7 @@ class WatchTimes(Struct, frozen=True):
     """Before events are tried again after they could not be had."""
 
 
+@dataclass(eq=False)
 class Watcher:
     """One daemon thread that calls `expect` with changed files, and `changed` after each burst.
 
@@ -199,24 +201,16 @@ class Watcher:
     thread. `changed` is called once after the start, for what changed before.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        bus: Bus,
-        expect: Callable[[tuple[str, ...]], None],
-        changed: Callable[[], None],
-        *,
-        times: WatchTimes | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        follower: TranscriptFollower | None = None,
-    ) -> None:
-        self._scope = scope
-        self._bus = bus
-        self._expect = expect
-        self._changed = changed
-        self._times = times or WatchTimes()
-        self._now = now
-        self._root = os.path.abspath(scope.root)
+    scope: Scope
+    bus: Bus
+    expect: Callable[[tuple[str, ...]], None]
+    changed: Callable[[], None]
+    times: WatchTimes
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    follower: TranscriptFollower | None = None
+
+    def __post_init__(self) -> None:
+        self._root = os.path.abspath(self.scope.root)
         self._condition = threading.Condition()
         self._incoming: set[tuple[str, bool]] = set()
         self._closing = False
@@ -226,8 +220,8 @@ class Watcher:
         """The folders to watch, each with its device and inode; `None` without a root."""
         self._stats: set[tuple[str, int, int, int]] | None = None
         self._next_scan = self._next_check = self._next_retry = 0.0
-        self._follower = follower
-        self._next_look = time.monotonic() + follower.seconds if follower else math.inf
+        seconds = self.follower.settings.debounce_seconds if self.follower else math.inf
+        self._next_look = time.monotonic() + seconds
         """The time of the next look at the conversations."""
         self._first = self._due = math.inf
         """The beginning of the burst and the time it counts as over; infinite without one."""
@@ -251,7 +245,7 @@ class Watcher:
 
     def _arrived(self, path: str, is_folder: bool) -> None:
         is_new = (is_folder or is_markdown(path)) and (path, is_folder) not in self._incoming
-        if is_new and may_contain(path, self._scope):
+        if is_new and may_contain(path, self.scope):
             with self._condition:
                 self._incoming.add((path, is_folder))
                 self._condition.notify_all()
@@ -278,7 +272,7 @@ class Watcher:
 
     def _step(self) -> None:
         """Take in what has come, and do what is due."""
-        now, times = time.monotonic(), self._times
+        now, times = time.monotonic(), self.times
         with self._condition:
             incoming, self._incoming = self._incoming, set()
         changed = {stored_path(path, self._root) for path, is_folder in incoming if not is_folder}
@@ -287,7 +281,7 @@ class Watcher:
             self._next_check = now + times.check
             before, self._places = self._places, None
             if os.path.isdir(self._root):
-                folders = watched_folders(self._scope)
+                folders = watched_folders(self.scope)
                 states = [(folder, file_state(Path(folder.real))) for folder in folders]
                 self._places = {(folder, state.device, state.inode) for folder, state in states}
             # In a folder that came or came back, everything may have changed.
@@ -308,7 +302,7 @@ class Watcher:
         if now >= self._next_scan:
             self._next_scan = now + times.poll
             if self._places is not None:
-                files = discover(self._scope, cancelled=lambda: self._closing).files
+                files = discover(self.scope, cancelled=lambda: self._closing).files
                 stats = {(file.path, file.size, file.mtime_ns, file.inode) for file in files}
                 changed |= {
                     path for path, *_ in stats ^ (stats if self._stats is None else self._stats)
@@ -318,28 +312,28 @@ class Watcher:
             wait = times.poll if self._events is None else times.rescan
             self._next_scan = ended + max(wait, (ended - now) / _SCAN_SHARE)
         if incoming or changed:
-            self._state = replace(self._state, last_event=self._now())
+            self._state = replace(self._state, last_event=self.now())
         if is_news or changed:
             self._first = min(self._first, now)
             self._due = min(now + times.quiet, self._first + times.longest)
-            self._expect(tuple(sorted(changed)))
+            self.expect(tuple(sorted(changed)))
         if now >= self._due:
             self._first = self._due = math.inf
-            self._changed()
-        if self._follower is not None and now >= self._next_look:
+            self.changed()
+        if self.follower is not None and now >= self._next_look:
             began = time.monotonic()
-            self._next_look = began + self._follower.seconds
-            if due := self._follower.due(lambda: self._closing):
-                self._expect(due)
-                self._changed()
+            self._next_look = began + self.follower.settings.debounce_seconds
+            if due := self.follower.due(lambda: self._closing):
+                self.expect(due)
+                self.changed()
             ended = time.monotonic()
-            wait = max(self._follower.seconds, (ended - began) / _SCAN_SHARE)
+            wait = max(self.follower.settings.debounce_seconds, (ended - began) / _SCAN_SHARE)
             self._next_look = ended + wait
 
     def _fall_back(self, detail: str) -> None:
         self._close_events()
-        self._next_scan = min(self._next_scan, time.monotonic() + self._times.poll)
-        self._set_state(POLLING, f"{detail}; looking every {self._times.poll:g} s")
+        self._next_scan = min(self._next_scan, time.monotonic() + self.times.poll)
+        self._set_state(POLLING, f"{detail}; looking every {self.times.poll:g} s")
 
     def _close_events(self) -> None:
         events, self._events = self._events, None
@@ -350,37 +344,33 @@ class Watcher:
         before = self._state
         self._state = replace(before, mode=mode, detail=detail)
         if self._state != before:
-            self._bus.publish(StatusChanged())
+            self.bus.publish(StatusChanged())
 
 
 Stamp = tuple[int, int, int]
 _GONE: Stamp = (-1, -1, -1)
 
 
+@dataclass(eq=False)
 class TranscriptFollower:
-    """Looks at the transcripts of a scope by stat; `indexed` reads what the index holds of them."""
+    """Looks at the transcripts of a scope by stat; `indexed` reads what the index holds of them.
 
-    def __init__(
-        self,
-        scope: Callable[[], TranscriptScope],
-        indexed: Callable[[], Mapping[str, KnownFile]],
-        settings: TranscriptSettings,
-        failed: Callable[[str], None],
-    ) -> None:
-        """Deltas of the settings below 1 stand for any growth."""
-        self.seconds: float = settings.debounce_seconds
-        """Between two looks, at least."""
-        self._scope = scope
-        self._indexed = indexed
-        self._settings = settings
-        self._failed = failed
+    Deltas of the settings below 1 stand for any growth.
+    """
+
+    scope: Callable[[], TranscriptScope]
+    indexed: Callable[[], Mapping[str, KnownFile]]
+    settings: TranscriptSettings
+    failed: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
 
     def due(self, cancelled: IsCancelled = lambda: False) -> tuple[str, ...]:
         """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
-        scope = self._scope()
+        scope = self.scope()
         # Who opts out of all asks for a sync.
         if scope.is_empty:
             return ()
@@ -390,9 +380,9 @@ class TranscriptFollower:
             stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
             if stamps == self._last:
                 return ()
-            rows = self._indexed()
+            rows = self.indexed()
         except (OSError, MemtuiError) as error:
-            self._failed(f"cannot look at the transcripts: {error}")
+            self.failed(f"cannot look at the transcripts: {error}")
             return ()
         self._last = dict(stamps)
         gone = (path for path in rows if path not in files)
@@ -412,7 +402,7 @@ class TranscriptFollower:
             return row is None
         if row.inode != file.inode or file.size <= row.size:
             return True
-        size, messages = self._settings.delta_bytes, self._settings.delta_messages
+        size, messages = self.settings.delta_bytes, self.settings.delta_messages
         if size <= 0 or messages <= 0 or file.size - row.size >= size:
             return True
         try:

@@ -315,7 +315,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
 def test_who_only_follows_says_whose_vectors_it_searches(scene: Scene) -> None:
     """Its own provider works, and is not the one that made the index."""
     with scene.open() as writer, scene.open() as follower:
-        indexer_of(follower)._poll_seconds = 0.02
+        indexer_of(follower).poll_seconds = 0.02
         writer.index.sync(wait=True)
         until(lambda: follower.index.status().generation == writer.index.status().generation)
         assert vector_leg(follower).facts["provider"] == "first"

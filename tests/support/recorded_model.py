@@ -38,7 +38,7 @@ class Recorded(LocalProvider):
     def __init__(self, *, recording: bool) -> None:
         identity = MODELS["minilm"].identity(EmbeddingSettings())
         reads = partial(dominant_script, scripts=("LATIN ", "FULLWIDTH LATIN "))
-        super().__init__(identity, self._look_up, batch_size=8, reads=reads)
+        super().__init__(identity, self._look_up, batch_size=8, knows=reads)
         self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
         self._vectors = _read(OF_THE_DEMO) | _read(VECTORS)
 
