@@ -17,7 +17,6 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.widget import Widget
 
-from memtui.errors import Cancelled
 from memtui.model import Hit, Ranked, Ranking
 from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Change, apply
@@ -221,33 +220,24 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         self._pauses.start("gather", STEP_PAUSE, self._gather)
 
     def _gather(self) -> None:
-        """Find out what is not known yet, part by part, on a thread that waits for the engine.
+        """Find out the next part that is not known yet, on a thread that waits for the engine.
 
         What fails is told in its place, and the other parts still come.
         """
         engine, explained = self.search.engine, self.explained
-        if engine is None:
+        part = next((part for part in Part if part in explained.due), None)
+        if engine is None or part is None:
             return
 
-        def gather() -> None:
-            known = explained
-            for part in (part for part in Part if part in explained.due):
-                stop_if_cancelled()
-                try:
-                    known = find_part(engine, known, part, stop_if_cancelled)
-                except Cancelled:
-                    raise
-                except Exception as error:
-                    # Whatever goes wrong with one part is told in its place.
-                    problem = safe_line(str(error) or type(error).__name__)
-                    problems = {**known.problems, part: problem}
-                    known = replace(known, problems=problems, due=known.due - {part})
-                self.call_later(self._take, known)
+        def failed(problem: str) -> None:
+            problems, due = {**explained.problems, part: problem}, explained.due - {part}
+            self._take(replace(explained, problems=problems, due=due))
 
-        in_background(self, gather, lambda _: None, "explain a chunk", group="explain")
+        find = partial(find_part, engine, explained, part, stop_if_cancelled)
+        in_background(self, find, self._take, failed, group="explain")
 
     def _take(self, known: Explained) -> None:
-        """Draw what is known by now, unless something else is explained."""
+        """Draw what is known by now, unless something else is explained, and go on."""
         subject, explained = known.subject, self.explained
         is_of_this = explained.subject == subject and explained.ranked is known.ranked
         if not is_of_this or not is_open(self):
@@ -262,6 +252,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         if Part.MATCHES in explained.due - known.due:
             shares = self.query_one(f"#explain-{SectionId.SHARES}")
             after_refresh(self, partial(self.box.scroll_to_widget, shares, animate=False, top=True))
+        # Once the worker that found this out is over.
+        self.call_next(self._gather)
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
