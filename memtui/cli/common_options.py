@@ -99,12 +99,13 @@ class Invocation(Struct, frozen=True):
         lines: Iterable[Line | Section] = (),
         *,
         warnings: Iterable[object] | None = None,
+        data: Iterable[str] = (),
         notes: Iterable[str] = (),
         exit_code: int = 0,
     ) -> int:
         """Print an answer as it was asked for, as a document or for people; return the exit code.
 
-        Warnings are a part of the document; notes are for people alone.
+        Warnings are a part of the document; `data` are lines for programs, notes for people alone.
         """
         output = self.output()
         if self.json:
@@ -113,6 +114,8 @@ class Invocation(Struct, frozen=True):
             return exit_code
         output.warn(warnings or ())
         output.lines(lines)
+        for line in data:
+            output.data(line)
         for note in notes:
             output.note(note)
         return exit_code

@@ -197,11 +197,7 @@ def completions(invocation: Invocation, shell: str) -> int:
     assert completion is not None, "every shell of the choice has one"
     program = click.get_current_context().find_root().command
     script = completion(program, {}, "memtui", "_MEMTUI_COMPLETE").source()
-    if not invocation.json:
-        for line in script.splitlines():
-            invocation.output().data(line)
-        return 0
-    return invocation.respond({"shell": shell, "script": script})
+    return invocation.respond({"shell": shell, "script": script}, data=script.splitlines())
 
 
 @command("help")

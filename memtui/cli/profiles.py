@@ -85,12 +85,8 @@ def show_profile(invocation: Invocation, name: str) -> int:
         stages = ", ".join(stage.value for stage in ranking.stages)
         lines = [f"# {name} is built in: {stages}.", "[ranking]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
-    if not invocation.json:
-        for line in lines:
-            invocation.output().data(line)
-        return 0
     made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
-    return invocation.respond({"profile": made, "toml": "\n".join(lines)})
+    return invocation.respond({"profile": made, "toml": "\n".join(lines)}, data=lines)
 
 
 @command("profiles save", of=profiles)
