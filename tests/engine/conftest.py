@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memtui.engine import Engine
+from tests.counterfactuals import open_demo
 from tests.support.conversations import Homes
 from tests.support.openclaw import RELEASES, SIDECAR, State, make_state
 from tests.support.rows import IndexFile
@@ -49,4 +50,10 @@ def memory(tmp_path: Path) -> SmallMemory:
 @pytest.fixture
 def engine(memory: SmallMemory) -> Iterator[Engine]:
     with memory.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def demo(indexed_demo: Path) -> Iterator[Engine]:
+    with open_demo(indexed_demo) as opened:
         yield opened

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from memtui.model import Context, Drop, Hit, Leg, Ranked, Ranking
 from memtui.ranking.strength import Strength, is_all_weak, strength
 from memtui.report.arithmetic import TONES, part_cells, score_steps
 from memtui.report.words import strength_words
-from tests.counterfactuals import open_demo
 from tests.support.known import DATA
 from tests.support.small_memory import make_small_agent
 
@@ -27,20 +25,14 @@ MEASURED = 0.438
 """The greatest cosine of nonsense, as the table says."""
 
 
-@pytest.fixture(scope="module")
-def engine(indexed_demo: Path) -> Iterator[Engine]:
-    with open_demo(indexed_demo) as opened:
-        yield opened
-
-
 def best(ranked: Ranked) -> float:
     return max((hit.raw for hit in ranked.pool.hits[Leg.VECTOR]), default=0.0)
 
 
-def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -> None:
+def test_right_answers_are_mostly_strong_and_nonsense_never_is(demo: Engine) -> None:
     found = Counter[Strength | None]()
     for query, place in ANSWERS.items():
-        ranked = engine.search.ask(query, ranking=Ranking(k=100))
+        ranked = demo.search.ask(query, ranking=Ranking(k=100))
         answers = [
             hit for hit in ranked.hits if f"{hit.chunk.path}:{hit.chunk.start_line}" == place
         ]
@@ -49,7 +41,7 @@ def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -
     assert found[Strength.STRONG] >= 0.7 * len(ANSWERS), found
     nearest = []
     for query in NONSENSE:
-        ranked = engine.search.ask(query)
+        ranked = demo.search.ask(query)
         nearest.append(best(ranked))
         everything: list[Strength | None] = [strength(ranked, hit) for hit in ranked.hits]
         assert set(everything) <= {Strength.WEAK, Strength.NONE}, query
@@ -60,27 +52,27 @@ def test_right_answers_are_mostly_strong_and_nonsense_never_is(engine: Engine) -
     assert strong == pytest.approx(MEASURED + 0.05, abs=5e-3)
 
 
-def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(engine: Engine) -> None:
+def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(demo: Engine) -> None:
     context = Context(enabled=True)
     first = []
     for query in ANSWERS:
-        ranked = engine.search.ask(query, ranking=Ranking(context=context))
+        ranked = demo.search.ask(query, ranking=Ranking(context=context))
         first.append(strength(ranked, ranked.hits[0]))
     assert first.count(Strength.STRONG) >= 0.7 * len(ANSWERS), Counter(first)
-    plain = engine.search.ask("what is Mai allergic to", ranking=Ranking(context=context))
+    plain = demo.search.ask("what is Mai allergic to", ranking=Ranking(context=context))
     assert strength(plain, plain.hits[0]) is Strength.STRONG
     for query in NONSENSE:
-        ranked = engine.search.ask(query, ranking=Ranking(context=context))
+        ranked = demo.search.ask(query, ranking=Ranking(context=context))
         assert {strength(ranked, hit) for hit in ranked.hits} <= {Strength.NONE}, query
-    letter = engine.search.ask("x", ranking=Ranking(context=context))
+    letter = demo.search.ask("x", ranking=Ranking(context=context))
     assert Strength.STRONG not in {strength(letter, hit) for hit in letter.hits}
 
 
 def test_the_sum_that_is_told_decides_and_its_fused_share_has_the_colour_of_its_leg(
-    engine: Engine,
+    demo: Engine,
 ) -> None:
     for query in [*ANSWERS, "router vlan", "xyzzy router", "京都 プログラム 冷蔵庫 xyzzy"]:
-        ranked = engine.search.ask(query, ranking=Ranking(context=Context(enabled=True)))
+        ranked = demo.search.ask(query, ranking=Ranking(context=Context(enabled=True)))
         for hit in ranked.hits:
             word, sum_ = strength_words(ranked, hit).replace("−", "-").split(": ")
             sum_, not_measured, _ = sum_.partition("; meaning not measured")
@@ -96,15 +88,15 @@ def test_the_sum_that_is_told_decides_and_its_fused_share_has_the_colour_of_its_
                 assert fused.tone is TONES[max(given, key=given.__getitem__)]
 
 
-def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path: Path) -> None:
-    ranked = engine.search.ask("router zeppelin flugelhorn", ranking=Ranking(k=50))
+def test_words_alone_judge_where_no_cosine_was_measured(demo: Engine, tmp_path: Path) -> None:
+    ranked = demo.search.ask("router zeppelin flugelhorn", ranking=Ranking(k=50))
     states = ranked.pool.states
     other = replace(states[Leg.VECTOR], facts={"model": "a model that nobody measured"})
     unknown = replace(ranked, pool=replace(ranked.pool, states={**states, Leg.VECTOR: other}))
     by_words = {Leg.KEYWORD in hit.legs: strength(unknown, hit) for hit in ranked.hits}
     assert by_words == {True: Strength.WEAK, False: None}
     assert not is_all_weak(unknown)
-    letter = engine.search.ask("x")
+    letter = demo.search.ask("x")
     assert {strength(letter, hit) for hit in letter.hits} == {Strength.WEAK}
     agent = make_small_agent(tmp_path)
     with agent.open() as opened:
@@ -114,9 +106,9 @@ def test_words_alone_judge_where_no_cosine_was_measured(engine: Engine, tmp_path
         }
 
 
-def test_a_leg_that_contributes_has_a_cell_of_the_bar(engine: Engine) -> None:
+def test_a_leg_that_contributes_has_a_cell_of_the_bar(demo: Engine) -> None:
     for query in ANSWERS:
-        ranked = engine.search.ask(query)
+        ranked = demo.search.ask(query)
         scored: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
         for one in scored:
             cells = dict(part_cells(one, 12, 1.0))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reaso
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.text.tokens import STOP_WORDS
-from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
+from tests.counterfactuals import QUERIES, TRIED, Trial
 from tests.support.dice import examples
 from tests.support.known import load
 
@@ -27,21 +25,15 @@ POINTS = examples(10)
 """Values of each range that is searched in vain; the full run tries twenty times as many."""
 
 
-@pytest.fixture(scope="module")
-def engine(indexed_demo: Path) -> Iterator[Engine]:
-    with open_demo(indexed_demo) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("name", TRIED)
-def test_changes_do_it_and_nothing_else_does(engine: Engine, name: str) -> None:
+def test_changes_do_it_and_nothing_else_does(demo: Engine, name: str) -> None:
     tally: Counter[str] = Counter()
     wrong: list[str] = []
     # A fifth of the queries of the usual ranking, a fifteenth of those of each other one.
     queries = QUERIES[list(TRIED).index(name) :: len(TRIED)]
     queries = queries if name == "memtui" else queries[2::3]
     for query in queries:
-        trial = Trial(engine, query, TRIED[name], POINTS)
+        trial = Trial(demo, query, TRIED[name], POINTS)
         near, rest = trial.missing()[:12], trial.missing()[12:]
         seeded = random.Random(len(near) + len(rest))
         for chunk_id in (*seeded.sample(near, NEAR), *seeded.sample(rest, FAR)):
@@ -52,12 +44,12 @@ def test_changes_do_it_and_nothing_else_does(engine: Engine, name: str) -> None:
     assert tally["changes"] + tally["refusals"] >= tally["chunks"] * len(Parameter)
 
 
-def test_looking_for_changes_can_be_stopped(engine: Engine) -> None:
-    ranking = replace(engine.ranking, k=1, candidate_multiplier=1, min_candidates=1)
-    ranked = engine.search.ask("router config", ranking=ranking)
-    trial = Trial(engine, "router config", ranking)
+def test_looking_for_changes_can_be_stopped(demo: Engine) -> None:
+    ranking = replace(demo.ranking, k=1, candidate_multiplier=1, min_candidates=1)
+    ranked = demo.search.ask("router config", ranking=ranking)
+    trial = Trial(demo, "router config", ranking)
     chunk_id = trial.missing()[0]
-    places = engine.explain.inquire(ranked, chunk_id).leg_places
+    places = demo.explain.inquire(ranked, chunk_id).leg_places
     told: list[Parameter] = []
 
     def stop(parameter: Parameter) -> None:
@@ -65,48 +57,48 @@ def test_looking_for_changes_can_be_stopped(engine: Engine) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        engine.what_if.least_changes(ranked, ranking, chunk_id, places, progress=stop)
+        demo.what_if.least_changes(ranked, ranking, chunk_id, places, progress=stop)
     assert len(told) == 1
 
 
 @pytest.mark.parametrize("typing", [False, True])
-def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool) -> None:
+def test_what_is_tried_is_asked_as_the_list_was(demo: Engine, typing: bool) -> None:
     # As the beginning of a word `config` finds one note more.
     query = "router config"
-    ranked = engine.search.ask(query, typing=typing)
+    ranked = demo.search.ask(query, typing=typing)
     assert ranked.pool.typing is typing
-    found = engine.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
+    found = demo.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
     assert found.chunk is not None
     chunk_id = found.chunk.id
-    least = engine.what_if.least_changes(ranked, engine.ranking, chunk_id, found.leg_places)
+    least = demo.what_if.least_changes(ranked, demo.ranking, chunk_id, found.leg_places)
     offered = {change.parameter: change.new for change in least.changes}
-    everything = engine.search.ask(query, ranking=replace(engine.ranking, k=50), typing=typing)
+    everything = demo.search.ask(query, ranking=replace(demo.ranking, k=50), typing=typing)
     assert offered[Parameter.K] == everything.ranks[chunk_id]
     for change in least.changes:
-        tried = apply(engine.ranking, change.parameter, change.new)
-        shown = engine.search.ask(query, ranking=tried, typing=typing).hits
+        tried = apply(demo.ranking, change.parameter, change.new)
+        shown = demo.search.ask(query, ranking=tried, typing=typing).hits
         assert shown[change.rank_after - 1].chunk.id == chunk_id
 
 
 @pytest.fixture
-def queries(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def queries(demo: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that are searched while words are tried."""
     asked: list[str] = []
-    ask = engine.search.ask
+    ask = demo.search.ask
 
     def search(text: str, **options: Any) -> Ranked:
         asked.append(text)
         return ask(text, **options)
 
-    monkeypatch.setattr(engine.search, "ask", search)
+    monkeypatch.setattr(demo.search, "ask", search)
     return asked
 
 
 def missed(
-    engine: Engine, query: str, path: str, ranking: Ranking, *, typing: bool = False
+    demo: Engine, query: str, path: str, ranking: Ranking, *, typing: bool = False
 ) -> tuple[Ranked, Chunk]:
-    ranked = engine.search.ask(query, ranking=ranking, typing=typing)
-    found = engine.explain.inquire_at(ranked, Place(path))
+    ranked = demo.search.ask(query, ranking=ranking, typing=typing)
+    found = demo.explain.inquire_at(ranked, Place(path))
     assert found.chunk is not None
     assert not found.shown
     return ranked, found.chunk
@@ -115,12 +107,12 @@ def missed(
 @pytest.mark.parametrize("typing", [False, True])
 @pytest.mark.parametrize(("query", "path"), load("reading")["suggested queries"])
 def test_every_suggestion_was_searched_and_shows_the_chunk(
-    engine: Engine, queries: list[str], query: str, path: str, typing: bool
+    demo: Engine, queries: list[str], query: str, path: str, typing: bool
 ) -> None:
-    ranked, chunk = missed(engine, query, path, engine.ranking, typing=typing)
-    terms = engine.explain.inquire(ranked, chunk.id).terms
+    ranked, chunk = missed(demo, query, path, demo.ranking, typing=typing)
+    terms = demo.explain.inquire(ranked, chunk.id).terms
     queries.clear()
-    found = engine.what_if.word_changes(ranked, engine.ranking, chunk, terms)
+    found = demo.what_if.word_changes(ranked, demo.ranking, chunk, terms)
     searched = tuple(queries)
     assert found.changes
     assert found.reason is Reason.OK
@@ -128,7 +120,7 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
     assert len(set(searched)) == len(searched)
     for change in found.changes:
         assert change.query in searched
-        again = engine.search.ask(change.query, typing=typing)
+        again = demo.search.ask(change.query, typing=typing)
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
         for word in change.added:
             assert word.lower() not in STOP_WORDS
@@ -139,24 +131,24 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
     assert sizes == sorted(sizes)
 
 
-def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
-    shown = engine.search.ask("router vlan").hits[0].chunk
+def test_a_word_that_a_phrase_requires_is_taken_out(demo: Engine) -> None:
+    shown = demo.search.ask("router vlan").hits[0].chunk
     query = 'router vlan "Lightning came over the telephone line"'
-    ranked = engine.search.ask(query)
+    ranked = demo.search.ask(query)
     assert ranked.hits
     assert shown.id not in ranked.ranks
-    terms = engine.explain.inquire(ranked, shown.id).terms
+    terms = demo.explain.inquire(ranked, shown.id).terms
     assert terms is not None
-    found = engine.what_if.word_changes(ranked, engine.ranking, shown, terms)
+    found = demo.what_if.word_changes(ranked, demo.ranking, shown, terms)
     assert found.changes[0].removed == ("Lightning came over the telephone line",)
     assert found.changes[0].query == "router vlan"
 
 
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    demo: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
-    ask = engine.search.ask
+    ranked, chunk = missed(demo, "router config", "USER.md", demo.ranking)
+    ask = demo.search.ask
 
     def search(text: str, **options: Any) -> Ranked:
         answer = ask(text, **options)
@@ -164,20 +156,20 @@ def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
         states = {**answer.pool.states, Leg.VECTOR: failed}
         return replace(answer, pool=replace(answer.pool, states=states))
 
-    monkeypatch.setattr(engine.search, "ask", search)
-    found = engine.what_if.word_changes(ranked, engine.ranking, chunk, None)
+    monkeypatch.setattr(demo.search, "ask", search)
+    found = demo.what_if.word_changes(ranked, demo.ranking, chunk, None)
     assert (found.changes, found.reason) == ((), Reason.PROVIDER_FAILED)
     assert found.tried > 0
 
 
-def test_the_words_that_are_added_are_rare_and_new(engine: Engine) -> None:
-    ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
+def test_the_words_that_are_added_are_rare_and_new(demo: Engine) -> None:
+    ranked, chunk = missed(demo, "router config", "USER.md", demo.ranking)
     told: list[str] = []
-    engine.what_if.word_changes(ranked, engine.ranking, chunk, None, progress=told.append)
+    demo.what_if.word_changes(ranked, demo.ranking, chunk, None, progress=told.append)
     added = [query.removeprefix("router config ") for query in told if query.startswith("router c")]
     words = [word for word in added if " " not in word][:MOST_WORDS]
     assert len(words) > 3
-    holding = [len(engine.search.ask(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
+    holding = [len(demo.search.ask(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
     assert holding == sorted(holding)
     assert all(len(word) > 1 for word in words)
     assert not {"router", "routers", "config"} & {word.lower() for word in words}
