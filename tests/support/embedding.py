@@ -186,3 +186,12 @@ def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
         created(choice)
     assert "\n" not in str(caught.value)
     return str(caught.value), caught.value.hint, caught.value.failure
+
+
+def check_alone_and_together(provider: Provider, texts: Sequence[str]) -> None:
+    """Compare the vectors of texts with those of each alone, and in the other order."""
+    together = provider.embed_documents(texts)
+    backwards = provider.embed_documents(texts[::-1])[::-1]
+    alone = np.stack([provider.embed_query(text) for text in texts])
+    np.testing.assert_array_equal(together, backwards)
+    np.testing.assert_array_equal(together, alone)

@@ -27,7 +27,7 @@ from memtui.embedding.provider import LocalProvider
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created, failure, provider_identity
+from tests.support.embedding import check_alone_and_together, created, failure, provider_identity
 from tests.support.known import DATA, cases
 
 MODELS = DATA / "models"
@@ -95,11 +95,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     name: str, providers: dict[str, LocalProvider]
 ) -> None:
     provider = providers[name]
-    together = provider.embed_documents(TEXTS)
-    backwards = provider.embed_documents(TEXTS[::-1])[::-1]
-    alone = np.stack([provider.embed_query(text) for text in TEXTS])
-    np.testing.assert_array_equal(together, backwards)
-    np.testing.assert_array_equal(together, alone)
+    check_alone_and_together(provider, TEXTS)
     assert provider.embed_documents([]).shape == (0, DIMENSIONS)
 
 

@@ -41,7 +41,7 @@ from memtui.model import Failure, Usage
 from memtui.retrieval.passages import pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
 from tests.e2e.terminal import unplugged
-from tests.support.embedding import created, failure, provider_identity
+from tests.support.embedding import check_alone_and_together, created, failure, provider_identity
 from tests.support.known import DATA, cases, load
 
 KNOWN = load("models/packaged_models")
@@ -80,12 +80,7 @@ def test_cosines_are_those_of_the_bare_library(
 def test_a_vector_does_not_depend_on_its_neighbours(
     name: str, providers: dict[str, LocalProvider]
 ) -> None:
-    provider, texts = providers[name], texts_of(name)
-    together = provider.embed_documents(texts)
-    backwards = provider.embed_documents(texts[::-1])[::-1]
-    alone = np.stack([provider.embed_query(text) for text in texts])
-    np.testing.assert_array_equal(together, backwards)
-    np.testing.assert_array_equal(together, alone)
+    check_alone_and_together(providers[name], texts_of(name))
 
 
 @pytest.mark.parametrize(("text", "multilingual", "latin"), cases("services", "scripts"))
