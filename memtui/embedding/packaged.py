@@ -296,9 +296,8 @@ class MiniLM:
         pieces = gzip.decompress(file.read_bytes()).decode("utf-8")
         self._tokenizer = WordPiece(pieces.removesuffix("\n").split("\n"))
         with np.load(DATA_FOLDER / "minilm-pieces.npz") as numbers:
-            self._mean, self._projection = (
-                numbers[name].astype(np.float32) for name in ("mean", "projection")
-            )
+            self._mean = numbers["mean"].astype(np.float32)
+            self._projection = numbers["projection"].astype(np.float32)
         self._run = lru_cache(_RUNS_KEPT)(self._run_ids)
 
     def __call__(self, text: str) -> tuple[Vector, int]:

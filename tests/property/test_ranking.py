@@ -145,11 +145,8 @@ def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
         explained = Explained(ranked, ranked.ranking, inquiry)
         report = report_of(explained)
         if isinstance(scored, Hit):
-            row, entry, verdict = (
-                draw_hit(scored, look, 200),
-                hit_entry(ranked, scored),
-                "SHOWN at rank",
-            )
+            row, entry = draw_hit(scored, look, 200), hit_entry(ranked, scored)
+            verdict = "SHOWN at rank"
             assert f"{scored.rank}, score {score}" in report.verdict
         else:
             row, entry = draw_drop(scored, look, 200), drop_entry(ranked, scored)

@@ -457,10 +457,8 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
 async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) -> None:
     async with talking(memory) as talks:
         shown = talks.screen.conversations
-        first, second = (
-            shown.chosen_path,
-            *(path for path in shown.listings if path != shown.chosen_path),
-        )
+        first = shown.chosen_path
+        (second,) = (path for path in shown.listings if path != first)
 
         def count(path: str, hours: int) -> None:
             """Put a conversation first, as counting its turns may."""

@@ -156,16 +156,10 @@ def test_a_private_key_of_a_manual_without_a_body_is_none() -> None:
 def test_lines_are_told_apart_as_commonmark_does() -> None:
     text = "---\nday: x\n---\n# A\ntext `x`\n\n    code\n\n- item\n\n      deep\n\n```py\n# no\n```\nB\n=\n| a | b |\n"
     kinds = [line.kind for line in note_lines(text)]
-    front, code, head, blank, body = (
-        LineKind.FRONT_MATTER,
-        LineKind.CODE,
-        LineKind.HEADING,
-        LineKind.BLANK,
-        LineKind.TEXT,
-    )
+    front, code, head, table, blank, body = LineKind
     assert kinds == [
         *(front, front, front, head, body, blank, code, blank, body, blank, body, blank),
-        *(code, code, code, head, blank, LineKind.TABLE),
+        *(code, code, code, head, blank, table),
     ]
     assert [line.section for line in note_lines("# A\nx\n## B\ny\n# C\nz")] == [
         *("A", "A", "A B", "A B", "C", "C")

@@ -137,10 +137,8 @@ def test_dimensions_are_learned_and_stay() -> None:
         assert it.dimensions is None
         it.embed_documents(TEXTS)
         assert it.dimensions == 16
-        server.faults, server.stays = (
-            [lambda seen: as_json({"data": [{"embedding": [1.0] * 15}]})],
-            True,
-        )
+        server.faults = [lambda seen: as_json({"data": [{"embedding": [1.0] * 15}]})]
+        server.stays = True
         with pytest.raises(ProviderError, match="15 dimensions, not of 16") as caught:
             it.embed_query("router")
         assert caught.value.failure is Failure.DIMENSIONS_DIFFER

@@ -62,10 +62,8 @@ class ClaudeCode(records.TranscriptFormat):
         if kind == "attachment":
             # What was typed while the assistant was at work is said; everything else is context.
             attachment = records.mapping_in(record, "attachment")
-            kind, prompt = (
-                records.text_in(attachment, "type"),
-                records.texts_of(attachment.get("prompt")),
-            )
+            kind = records.text_in(attachment, "type")
+            prompt = records.texts_of(attachment.get("prompt"))
             is_prompt = attachment.get("commandMode", "prompt") == "prompt"
             if kind != "queued_command" or not prompt or not is_prompt:
                 return [build.other("attachment", kind)]

@@ -57,10 +57,8 @@ class OpenClaw(records.TranscriptFormat):
         if is_bootstrap and records.text_in(data, "runId").startswith(_OURS["dreaming"]):
             return generated.Run.DREAMING
         for place in (record, data):
-            run, of_session = (
-                generated.run_of_key(place.get("runId")),
-                generated.run_of_key(place.get("sessionKey")),
-            )
+            run = generated.run_of_key(place.get("runId"))
+            of_session = generated.run_of_key(place.get("sessionKey"))
             if generated.Run.DREAMING in (run, of_session):
                 return generated.Run.DREAMING
             if archived and of_session:
