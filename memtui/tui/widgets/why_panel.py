@@ -84,8 +84,8 @@ def _expression(step: ScoreStep, value: str) -> str:
 class WhyPanel(TextBlock, can_focus=True):
     """The reasons for the rank of the selected result; as tall as they need."""
 
-    def __init__(self, *, id: str | None = "why") -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="why")
         self.border_title = "Why this rank"
         self.border_subtitle = _LEGEND
         self.explain(None, None)
