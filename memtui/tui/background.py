@@ -102,12 +102,12 @@ class LongTask:
 
     def start(
         self,
-        work: Callable[[IsCancelled, Callable[[int, int], None]], T],
+        work: Callable[..., T],
         then: Callable[[T], object],
         failed: Callable[[str], object],
         progressed: Callable[[], object],
     ) -> None:
-        """Run `work(is_cancelled, report)` on a thread, the other three on the event loop."""
+        """Run `work(cancelled=…, progressed=…)` on a thread, the others on the event loop."""
         node, last = self._node, 0.0
 
         def show_progress(done: int, total: int) -> None:
@@ -126,7 +126,7 @@ class LongTask:
         self.progress = (0, 0)
         worker = self._worker = in_background(
             node,
-            lambda: work(cancellation(), report),
+            lambda: work(cancelled=cancellation(), progressed=report),
             # Once the task is over.
             partial(node.call_next, then),
             partial(node.call_next, failed),

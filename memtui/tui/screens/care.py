@@ -100,14 +100,7 @@ class CareScreen(Screen[None]):
         self._problem = ""
         # A change while it goes on makes the report old before it is there.
         self._is_current = True
-        self._looking.start(
-            lambda cancelled, report: self.engine.browse.care(
-                cancelled=cancelled, progressed=report
-            ),
-            take,
-            self._ended,
-            self._show_state,
-        )
+        self._looking.start(self.engine.browse.care, take, self._ended, self._show_state)
         self._show_state()
 
     def _ended(self, problem: str) -> None:

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from memtui.engine import Engine
 from memtui.engine.browse import answered_queries
+from memtui.engine.search import Tops
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
@@ -176,22 +177,19 @@ class ChunkScreen(Screen[None]):
             self.load()
 
     def _ask(self) -> None:
-        search, tops = app_of(self).search_screen, self.engine.search.tops
+        search = app_of(self).search_screen
         queries, ranking = search.notes.queries, search.state.ranking
         if not queries:
             return
 
-        def take(answered: Sequence[AnsweredQuery]) -> None:
-            self.answered = answered
+        def take(tops: Tops) -> None:
+            self.answered = answered_queries(self.chunk_id, tops)
             self._show()
 
         self._problems.pop("queries", None)
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
-            lambda cancelled, report: answered_queries(
-                self.chunk_id,
-                tops(queries, ranking=ranking, cancelled=cancelled, progressed=report),
-            ),
+            partial(self.engine.search.tops, queries, ranking=ranking),
             take,
             lambda error: self._take_problem("queries", f"the queries cannot be asked: {error}"),
             self._show_queries,

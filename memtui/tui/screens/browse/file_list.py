@@ -15,6 +15,7 @@ from msgspec import Struct
 from textual.content import Content
 
 from memtui.engine.browse import days_of, recalls_of
+from memtui.engine.search import Tops
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
@@ -361,7 +362,7 @@ class FileList:
 
     def count_recalls(self) -> None:
         """Count recalls where days or files show them; stop where neither does any more."""
-        screen, tops = self._screen, self._screen.engine.search.tops
+        screen = self._screen
         if (
             self.sort is not Sort.RECALLS
             and screen.timeline.heat_map.measure is not Measure.RECALLS
@@ -377,8 +378,8 @@ class FileList:
             return
         self._show_note("counting recalls")
 
-        def take(recalled: Mapping[str, int]) -> None:
-            self.recalled = recalled
+        def take(tops: Tops) -> None:
+            self.recalled = recalls_of(tops)
             self._show_note("")
             self._show_days()
             if self.sort is Sort.RECALLS:
@@ -389,9 +390,7 @@ class FileList:
             tell(screen, f"recalls not counted: {error}", error=True)
 
         self._counting.start(
-            lambda cancelled, report: recalls_of(
-                tops(queries, ranking=ranking, cancelled=cancelled, progressed=report)
-            ),
+            partial(screen.engine.search.tops, queries, ranking=ranking),
             take,
             failed,
             lambda: self._show_note("recalls {}/{} esc stops".format(*self._counting.progress)),
