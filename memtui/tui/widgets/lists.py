@@ -319,7 +319,7 @@ class RowList(LineView, inherit_bindings=False):
         place, with `first` the first one. `empty` is said where there are no rows. Returns the id
         of the row that is chosen now.
         """
-        before, at, lines = self.chosen_id, self.cursor or 0, self.tops[-1]
+        before, at = self.chosen_id, self.cursor or 0
         # The line of the view that the chosen row begins at.
         offset = self.tops[at] - int(self.scroll_offset.y)
         was_in_view = before is not None and 0 <= offset < self.scrollable_content_region.height
@@ -337,8 +337,6 @@ class RowList(LineView, inherit_bindings=False):
             self._reveal(self.tops[self.cursor or 0] - offset)
         elif chosen != before or keep is None:
             self._reveal(0)
-        if self.styles.auto_dimensions and self.tops[-1] != lines:
-            self.refresh(layout=True)
         if chosen != before:
             self.refresh_bindings()
             self.post_message(self.Chosen(self, chosen, by_user=False))
@@ -350,11 +348,13 @@ class RowList(LineView, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw every row again, for another width or by another clock."""
+        lines, self._drawn = self.tops[-1], {}
         self._width = max(1, self.scrollable_content_region.width - self._margin)
-        self._drawn = {}
         self.set_heights(
             row.lines or len(self._lines_of(place)) for place, row in enumerate(self.rows)
         )
+        if self.styles.auto_dimensions and self.tops[-1] != lines:
+            self.refresh(layout=True)
 
     def _lines_of(self, place: int) -> list[Content]:
         """Return the lines of a row, none wider than its room."""

@@ -348,17 +348,6 @@ class ParamPanel(Vertical):
 
         rows = [Row(name, partial(draw, name), lines=0) for name in names]
         self.rows.set_rows(rows, chosen)
-        self.on_resize()
-
-    def on_resize(self) -> None:
-        """Make the list as high as its rows are at its width."""
-
-        def fit() -> None:
-            # While the program ends, the list goes before this.
-            for rows in self.query(RowList):
-                rows.styles.height = rows.tops[-1] + rows.gutter.height
-
-        self.call_after_refresh(fit)
 
     @on(events.Show)
     @on(RowList.Chosen)
