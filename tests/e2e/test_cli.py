@@ -17,6 +17,7 @@ import memtui as package
 from memtui.text.sanitize import HOSTILE
 from tests.e2e.terminal import private_environment
 from tests.support import command_line
+from tests.support.interrupted import run_python
 from tests.support.known import load
 from tests.support.openclaw import (
     AGENT_BLOB,
@@ -163,13 +164,7 @@ def test_commands_import_only_what_they_need(
         f"code = run({arguments!r}, None)\n"
         "print(code, *sorted(sys.modules), file=sys.stderr)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=place.environment,
-        timeout=100,
-    )
+    run = run_python("-c", code, env=place.environment, timeout=100)
     code_text, *modules = run.stderr.splitlines()[-1].split()
     assert code_text == ("0" if arguments != ["search"] else "2"), run.stderr
     assert not {*banned} & {*modules}
@@ -188,9 +183,7 @@ def test_importing_the_package_loads_nothing() -> None:
         "memtui.Ranking\n"
         "print('memtui.model' in sys.modules, 'numpy' in sys.modules)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    run = run_python("-c", code, check=True, timeout=60)
     assert run.stdout.split() == ["memtui", "True", "False"]
 
 

@@ -33,6 +33,7 @@ from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, holding, identity
+from tests.support.interrupted import run_python
 from tests.support.rows import numbers
 
 
@@ -44,9 +45,7 @@ def test_the_extension_is_loaded_without_numpy(tmp_path: Path) -> None:
         "print(vector_extension(connection))\n"
         "print([name for name in ('numpy', 'sqlite_vec', 'sqlite3') if name in sys.modules])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_python("-c", script, check=True, timeout=60)
     version, modules = done.stdout.splitlines()
     assert version.startswith("v0.")
     assert modules == "[]"

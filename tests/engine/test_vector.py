@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import date
 from typing import Any, cast
@@ -32,6 +30,7 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
+from tests.support.interrupted import run_python
 from tests.support.known import cases, load
 from tests.support.rows import DIMS, IndexFile, numbers, unit_vectors, view_of
 
@@ -45,9 +44,7 @@ def test_products_run_on_one_thread() -> None:
         "'OPENBLAS_NUM_THREADS' in os.environ)"
     )
     others = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=others
-    )
+    run = run_python("-c", code, check=True, env=others)
     assert run.stdout.split() == ["set()", "False"]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -16,6 +18,15 @@ from tests.support.indexing import Workspace
 # Children are forked by a process that has imported everything once and has one thread.
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
+
+
+Ended = subprocess.CompletedProcess[str]
+
+
+def run_python(*arguments: str, before: Sequence[str] = (), **options: Any) -> Ended:
+    """Run Python to its end; `before` is a command that runs the one behind it."""
+    command = [*before, sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def run_forked(

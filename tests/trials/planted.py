@@ -15,7 +15,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +30,7 @@ from memtui.settings.files import StateFolder
 from tests.support.command_line import call
 from tests.support.conversations import Homes, began, said
 from tests.support.embedding import registered_hashed
-from tests.support.interrupted import run_forked
+from tests.support.interrupted import Ended, run_forked, run_python
 from tests.support.recorded import build
 from tests.trials.crash import check_database
 from tests.trials.file_changes import Change, Perform, observe
@@ -117,9 +116,6 @@ class PlantedFailure:
                 return False
         self.failed = f"{kind} {re.sub(r'(?<=[.]memtui-).*', '…', Path(path).name)}"
         return True
-
-
-Ended = subprocess.CompletedProcess[str]
 
 
 def _words(stage: Stage, command: str) -> list[str]:
@@ -273,14 +269,8 @@ def memory(options: Options, names: Iterable[str] = _COMMANDS["memory"]) -> Iter
 def _call_short_of_memory(stage: Stage, command: str, most: int) -> Ended | None:
     """Run the program; `None` when a library or the interpreter ended it for want of memory."""
     try:
-        ended = subprocess.run(
-            [sys.executable, "-c", _SHORT_OF_MEMORY, str(most), *_words(stage, command)],
-            env=stage.environment,
-            cwd=stage.place,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-        )
+        words = ("-c", _SHORT_OF_MEMORY, str(most), *_words(stage, command))
+        ended = run_python(*words, env=stage.environment, cwd=stage.place, timeout=_SECONDS)
     except subprocess.TimeoutExpired as stuck:
         # The interpreter may lose a lock of its own for want of memory, and says so.
         is_lost = b"lost sys.stderr" in (stuck.stderr or b"")

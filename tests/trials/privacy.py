@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from memtui.memory.workspace import demo_root
 from tests.e2e.terminal import Terminal, private_environment, terminal, unplugged
+from tests.support.interrupted import Ended, run_python
 from tests.support.small_memory import write_notes
 from tests.trials.frame import Case, Options
 
@@ -379,13 +379,6 @@ def _open_wide(stage: Stage) -> None:
             os.chmod(path, 0o777 if path.is_dir() else 0o666)
 
 
-def _run(
-    stage: Stage, command: Sequence[str], *, before: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*before, sys.executable, "-m", "memtui", *command, "--root", str(stage.memory)],
-        env=stage.environment,
-        cwd=stage.place,
-        capture_output=True,
-        text=True,
-    )
+def _run(stage: Stage, command: Sequence[str], *, before: Sequence[str]) -> Ended:
+    words = ("-m", "memtui", *command, "--root", str(stage.memory))
+    return run_python(*words, before=before, env=stage.environment, cwd=stage.place)

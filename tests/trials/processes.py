@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -27,6 +26,7 @@ from memtui.memory.documents import text_hash
 from memtui.memory.workspace import workspace_id
 from memtui.settings.schema import EmbeddingSettings
 from tests.e2e.terminal import Terminal, private_environment, terminal
+from tests.support.interrupted import Ended, run_python
 from tests.trials.frame import Case, Options
 
 PROVIDER = "wordllama"
@@ -78,15 +78,10 @@ class World:
     def index(self) -> IndexFolder:
         return IndexFolder(self.home / "data" / "memtui" / workspace_id(self.root))
 
-    def memtui(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def memtui(self, *command: str) -> Ended:
         """Run a command on the memory to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "memtui", *command, "--root", str(self.root)],
-            env=self.environment,
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-        )
+        words = ("-m", "memtui", *command, "--root", str(self.root))
+        return run_python(*words, env=self.environment, cwd=self.root)
 
     def opened(self) -> Any:
         """The interface in a terminal of its own."""

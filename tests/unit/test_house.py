@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import memtui
+from tests.support.interrupted import run_python
 from tests.support.known import load
 
 PACKAGE = Path(memtui.__file__).parent
@@ -276,10 +275,7 @@ def test_no_test_sleeps_or_skips() -> None:
 
 def modules_after(statement: str) -> set[str]:
     code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    return set(run.stdout.split())
+    return set(run_python("-c", code, check=True, timeout=60).stdout.split())
 
 
 @pytest.mark.parametrize(("statement", "banned"), load("imports")["of modules"])

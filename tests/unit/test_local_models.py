@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import threading
 import tomllib
@@ -42,6 +41,7 @@ from memtui.retrieval.passages import pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
 from tests.e2e.terminal import unplugged
 from tests.support.embedding import check_alone_and_together, created, failure, provider_identity
+from tests.support.interrupted import run_python
 from tests.support.known import DATA, cases, load
 
 KNOWN = load("models/packaged_models")
@@ -427,13 +427,8 @@ def test_every_local_provider_works_without_a_network_and_a_home(
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     env = kept | {"HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     prefix = unplugged()
-    run = subprocess.run(
-        [*prefix, sys.executable, "-c", EMBED, str(model), *LOCAL],
-        env=env,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
+    here = Path(__file__).parents[2]
+    run = run_python("-c", EMBED, str(model), *LOCAL, before=prefix, env=env, cwd=here)
     assert run.returncode == 0, run.stdout + run.stderr
     told = json.loads(run.stdout)
     assert told["answers"] == {
@@ -449,8 +444,6 @@ def test_every_local_provider_works_without_a_network_and_a_home(
 
 
 def test_looking_and_telling_identities_imports_nothing_heavy(model: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", LOOK, str(model), *LOCAL], capture_output=True, text=True
-    )
+    run = run_python("-c", LOOK, str(model), *LOCAL)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "light"
