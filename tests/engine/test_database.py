@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,7 +30,7 @@ from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, holding, identity
-from tests.support.interrupted import run_python
+from tests.support.interrupted import run_python, running_python
 from tests.support.rows import numbers
 
 
@@ -301,16 +298,9 @@ def test_a_build_that_fails_its_check_does_not_go_live(folder: IndexFolder, faul
 
 def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFolder) -> None:
     folder.create()
-    owner = subprocess.Popen(
-        [sys.executable, "-c", HOLD_THE_LOCK, str(folder.folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert owner.stdin is not None
-    assert owner.stdout is not None
     lock = WriterLock(folder)
-    try:
+    with running_python("-c", HOLD_THE_LOCK, str(folder.folder)) as owner:
+        assert owner.stdout is not None
         assert owner.stdout.readline() == "held\n"
         assert not lock.try_acquire()
         assert f"process {owner.pid} " in str(lock.refusal())
@@ -321,11 +311,6 @@ def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFol
             folder.owner_path.write_bytes(damaged)
             assert "another process" in str(lock.refusal())
             assert lock.writer() == "another process"
-    finally:
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
-        owner.stdin.close()
-        owner.stdout.close()
     assert lock.writer() == "none"
     left = folder.begin()
     left.touch()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +29,7 @@ from memtui.index.indexer import Indexer
 from memtui.index.job import WORTH_A_WAIT, IndexerStatus, ProgressReporter, TypingPause, Work
 from memtui.model import ProviderState, Reason
 from tests.support.indexing import EventQueue, Workspace
+from tests.support.interrupted import running_python
 
 WAIT = 20.0
 
@@ -363,17 +362,13 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         "print(indexer.wait_idle(30), flush=True); sys.stdin.readline()\n"
         "indexer.sync(); print(indexer.wait_idle(30), flush=True); sys.stdin.read()\n"
     )
-    owner = subprocess.Popen(
-        [sys.executable, "-c", program, workspace.root, workspace.data],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert owner.stdin is not None
-    assert owner.stdout is not None
-    follower = workspace.indexer()
     queue = EventQueue(workspace.bus, Event)
-    try:
+    with (
+        running_python("-c", program, str(workspace.root), str(workspace.data)) as owner,
+        closing(workspace.indexer()) as follower,
+    ):
+        assert owner.stdin is not None
+        assert owner.stdout is not None
         assert owner.stdout.readline() == "True\n"
         follower.start()
         assert not follower.is_writer
@@ -392,12 +387,6 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         owner.wait()
         until(queue, lambda: follower.snapshot().files == 22)
         assert follower.is_writer
-    finally:
-        follower.close()
-        owner.kill()
-        owner.wait()
-        owner.stdin.close()
-        owner.stdout.close()
 
 
 def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:

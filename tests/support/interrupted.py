@@ -5,7 +5,8 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -27,6 +28,17 @@ def run_python(*arguments: str, before: Sequence[str] = (), **options: Any) -> E
     """Run Python to its end; `before` is a command that runs the one behind it."""
     command = [*before, sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+@contextmanager
+def running_python(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run Python with a pipe at each end; it is killed afterwards."""
+    command, pipe = [sys.executable, *arguments], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def run_forked(

@@ -9,8 +9,6 @@ import select
 import shutil
 import signal
 import struct
-import subprocess
-import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -28,6 +26,7 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import check_alone_and_together, created, failure, provider_identity
+from tests.support.interrupted import running_python
 from tests.support.known import DATA, cases
 
 MODELS = DATA / "models"
@@ -197,8 +196,7 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
         "print(open(f'/proc/self/task/{os.getpid()}/children').read(), flush=True)\n"
         "sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", program, str(folder / "bert.gguf")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+    with running_python("-c", program, str(folder / "bert.gguf")) as parent:
         assert parent.stdout is not None
         worker = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
