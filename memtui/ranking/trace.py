@@ -42,9 +42,9 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
     """
     scored, ranking = find(ranked, chunk_id), ranked.ranking
     without: dict[str, int | None] = {}
-    for name in ("context", "mmr", "decay"):
-        if (stage := getattr(ranking, name)).enabled:
-            changed = replace(ranking, **{name: replace(stage, enabled=False)})
+    for name in (Stage.CONTEXT, Stage.MMR, Stage.DECAY):
+        if runs(ranking, name):
+            changed = replace(ranking, **{name: replace(getattr(ranking, name), enabled=False)})
             other = rank(ranked.pool, changed, now=ranked.trace.now)
             without[name] = other.ranks.get(chunk_id)
     stage, similar = stage_score(scored, Stage.MMR), None
