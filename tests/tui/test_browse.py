@@ -444,8 +444,10 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             assert "match 1 of " in run.text
             await run.press("L", leave)
             assert (run.app.screen, screen.outline_rows.display) == (screen, False)
+            assert "M source" in run.text
             await run.press("M")
             assert not screen.view.rendered
+            assert "─ Source  chunk" in run.text
             assert f"{screen.view.chunk.start_line:>4} ▌" in run.text
             await run.press("M", leave)
             assert run.app.screen is search
@@ -530,5 +532,6 @@ async def test_odd_files_are_read_as_they_are(
         path.unlink() if content is None else path.write_text(content)
         await run.press("escape", "enter", "tab", "n")
         assert told in run.text + "".join(run.toasts)
+        assert {"No further link, and no other pane."} <= {*run.toasts}
         assert not HOSTILE.search(run.text.replace("\n", ""))
         assert content is not None or "omato" in run.text, "the indexed text is shown"

@@ -193,13 +193,13 @@ class Preview(LineView):
 
         link: WrittenLink | None
 
-    def __init__(self, *, is_file: bool = False) -> None:
+    def __init__(self, *, is_file: bool = False, title: str = "Preview") -> None:
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
         what = "Choose a file to read it" if is_file else "Select a result to read its note"
         self._hint = f"{what} here."
-        self.border_title = "Preview"
+        self.border_title = self._as_it_is = title
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""
         self.chunk: Chunk | None = None
@@ -218,7 +218,7 @@ class Preview(LineView):
         self._is_placed = True
         self._placed_at = -1.0
         """The row that the chunk was scrolled to: who is still there goes with it on a resize."""
-        self._title = Content("Preview")
+        self._title = Content(title)
         self._matches: Sequence[Mark] | None = None
 
     @property
@@ -282,7 +282,7 @@ class Preview(LineView):
         title = note if source is not None else ""
         if chunk in chunks:
             title = f"chunk {fmt.count(chunks.index(chunk) + 1)} of {fmt.count(len(chunks))}"
-        kind = "Rendered" if rendered else "Preview"
+        kind = "Rendered" if rendered else self._as_it_is
         self._title = Content(f"{kind}  {title}" if title else kind)
         if is_indexed:
             self._title, state = Content.styled(_INDEXED, "$state-warn"), ""
@@ -451,13 +451,12 @@ class Preview(LineView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave keys of whole files, and those of a result, where there is none of these."""
-        if action == "match":
-            return bool(self._note.terms)
         return action not in ("chunk", "link") or (action == "link") is self._is_file
 
     def worded(self, binding: Binding) -> Binding:
-        is_useful = not self._is_file or (self.chosen is not None and bool(self.chosen.link))
-        return replace(binding, show=is_useful) if binding.action == "open" else binding
+        is_link = not self._is_file or (self.chosen is not None and bool(self.chosen.link))
+        is_useful = {"open": is_link, "match(1)": bool(self._note.terms)}
+        return replace(binding, show=is_useful.get(binding.action, binding.show))
 
     @property
     def margin_cells(self) -> int:

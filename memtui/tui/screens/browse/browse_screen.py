@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -71,7 +73,7 @@ class BrowseScreen(Screen[None]):
         with Container(id="browse-body"):
             yield RowList(id="file-tree", gap=0)
             with Horizontal(id="browse-right"):
-                yield Preview(is_file=True)
+                yield Preview(is_file=True, title="Source" if self.is_alone else "Preview")
                 yield RowList(id="outline", secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
@@ -223,6 +225,13 @@ class BrowseScreen(Screen[None]):
         """Leave the keys of the tree to other panes."""
         return self.file_rows.has_focus or action != "part" or parameters[1] not in _TREE_ACTIONS
 
+    def worded(self, binding: Binding) -> Binding:
+        """Name the way back where a link led here, and what `M` would show."""
+        if "'go_back', ()" in binding.action:
+            return replace(binding, show=bool(self.reader.before))
+        is_toggle = "'toggle_rendered'" in binding.action and self.view.rendered
+        return replace(binding, description="source") if is_toggle else binding
+
     def action_focus_filter(self) -> None:
         self.filter_input.focus()
         self.filter_input.action_select_all()
@@ -252,6 +261,8 @@ class BrowseScreen(Screen[None]):
         panes += [self.outline_rows] if self.outline_rows.display else []
         has_days = timeline.display or (self.has_class("-single") and not self.is_alone)
         panes += [timeline.heat_map] if has_days else []
+        if panes == [self.view]:
+            tell(self, "No further link, and no other pane.")
         at = next((at for at, pane in enumerate(panes) if pane.has_focus), -step)
         pane = panes[(at + step) % len(panes)]
         timeline.display = timeline.display or pane is timeline.heat_map

@@ -82,7 +82,7 @@ class Reader:
         """True if files are shown as rendered Markdown."""
         self._width = 0
         """The cells that the file was rendered in."""
-        self._before: list[Target] = []
+        self.before: list[Target] = []
         """The places that links led from, last the newest."""
         self._after: list[Target] = []
         """The places that were gone back from, last the nearest."""
@@ -131,7 +131,7 @@ class Reader:
 
     def come_to(self, target: Target, terms: Sequence[str]) -> None:
         """Take a place that another screen leads to; it is shown once the file is read."""
-        self.target, self.terms, self._before, self._after = target, terms, [], []
+        self.target, self.terms, self.before, self._after = target, terms, [], []
 
     def show_file(self, path: str) -> None:
         """Show a file, unless it is the one that is shown; what led here is forgotten."""
@@ -171,7 +171,7 @@ class Reader:
             if target.problem:
                 tell(screen, safe_line(target.problem))
             elif path == self.path:
-                self._before.append(self._here())
+                self.before.append(self._here())
                 self._after.clear()
                 self._go_to(Target(target.path, 1, heading=target.heading))
 
@@ -179,7 +179,7 @@ class Reader:
 
     def go_back(self, step: int = -1) -> None:
         """Go to the place that the last link led from, or on to where it led."""
-        places, others = (self._before, self._after)[::-step]
+        places, others = (self.before, self._after)[::-step]
         if not places:
             tell(self._screen, f"No place {'before' if step < 0 else 'after'} this one.")
         else:
