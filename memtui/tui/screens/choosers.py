@@ -86,7 +86,7 @@ def choose_query(queries: Sequence[str]) -> Chooser:
 
 
 def choose_profile(
-    named: Mapping[str, Ranking], changes: Mapping[str, str], present: str
+    named: Mapping[str, Ranking], changes: Mapping[str, str], present: str, place: str
 ) -> Chooser:
     """Return a dialog with named rankings, each with what it is and what it would change."""
 
@@ -102,7 +102,8 @@ def choose_profile(
         return Content("\n").join([head, *("  " + line for line in rest)])
 
     rows = [Row(name, partial(draw, name), lines=0) for name in changes]
-    return Chooser("Choose a profile", rows, present, opens="use")
+    title = f"Choose a profile for {place}" if place else "Choose a profile"
+    return Chooser(title, rows, present, opens="use")
 
 
 def completions(text: str, paths: Sequence[str]) -> list[str]:

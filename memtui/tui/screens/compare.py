@@ -265,7 +265,8 @@ class CompareScreen(Screen[None]):
                 self.action_side(which)
 
         rankings = self.search.rankings
-        chooser = rankings.profile_chooser(self.choices, side.ranking, side.ranked, side.name)
+        shown = self.choices, side.ranking, side.ranked, side.name
+        chooser = rankings.profile_chooser(*shown, f"list {'AB'[which]}")
         self.app.push_screen(chooser, chosen)
 
     def action_differences(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -218,8 +219,10 @@ class ParamStrip(TextBlock):
             lines.append(Content("  ").join(brief[name] for name in names if name in SWITCHES))
             *begun, effect = note.split(": ")
             effect = ": ".join([*begun[:-1], effect])
+            # The changed parameters without their values.
+            named = re.sub(r" \S+→[^,:]+", "", note)
             # In a terminal of 40 columns the note takes the place of the switches while it is told.
-            for text, line in (*product((note, effect), lines), (note, first)):
+            for text, line in (*product((note, named, effect), lines), (note, first)):
                 end = Content.styled(text, "$primary bold")
                 padding = width - line.cell_length - end.cell_length
                 if padding >= 2 * bool(note):

@@ -762,9 +762,17 @@ class RankingController:
         self.view.app.push_screen(chooser, chosen)
 
     def profile_chooser(
-        self, named: Mapping[str, Ranking], present: Ranking, ranked: Ranked | None, in_use: str
+        self,
+        named: Mapping[str, Ranking],
+        present: Ranking,
+        ranked: Ranked | None,
+        in_use: str,
+        place: str = "",
     ) -> Chooser:
-        """Return a dialog with rankings, and what each would change of the present one's list."""
+        """Return a dialog with rankings, and what each would change of the present one's list.
+
+        `place`: the list that it is chosen for, where there are two.
+        """
         from memtui.tui.screens.choosers import choose_profile
 
         def outcome(ranking: Ranking) -> str:
@@ -772,7 +780,7 @@ class RankingController:
             if ranked is None or self.view.engine is None:
                 return ""
             if needs_search(ranked.pool, present, ranking):
-                return ": searches again"
+                return ": takes a new search to tell"
             after = self.view.engine.search.rerank(ranked.pool, ranking)
             return f": {words.effect(difference(ranked, after))}"
 
@@ -780,7 +788,7 @@ class RankingController:
             name: f"{words.changed_values(present, one) or 'the same parameters'}{outcome(one)}"
             for name, one in named.items()
         }
-        return choose_profile(named, changes, in_use)
+        return choose_profile(named, changes, in_use, place)
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
