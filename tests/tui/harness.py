@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import events
 from textual.app import App
 from textual.keys import key_to_character
@@ -20,6 +22,8 @@ from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
 from memtui.engine import Engine
+from memtui.engine.search import Search, Tops
+from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.settings.schema import Settings, UiSettings
 from memtui.tui.app import MemtuiApp
@@ -187,6 +191,26 @@ async def running(
         await settle(app, pilot)
         yield Running(app, pilot, made[0])
     app.memories.close()
+
+
+def held_history(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[Sequence[str]]]:
+    """Let the history be asked for no longer than until the event is set.
+
+    Gives the queries of each time as well, and none for each time that it was stopped.
+    """
+    goes_on, asked, real = threading.Event(), list[Sequence[str]](), Search.tops
+
+    def held(search: Search, queries: Sequence[str], **options: Any) -> Tops:
+        asked.append(queries)
+        options["progressed"](1, len(queries))
+        while not goes_on.wait(0.01):
+            if options["cancelled"]():
+                asked.append(())
+                raise Cancelled
+        return real(search, queries, **options)
+
+    monkeypatch.setattr(Search, "tops", held)
+    return goes_on, asked
 
 
 def make_target(folder: Path, release: str, config: str = "") -> tuple[State, ForeignTarget]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from calendar import day_abbr
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -15,8 +13,6 @@ from textual.color import Color
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
-from memtui.engine.search import Search, Tops
-from memtui.errors import Cancelled
 from memtui.model import Chunk, FileState, Reason
 from memtui.model.browsing import DayTotals, MemoryFile
 from memtui.retrieval.query import parse_query
@@ -37,7 +33,7 @@ from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import press, resize, running, settle, until
+from tests.tui.harness import held_history, press, resize, running, settle, until
 
 CHANGED = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
 HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/].md"
@@ -257,18 +253,7 @@ def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
 async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goes_on, calls, real = threading.Event(), [], Search.tops
-
-    def held(search: Search, queries: Sequence[str], **options: Any) -> Tops:
-        calls.append(len(queries))
-        options["progressed"](1, len(queries))
-        while not goes_on.wait(0.01):
-            if options["cancelled"]():
-                calls.append(0)
-                raise Cancelled
-        return real(search, queries, **options)
-
-    monkeypatch.setattr(Search, "tops", held)
+    goes_on, asked = held_history(monkeypatch)
     async with running(memory.open) as run:
         notes = run.app.search_screen.notes
         await run.press("escape", "2", "o", "o", "o", "o")
@@ -277,24 +262,24 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         assert "by size" in run.text
         assert " B " in run.text, "what it is ordered by is shown where sizes have no room"
         await run.press("o", "o")
-        notes.queries = ("tomatoes", "lotus tea")
+        notes.queries = queries = ("tomatoes", "lotus tea")
         await press(run.pilot, "o", "o", "o", "o", "o")
         await until(run.pilot, lambda: "recalls 1/2 esc stops" in run.text)
         # The days may show something else meanwhile; escape stops, and only that.
         await press(run.pilot, "B", "escape")
-        await until(run.pilot, lambda: calls == [2, 0])
+        await until(run.pilot, lambda: asked == [queries, ()])
         await until(run.pilot, lambda: "recalls not counted" in run.text)
         goes_on.set()
         await run.press("o", "o", "o", "o", "o")
         await until(run.pilot, lambda: "by recalls  12 files" in run.text)
-        assert calls == [2, 0, 2]
+        assert asked == [queries, (), queries]
         await run.press("G", "B")
         assert "× · 3 chunks" in run.text
         await run.press("B")
         await until(run.pilot, lambda: "recalled" in run.text)
         notes.queries = ("ssid", *notes.queries)
         await run.press("o", "o", "o", "o", "o")
-        await until(run.pilot, lambda: calls[-1] == 3)
+        await until(run.pilot, lambda: asked[-1] == notes.queries)
 
 
 async def test_a_list_that_fails_keeps_what_there_was(

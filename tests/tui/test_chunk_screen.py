@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
-from memtui.engine.search import Search, Tops
-from memtui.errors import Cancelled, MemtuiError
+from memtui.errors import MemtuiError
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbours
 from memtui.report.chunk_record import (
@@ -27,7 +22,7 @@ from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.known import cases
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, running, settle, until
+from tests.tui.harness import Running, held_history, running, settle, until
 
 PATH = "memory/topics/garden.md"
 QUERIES = ("tomatoes", "guest portal")
@@ -44,30 +39,18 @@ async def open_chunk(run: Running) -> Chunk:
 async def test_asking_the_queries_can_be_stopped_and_begun_again(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goes_on, stopped, calls = threading.Event(), [], []
-    real = Search.tops
-
-    def held(search: Search, queries: Sequence[str], *, cancelled: Any, **options: Any) -> Tops:
-        calls.append(queries)
-        options["progressed"](1, len(queries))
-        while not goes_on.wait(0.01):
-            if cancelled():
-                stopped.append(queries)
-                raise Cancelled
-        return real(search, queries, cancelled=cancelled, **options)
-
-    monkeypatch.setattr(Search, "tops", held)
+    goes_on, asked = held_history(monkeypatch)
     async with running(memory.open, size=(120, 40)) as run:
         await open_chunk(run)
         await until(run.pilot, lambda: "asking 1 of 2 · r stop" in run.text)
         await run.pilot.press("r")
-        await until(run.pilot, lambda: stopped == [QUERIES])
+        await until(run.pilot, lambda: asked == [QUERIES, ()])
         await until(run.pilot, lambda: "r ask the 2 queries of the history" in run.text)
         await run.pilot.press("r")
         await until(run.pilot, lambda: "asking 1 of 2" in run.text)
         goes_on.set()
         await until(run.pilot, lambda: "#1  12.500  tomatoes" in run.text)
-        assert calls == [QUERIES, QUERIES]
+        assert asked == [QUERIES, (), QUERIES]
         run.engine.bus.publish(FileIndexed(PATH, 1))
         await until(run.pilot, lambda: "before the last change · r ask again" in run.text)
         await run.press("escape")
@@ -75,7 +58,7 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
         await open_chunk(run)
         await until(run.pilot, lambda: "asking 1 of 2" in run.text)
         await run.pilot.press("escape")
-        await until(run.pilot, lambda: len(stopped) == 2)
+        await until(run.pilot, lambda: asked.count(()) == 2)
         # Nothing is sent away unasked.
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
@@ -83,7 +66,7 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
         monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
         await open_chunk(run)
         await until(run.pilot, lambda: "r ask the 2 queries (sends them to api.exa" in run.text)
-        assert len(calls) == 3
+        assert asked.count(QUERIES) == 3
 
 
 async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
