@@ -23,7 +23,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Registration, resolve
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import ProviderError, stop_if
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 
@@ -81,8 +81,7 @@ class HashedProvider(Provider):
         self._begin(len(texts))
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
-            if cancelled is not None and cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             rows[row] = self._raw(text)
         return clean_vectors(rows)
 

@@ -18,7 +18,7 @@ from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import registered, registration_of
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import ProviderError, stop_if
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
@@ -106,8 +106,7 @@ class Paused:
         if self._left < 0:
             self.waits.set()
         while self._left < 0 and not self.go_on.wait(0.05):
-            if cancelled is not None and cancelled():
-                raise Cancelled
+            stop_if(cancelled)
         return self._provider.embed_documents(texts, cancelled=cancelled)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Registration
 from memtui.embedding.registry import registered as providers
-from memtui.errors import Cancelled, ProviderError
+from memtui.errors import ProviderError, stop_if
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
@@ -135,11 +135,9 @@ class _Caller(Provider):
         pause = threading.Event()
         while self._service.hanging.is_set():
             self._service.entered.set()
-            if cancelled is not None and cancelled():
-                raise Cancelled
+            stop_if(cancelled)
             pause.wait(0.01)
-        if cancelled is not None and cancelled():
-            raise Cancelled
+        stop_if(cancelled)
         if self._service.refusal is not None:
             raise self._service.refusal
 
