@@ -241,7 +241,7 @@ async def test_problems_of_the_query_are_shown_under_the_box(
     async with run_on() as run:
         await run.search()
         await press(run.pilot, *" after:2026-")
-        assert not run.app.search_screen.query_one("#problems").display, "half a filter is none"
+        assert not run.app.search_screen.query_one("#problems").size.height, "half a filter is none"
         monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 0.01)
         await press(run.pilot, "1")
         await until(

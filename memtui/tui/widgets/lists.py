@@ -188,7 +188,8 @@ class TextBlock(Widget):
         self.refresh(layout=width >= 0 and len(draw(width)) != lines)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        self._counted = (width, len(self._draw_lines(width)))
+        cells = max(1, width)
+        self._counted = (cells, len(self._draw_lines(cells)))
         return self._counted[1]
 
     def render(self) -> Content:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from textual.content import Content
-from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
 from memtui.model import (
@@ -56,7 +55,7 @@ from memtui.tui.place_actions import app_of
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets import parameter_panes as words
 from memtui.tui.widgets.bars import draw_action, draw_key
-from memtui.tui.widgets.lists import Row
+from memtui.tui.widgets.lists import Row, TextBlock
 from memtui.tui.widgets.result_rows import (
     SORTS,
     RowContext,
@@ -193,8 +192,6 @@ class SearchController:
         self._latency = 0.0
         """Seconds of the last complete answer."""
         self._problems: list[str] = []
-        self._below = Content("")
-        """The line below the box."""
         self._refreshed_at = -inf
         self._timers = Timers(view)
 
@@ -239,11 +236,8 @@ class SearchController:
         text = Content(safe_line("; ".join(self._problems)))
         if not text and (offers or not self.view.state.text):
             text = message("operators").stylize(fmt.MUTED)
-        if text != self._below:
-            # Every key would be a layout.
-            line, self._below = self.view.query_one("#problems", Static), text
-            line.display = bool(text)
-            line.update(text)
+        below = self.view.query_one("#problems", TextBlock)
+        below.show(lambda width: text.wrap(width)[:1] if text else [])
 
     def begins_word(self) -> bool:
         """Tell whether the last word finds longer ones while it is typed."""

@@ -37,7 +37,7 @@ from memtui.tui.screens.search.search_controller import (
 )
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets.bars import KeyBar, ScreenBar
-from memtui.tui.widgets.lists import RowList
+from memtui.tui.widgets.lists import RowList, TextBlock
 from memtui.tui.widgets.parameter_panes import ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar, SafeInput
@@ -145,7 +145,7 @@ class SearchScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield ScreenBar()
         yield QueryBar(glyphs.MARKER, "query", "search memory")
-        yield Static(id="problems", markup=False)
+        yield TextBlock(id="problems")
         yield ParamStrip(id="param-strip")
         with Container(id="body"):
             with Vertical(id="left"):
@@ -164,7 +164,6 @@ class SearchScreen(Screen[None]):
         yield Static(Content(common.TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#problems").display = False
         self.rankings.show_parameters()
         self.search.show_start()
         self.query_input.focus()
