@@ -321,7 +321,6 @@ class ChunkScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        message.stop()
         if message.row_list is self.like and self.neighbour is not None:
             app_of(self).open_chunk(self.neighbour.chunk.id)
         elif message.row_list is self.answers:

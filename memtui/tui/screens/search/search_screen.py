@@ -337,13 +337,11 @@ class SearchScreen(Screen[None]):
 
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
-        event.stop()
         self.search.typed(event.value)
 
     @on(Input.Submitted, "#query")
-    def query_submitted(self, event: Input.Submitted) -> None:
+    def query_submitted(self) -> None:
         """Ask at once; when the answer is on screen open the chosen result."""
-        event.stop()
         state = self.state
         self.notes.remember_query()
         is_begun = state.finished_text != state.text and self.search.begins_word()
@@ -357,7 +355,6 @@ class SearchScreen(Screen[None]):
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
         """Show what was chosen, if it still is."""
-        message.stop()
         row_id = message.row_id
         if row_id is None or row_id != message.row_list.chosen_id:
             return
@@ -370,7 +367,6 @@ class SearchScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        message.stop()
         self.notes.row_opened(message.row_id, on_bar=message.on_bar)
 
     @on(Preview.Opened)

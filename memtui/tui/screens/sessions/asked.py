@@ -264,8 +264,7 @@ class AskedPane(Pane):
                 widget.border_subtitle = Content(problem)
 
     @on(RowList.Opened)
-    def row_opened(self, message: RowList.Opened) -> None:
-        message.stop()
+    def row_opened(self) -> None:
         if (call := self.chosen) is not None:
             app_of(self.screen).run_query(safe_line(call.query))
             if call.arguments:

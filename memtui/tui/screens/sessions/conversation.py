@@ -264,13 +264,11 @@ class ReaderPane(Pane):
         self.screen.refresh_bindings()
 
     @on(Input.Changed, "#within")
-    def within_changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def within_changed(self) -> None:
         self.delayed.start("find", TYPED_SECONDS, lambda: self._look_for(self.within_input.value))
 
     @on(Input.Submitted, "#within")
-    def within_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def within_submitted(self) -> None:
         self.delayed.stop("find")
         if self.within_input.value != self.needle:
             self._look_for(self.within_input.value)

@@ -167,7 +167,6 @@ class SessionsScreen(Screen[None]):
     @on(Input.Changed, "#sessions-filter")
     @on(Input.Submitted, "#sessions-filter")
     def filter_changed(self, event: Input.Changed | Input.Submitted) -> None:
-        event.stop()
         if isinstance(event, Input.Submitted):
             self.show_pane("list")
         else:
@@ -175,7 +174,6 @@ class SessionsScreen(Screen[None]):
 
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
-        message.stop()
         self.is_visited = False
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
