@@ -91,7 +91,8 @@ class PackagedModel(Struct, frozen=True):
         fingerprint = settings_fingerprint(settings | files | dict(self.settings))
         pieces = choice.word_pieces if self.has_pieces else None
         return ProviderIdentity(
-            self.name, self.model, dimensions, fingerprint, self.input_bytes, pieces
+            *(self.name, self.model, dimensions, fingerprint, self.input_bytes, pieces),
+            piece_chunks=choice.word_pieces_chunks,
         )
 
     def check(self, choice: EmbeddingSettings) -> str:

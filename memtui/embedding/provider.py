@@ -60,7 +60,9 @@ class ProviderIdentity:
     input_bytes: int | None = field(default=None, compare=False)
     """The most UTF-8 bytes of one input; a longer chunk is split. `None`: never split."""
     word_pieces: bool | None = field(default=None, compare=False)
-    """True if an index keeps the vectors of word pieces; `None` for a model that gives none."""
+    """True if the vectors of word pieces are wanted; `None` for a model that gives none."""
+    piece_chunks: int = field(default=50_000, compare=False)
+    """An index of more chunks keeps no word pieces: those are made when a query needs them."""
 
 
 class WordPieces(NamedTuple):

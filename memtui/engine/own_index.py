@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -28,16 +29,18 @@ from memtui.embedding.registry import other_of, registration_of
 from memtui.engine.ports import Files, Index, Legs, Partial, Reading, RebuildCost, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, read_marker, write_marker
 from memtui.engine.search import EngineThread
-from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, stop_if
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, ProviderError, stop_if
 from memtui.index import database, index_rows
 from memtui.index.database import Connection, DatabaseError, IndexDamaged, Interrupted, Recipe
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
+from memtui.index.pieces import AT_ONCE, MOST_READ, PieceMemory
 from memtui.memory.discover import INT64_MAX, Scope, discover
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import (
+    EPOCH,
     CandidatePool,
     Chunk,
     ChunkSpan,
@@ -53,14 +56,15 @@ from memtui.model import (
     Reason,
     SearchMode,
     SkippedFile,
+    Stage,
     WatcherState,
 )
-from memtui.ranking.pipeline import LEAST_DEPTH
+from memtui.ranking.pipeline import LEAST_DEPTH, rank, runs
 from memtui.retrieval.connection import damaged
 from memtui.retrieval.features import Similarity, locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.maxsim import similarities
-from memtui.retrieval.passages import fetch_passages
+from memtui.retrieval.passages import fetch_passages, fetch_pieces
 from memtui.retrieval.pool import LegAnswer, Measured, build_pool, import_numpy
 from memtui.retrieval.query import NO_FILTERS, Query, narrowed, parse_query
 from memtui.retrieval.vector import VectorLeg
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
+    from memtui.retrieval.maxsim import Pieces
     from memtui.retrieval.vector_view import VectorView
 
 T = TypeVar("T")
@@ -87,7 +92,9 @@ UNKNOWN_SECONDS: Final = 1.0
 REFRESH_SECONDS: Final = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
-_SIZES: Final[str] = read_table("queries.toml")["own"]["sizes"]
+_SQL: Final = read_table("queries.toml")["own"]
+_BEST: Final = Ranking(k=MOST_READ)
+"""Chooses the chunks that are read word by word, by the same rule whatever a query is ranked by."""
 _PENDING: Final = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 
 
@@ -269,7 +276,7 @@ class OwnIndex(Index):
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
             chunks: list[tuple[str, int]] = []
-            rows: list[Any] = connection.execute(_SIZES, (limit,)).fetchall()
+            rows: list[Any] = connection.execute(_SQL["sizes"], (limit,)).fetchall()
             for text_hash, length, text in rows:
                 if text is None:
                     chunks.append((text_hash, length))
@@ -528,6 +535,7 @@ class OwnLegs(Legs):
         self._providers = providers
         self._is_filling = is_filling
         self._bus = bus
+        self._made = PieceMemory()
         self.damage = ""
         """The damage that was met in the open generation, as one line; empty for none."""
         self._connection: Connection | None = None
@@ -602,32 +610,32 @@ class OwnLegs(Legs):
 
         While the user is typing no text is sent to another machine: the leg that needs it is
         pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
-        hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
-        no reading the index at all.
+        hits first. Without it some of the word pieces are made that a settled query needs and a
+        large index lacks; while any are due it is to be asked again. Raises `Cancelled` when
+        `cancelled` turns true, `IndexUnusable` when there is no reading the index at all.
         """
         typing, mode = request.typing, SearchMode.HYBRID
         query = parse_query(request.text, typing=typing, verbatim=request.verbatim)
         if query.filters != NO_FILTERS and not query.text:
             mode = SearchMode.FILTERS_ONLY
         limit = max(request.ranking.candidates, LEAST_DEPTH)
-        started = time.perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
         connection = self.open()
         stamp = self.live.stamp()
         assert self._keyword is not None
 
-        rows = cache(lambda: narrowed(connection, query))
+        narrow = cache(lambda: narrowed(connection, query))
 
-        def pool() -> CandidatePool:
+        def pool(pieces: Mapping[int, Sequence[Pieces]] | None = None) -> CandidatePool:
             with self._noting_damage():
                 made = build_pool(
                     connection,
                     request.text,
                     answers,
                     limit=limit,
-                    measure=lambda chunks: self._measure(rows()[0], answers, chunks),
+                    measure=lambda chunks: self._measure(narrow()[0], answers, chunks, pieces),
                     generation=self.live.generation,
-                    elapsed_ms=(time.perf_counter() - started) * 1000,
+                    elapsed_ms=(time.perf_counter() - request.asked_at) * 1000,
                 )
                 found = sum(min(limit, len(answer.hits)) for answer in answers.values())
                 # Who writes may take a chunk away that was just found, or that a view still has.
@@ -649,7 +657,7 @@ class OwnLegs(Legs):
             began = started_leg = time.perf_counter()
             try:
                 with self._noting_damage():
-                    asked, allowed = rows()
+                    asked, allowed = narrow()
                     vector_leg = self._current_leg(cancelled, typing) if leg is Leg.VECTOR else None
                     # What was loaded first is no part of what the leg took.
                     started_leg = time.perf_counter()
@@ -665,12 +673,39 @@ class OwnLegs(Legs):
             self._expected[leg] = ended - began
             answers[leg] = LegAnswer(hits, replace(state, elapsed_ms=(ended - started_leg) * 1000))
             stop_if(cancelled)
-        return pool()
+        answered, wants_pieces = pool(), not typing and runs(request.ranking, Stage.CONTEXT)
+        provider = self._piece_maker(connection, answered) if wants_pieces else None
+        if provider is None:
+            return answered
+        best = [hit.chunk.id for hit in rank(answered, _BEST, now=EPOCH).hits]
+        most = AT_ONCE if partial is None else 0
+        try:
+            with self._noting_damage():
+                rows = connection.execute(_SQL["best"], (json.dumps(best),)).fetchall()
+                pieces, due = self._made.read(rows, provider, most, cancelled)
+        except ProviderError as error:
+            detail = f"without word pieces: {error}"
+            state = replace(answered.states[Leg.VECTOR], reason=Reason.NO_PIECES, detail=detail)
+            return replace(answered, states={**answered.states, Leg.VECTOR: state})
+        return replace(answered, pieces_due=due) if due else pool(pieces)
+
+    def _piece_maker(self, connection: Connection, answered: CandidatePool) -> Provider | None:
+        """Return who makes word pieces for an answer that a large index has none for."""
+        provider = self.vector_leg.provider if self.vector_leg is not None else None
+        lacks_pieces = answered.passages and answered.evidence is Evidence.VECTORS
+        if provider is None or not lacks_pieces or not provider.identity.word_pieces:
+            return None
+        chunks = database.number(connection, "SELECT count(*) FROM chunks")
+        return provider if chunks > provider.identity.piece_chunks else None
 
     def _measure(
-        self, query: Query, answers: Mapping[Leg, LegAnswer], chunks: Mapping[int, Chunk]
+        self,
+        query: Query,
+        answers: Mapping[Leg, LegAnswer],
+        chunks: Mapping[int, Chunk],
+        pieces: Mapping[int, Sequence[Pieces]] | None,
     ) -> Measured:
-        """Measure the passages of what was found, as far as the legs have answered."""
+        """Measure what was found, as far as the legs have answered; `pieces` were made for it."""
         connection, leg, vector_leg = self._connection, self._keyword, self.vector_leg
         words, nearest = answers[Leg.KEYWORD], answers[Leg.VECTOR].hits
         evidence = Evidence.VECTORS if nearest else Evidence.WORDS
@@ -687,9 +722,14 @@ class OwnLegs(Legs):
         terms = locate_terms(leg, plan or leg.plan(query), chunks, words.hits)
         similar: Mapping[int, Sequence[Similarity]] = {}
         if nearest and vector_leg is not None and vector_leg.provider is not None:
-            embedded = {hit.rowid for hit in nearest} & chunks.keys()
-            maker = vector_leg.provider
-            similar = similarities(connection, maker, leg, query.text, passages, embedded)
+            if pieces is None:
+                counts = {row: len(rows) for row, rows in passages.items()}
+                embedded = {hit.rowid for hit in nearest} & chunks.keys()
+                pieces = fetch_pieces(connection, counts)
+                # Chunks without any would rank behind the others.
+                pieces = pieces if pieces.keys() >= embedded else {}
+            if pieces:
+                similar = similarities(vector_leg.provider, leg, query.text, pieces)
         evidence = Evidence.WORD_PIECES if similar else evidence
         return measure_passages(query.text, terms, chunks, passages, similar), evidence
 

@@ -49,6 +49,7 @@ from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
     EPOCH,
+    FEATURES,
     CandidatePool,
     Chunk,
     Document,
@@ -69,7 +70,7 @@ from memtui.retrieval import leg_detail
 from memtui.retrieval.connection import whole_vector
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.maxsim import match_words, weigh_words
-from memtui.retrieval.passages import fetch_passages, fetch_pieces
+from memtui.retrieval.passages import fetch_passages, pack_pieces, unpack_pieces
 from memtui.retrieval.pool import by_place, fetch_chunks
 from memtui.retrieval.query import Query, filtered_rows, narrowed, parse_query
 from memtui.text.redact import MASK, credential_line, redact_name
@@ -84,6 +85,7 @@ MOST_ROWS: Final = 100_000
 """So many matching rows are scored again at most, and so many vectors of 384 numbers compared:
 0.1 to 0.3 s."""
 _NUMBERS_OF_A_VECTOR: Final = 384
+_WORD_PIECES: Final = FEATURES.index("word_pieces") - 1
 
 
 class OwnReading(Reading):
@@ -180,25 +182,26 @@ class OwnReading(Reading):
         rowid, provider = self.row_of(chunk_id), leg.provider if leg is not None else None
         if pool.evidence is not Evidence.WORD_PIECES or provider is None or rowid is None:
             return Reason.NO_PIECES
-        text, _ = connection.execute(SQL["embedded"], (rowid,)).get
+        text, embedded = connection.execute(SQL["embedded"], (rowid,)).get
         passages = fetch_passages(connection, {rowid: len(text)})[rowid]
-        if not (pieces := fetch_pieces(connection, {rowid: len(passages)})):
-            return self._why_no_vector(rowid)
+        if not any(one.values[_WORD_PIECES] for one in pool.passages[chunk_id]):
+            return self._why_no_vector(rowid) if embedded != 1 else Reason.NO_PIECES
         query, _ = narrowed(connection, parse_query(pool.query, typing=pool.typing))
         (keyword := KeywordLeg(connection)).plan(query)
         chunk, best = pool.chunks[chunk_id], ranked_passages(ranked, find(ranked, chunk_id))[0][1]
         at, shown = pool.passages[chunk_id].index(best), chunk.text[best.start : best.end]
         try:
             asked = weigh_words(provider, keyword, query.text)
-            made = provider.word_pieces(text, [one.start for one in passages])
+            made = provider.word_pieces(text, [one.start for one in passages]) or []
             visible = provider.word_pieces(shown, [0]) if chunk.snippet is not None else []
         except ProviderError:
             return Reason.PROVIDER_FAILED
-        words = made[at].words if made else []
+        words, vectors = made[at]
+        (pieces,) = unpack_pieces(pack_pieces([vectors]), 1)
         if chunk.snippet is not None:
             seen = visible[0].words if visible else []
             words = [word if word in seen else MASK for word in words]
-        return match_words(asked, words, pieces[rowid][at]) or Reason.NO_TERMS
+        return match_words(asked, words, pieces) or Reason.NO_TERMS
 
     def _keyword_place(
         self,

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from memtui.errors import IndexUnusable, IsCancelled
 from memtui.memory.documents import utc_time
@@ -63,6 +64,8 @@ class SearchRequest(Struct, frozen=True):
     ranking: Ranking
     typing: bool = False
     verbatim: bool = False
+    asked_at: float = field(default_factory=perf_counter)
+    """In seconds of that clock."""
 
 
 class SourceText(Struct, frozen=True):

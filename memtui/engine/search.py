@@ -58,14 +58,20 @@ class EngineThread(threading.Thread):
         with self._condition:
             number = self._newest = self._newest + 1
             # Before the interruption, so that what is interrupted sees that it gives way.
-            self._enter(
-                self._searches,
-                lambda _: search(number, lambda: self._halt or number != self._newest),
-            )
+            self.go_on(search, number)
             # Inside the lock: a moment later the statement could be that of a call.
             if self._running is not None and self._running is not self._calls:
                 self.interrupt()
             return number
+
+    def go_on(self, search: Callable[[int, IsCancelled], None], number: int) -> None:
+        """Have a search of that number run behind the calls, unless there is a newer one."""
+        with self._condition:
+            if number == self._newest:
+                self._enter(
+                    self._searches,
+                    lambda _: search(number, lambda: self._halt or number != self._newest),
+                )
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the thread and wait for it; it is never superseded.
@@ -190,25 +196,30 @@ class Search:
     def pool_of(self, request: SearchRequest) -> CandidatePool:
         """Ask both legs and wait for their candidates; raises what `ask` raises."""
         legs = self._index.legs
-        return self._thread.call(lambda: legs.retrieve(request, lambda: False, None))
+        while True:
+            # One call after the other: while word pieces are made, others have their turn.
+            pool = self._thread.call(lambda: legs.retrieve(request, lambda: False, None))
+            if not pool.pieces_due:
+                return pool
 
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Ask for a search and return its sequence number; the latest wins.
 
-        `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
-        `SearchFailed`; nothing follows a search that a newer one superseded.
+        `SearchReady` events follow, perhaps one with the quicker leg alone first or one without
+        word pieces, or one `SearchFailed`; nothing follows a search that a newer one superseded.
         """
         request = SearchRequest(text, ranking or self._index.ranking, typing)
-        return self._thread.submit(partial(self._search, request))
+        return self._thread.submit(partial(self._search, request, True))
 
-    def ask_later(self, request: SearchRequest, cancelled: IsCancelled) -> Future[Ranked]:
+    def _ask_later(self, request: SearchRequest, cancelled: IsCancelled) -> Ranked:
         """Search when nobody else searches; begins anew after every search that goes before it."""
 
-        def ask(gives_way: IsCancelled) -> Ranked:
-            pool = self._index.legs.retrieve(request, lambda: gives_way() or cancelled(), None)
-            return self.rerank(pool, request.ranking)
+        def ask(gives_way: IsCancelled) -> CandidatePool:
+            return self._index.legs.retrieve(request, lambda: gives_way() or cancelled(), None)
 
-        return self._thread.call_later(ask)
+        while (pool := self._thread.call_later(ask).result()).pieces_due:
+            stop_if(cancelled)
+        return self.rerank(pool, request.ranking)
 
     def rerank(self, pool: CandidatePool, ranking: Ranking) -> Ranked:
         """Rank a pool at this moment; no I/O, quick enough for the thread that draws."""
@@ -244,11 +255,12 @@ class Search:
                 tops[query] = top
                 continue
             try:
-                ranked = self.ask_later(SearchRequest(query, ranking), cancelled).result()
+                ranked = self._ask_later(SearchRequest(query, ranking), cancelled)
             except CancelledError:
                 raise IndexMissing("the index is closed") from None
             tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
-            if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
+            states = ranked.pool.states.values()
+            if any(one.status in _UNSETTLED or one.reason is Reason.NO_PIECES for one in states):
                 continue
             if len(self._answers) >= MOST_REMEMBERED:
                 self._answers.clear()
@@ -256,14 +268,20 @@ class Search:
         progressed(len(distinct), len(distinct))
         return tops
 
-    def _search(self, request: SearchRequest, number: int, cancelled: IsCancelled) -> None:
+    def _search(
+        self, request: SearchRequest, is_first: bool, number: int, cancelled: IsCancelled
+    ) -> None:
         def publish(pool: CandidatePool, complete: bool = False) -> None:
             ranked = self.rerank(pool, request.ranking)
             if not cancelled():
                 self._bus.publish(SearchReady(number, ranked, complete))
 
         try:
-            publish(self._index.legs.retrieve(request, cancelled, publish), complete=True)
+            pool = self._index.legs.retrieve(request, cancelled, publish if is_first else None)
+            if is_first or not pool.pieces_due:
+                publish(pool, complete=not pool.pieces_due)
+            if pool.pieces_due:
+                self._thread.go_on(partial(self._search, request, False), number)
         except Cancelled:
             return
         except Exception as error:

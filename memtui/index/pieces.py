@@ -1,20 +1,29 @@
-"""The third phase of a sync: the word pieces of every chunk that has a vector."""
+"""The word pieces of chunks that have a vector: of all, by a sync, or of the best for a query."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from memtui.data import read_table
-from memtui.errors import ProviderError
+from memtui.embedding.provider import Provider, ProviderIdentity
+from memtui.errors import IsCancelled, ProviderError
 from memtui.index.database import Connection, number, transaction
 from memtui.index.index_rows import pages_of_chunks, write_pieces
 from memtui.index.job import PIECES, Job
-from memtui.retrieval.passages import pack_pieces, unpack_passages
+from memtui.retrieval.passages import pack_pieces, unpack_passages, unpack_pieces
 
-MOST_CHUNKS: Final = 50_000
-"""An index of more chunks keeps no word pieces: they take most of its room."""
+if TYPE_CHECKING:
+    from memtui.retrieval.maxsim import Pieces
+
+MOST_READ: Final = 24
+"""So many of the best chunks of a query are read word by word: the first results of questions with
+known answers are those of reading all, and 400 tokens take 60 ms on two cores."""
+AT_ONCE: Final = 6
+"""So many are read before others get their turn."""
+MOST_KEPT: Final = 2_000
+"""The chunks whose pieces are kept for the next queries: of 400 tokens each, some 20 MB."""
 
 _AT_ONCE: Final = 16
 _SQL: Final = read_table("queries.toml")["rows"]
@@ -22,7 +31,7 @@ _MISSING: Final = "embedded = 1 AND id NOT IN (SELECT id FROM pieces)"
 
 
 class PiecesPhase:
-    """Keeps word pieces, from the cache or the provider, where its model gives them."""
+    """The third phase of a sync: keeps those of all, from the cache or made by the provider."""
 
     def __init__(self, job: Job, connection: Connection) -> None:
         self._job = job
@@ -30,7 +39,8 @@ class PiecesPhase:
         identity = job.recipe.identity
         self._identity = identity
         chunks = number(connection, "SELECT count(*) FROM chunks")
-        self._is_on = identity is not None and bool(identity.word_pieces) and chunks <= MOST_CHUNKS
+        most = identity.piece_chunks if identity is not None and identity.word_pieces else -1
+        self._is_on = chunks <= most
 
     def run(self) -> None:
         """Add those that are missing, or remove all; raises `Cancelled`, what was made stays."""
@@ -77,15 +87,47 @@ class PiecesPhase:
         job.check()
         if provider is None or provider.identity != self._identity:
             return b""
-        starts = [one.start for one in unpack_passages(passages, len(text))]
         try:
-            pieces = provider.word_pieces(text, starts, cancelled=job.is_stopped)
+            pieces = _make(provider, text, passages, job.is_stopped)
         except ProviderError as error:
             job.note(f"word pieces: {error}")
             return b""
-        if pieces is None:
-            return b""
-        return _sealed(pack_pieces([one.vectors for one in pieces]), passages)
+        return _sealed(pieces, passages) if pieces is not None else b""
+
+
+class PieceMemory:
+    """The word pieces that were made last for queries, by model, text and passages; one thread."""
+
+    def __init__(self) -> None:
+        self._packed: dict[tuple[ProviderIdentity, str, bytes], bytes] = {}
+
+    def read(
+        self, chunks: Iterable[Any], provider: Provider, most: int, cancelled: IsCancelled
+    ) -> tuple[Mapping[int, Sequence[Pieces]], int]:
+        """Return those of chunks by row number, `most` of them made now, and how many are due.
+
+        Of each chunk its row, hash, text and passages as the index keeps them. What was made
+        stays. Raises as `Provider.word_pieces` does.
+        """
+        pieces, due = {}, 0
+        for row, text_hash, text, passages in chunks:
+            key = provider.identity, text_hash, passages
+            if (packed := self._packed.pop(key, None)) is None:
+                if not most:
+                    due += 1
+                    continue
+                packed, most = _make(provider, text, passages, cancelled) or b"", most - 1
+            self._packed[key] = packed
+            pieces[row] = unpack_pieces(packed, len(unpack_passages(passages, len(text))))
+        while len(self._packed) > MOST_KEPT:
+            del self._packed[next(iter(self._packed))]
+        return pieces, due
+
+
+def _make(provider: Provider, text: str, passages: bytes, cancelled: IsCancelled) -> bytes | None:
+    starts = [one.start for one in unpack_passages(passages, len(text))]
+    pieces = provider.word_pieces(text, starts, cancelled=cancelled)
+    return pack_pieces([one.vectors for one in pieces]) if pieces is not None else None
 
 
 def _sealed(pieces: bytes, passages: bytes) -> bytes:

@@ -276,6 +276,8 @@ class CandidatePool(Struct, frozen=True, eq=False):
     """Of each chunk, in the order of the text; empty where the index keeps none."""
     evidence: Evidence = Evidence.WORDS
     """The parts of the index that the features are made of."""
+    pieces_due: int = 0
+    """The chunks whose word pieces are still to be made: a better answer follows."""
     generation: int = 0
     elapsed_ms: float = 0.0
 

@@ -162,8 +162,12 @@ def leg_name(leg: Leg) -> str:
     return f"{LEG_WORDS[leg]} match"
 
 
-TOLD_REASONS: Final = (Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED, Reason.FILTERED)
-"""The ways of answering another query than was typed, or none, which are told beside the list."""
+TOLD_REASONS: Final = (
+    *(Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED, Reason.FILTERED),
+    Reason.NO_PIECES,
+)
+"""The ways of answering another query than was typed, none, or by less than there should be, which
+are told beside the list."""
 
 
 def leg_words(state: LegState) -> str:

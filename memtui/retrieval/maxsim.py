@@ -7,7 +7,7 @@ the sum of the rarities (Khattab and Zaharia, "ColBERT", 2020, with weights). Al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import groupby, islice
 from operator import add
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memtui.embedding.provider import Provider
 from memtui.errors import ProviderError
 from memtui.model.inquiry import WordMatch
-from memtui.retrieval.connection import Connection
 from memtui.retrieval.features import Similarity, rarity
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.passages import PIECE_NUMBERS, PIECE_UNIT, PassageRow, fetch_pieces
+from memtui.retrieval.passages import PIECE_NUMBERS, PIECE_UNIT
 
 AROUND: Final = 2
 """The passages before and behind that the wider MaxSim looks at."""
@@ -115,24 +114,15 @@ def match_words(
 
 
 def similarities(
-    connection: Connection,
-    provider: Provider,
-    leg: KeywordLeg,
-    query: str,
-    passages: Mapping[int, Sequence[PassageRow]],
-    embedded: Set[int],
+    provider: Provider, leg: KeywordLeg, query: str, pieces: Mapping[int, Sequence[Pieces]]
 ) -> dict[int, list[Similarity]]:
     """Return the MaxSim of the passages of chunks, by row number, with a query that has a vector.
 
-    Empty where a chunk that has a vector, one of `embedded`, has no word pieces: those without
-    would rank behind the others. Raises what SQLite raises about damage.
+    Empty where the words of the query cannot be had.
     """
-    kept = fetch_pieces(connection, {row: len(rows) for row, rows in passages.items()})
-    if not kept or not kept.keys() >= embedded:
-        return {}
     try:
         words = weigh_words(provider, leg, query)
     except ProviderError:
         # It went away since it made the vector: that is shown as the evidence.
         return {}
-    return max_similarities(words, kept) if words else {}
+    return max_similarities(words, pieces) if words else {}

@@ -98,6 +98,7 @@ class EmbeddingSettings(Table, frozen=True):
     model_path: _Text | None = None
     threads: Annotated[int, Meta(ge=0, le=256)] = 0
     word_pieces: bool = True
+    word_pieces_chunks: Annotated[int, Meta(ge=0, le=10**9)] = 50_000
     query_prefix: _Prefix | None = None
     document_prefix: _Prefix | None = None
     query_timeout: _Seconds = 60.0

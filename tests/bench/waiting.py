@@ -108,6 +108,8 @@ def measure_command(plan: Plan) -> Iterator[Measurement]:
                 plan.place / f"home-{provider}",
                 MEMTUI_INDEX__DATA_DIR=str(made.data),
                 MEMTUI_EMBEDDING__PROVIDER=provider,
+                # Made of the best chunks, these take as long as the model needs for them.
+                MEMTUI_EMBEDDING__WORD_PIECES="false",
             )
             search = [_PYTHON, "-m", "memtui", "search", question, "--zero-ok"]
             search += ["--root", str(made.root)]

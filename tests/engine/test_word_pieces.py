@@ -5,25 +5,34 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from memtui.index import pieces
+from memtui.bus import Bus, SearchReady
+from memtui.engine import Engine
+from memtui.errors import ProviderError
 from memtui.index.database import Recipe
 from memtui.index.generations import LiveIndex
 from memtui.index.index_rows import counts
+from memtui.index.pieces import AT_ONCE
 from memtui.memory.passages import passages
+from memtui.model import Context, Evidence, Leg, LegStatus, Ranking, Reason
 from memtui.report.explanation import Explained
 from memtui.report.export import Format, exported
 from memtui.retrieval.passages import fetch_pieces
 from tests.support.command_line import command_line, own_home
 from tests.support.embedding import HashedProvider, registered_hashed
-from tests.support.indexing import Workspace
+from tests.support.indexing import EventQueue, Workspace
 from tests.support.small_memory import make_small_memory, write_notes
 
 NOTE = "# Trunk\n\nThe uplink carries a trunk. VLAN 20 is for cameras.\n\n- a spare port\n"
+
+QUERIES = "router config", "camera vlan"
+WAIT = 20
 
 
 @pytest.fixture
@@ -93,9 +102,9 @@ def test_vectors_of_a_cache_without_pieces_get_them(workspace: Workspace) -> Non
     assert workspace.provider.calls == calls
 
 
-def test_a_large_index_keeps_none(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_index_keeps_none(workspace: Workspace) -> None:
     workspace.sync()
-    monkeypatch.setattr(pieces, "MOST_CHUNKS", 3)
+    workspace.recipe = Recipe(dataclasses.replace(workspace.provider.identity, piece_chunks=3))
     workspace.sync()
     assert len(kept(workspace)) == 3
     workspace.write("d.md", "Delta.\n")
@@ -169,3 +178,59 @@ def test_an_index_without_pieces_says_why_there_is_no_table(tmp_path: Path) -> N
         table = opened.explain.word_matches(ranked, chunk)
         explained = Explained(ranked, ranked.ranking, subject=chunk, matches=table)
         assert "no table: the index has no word pieces\n" in exported(explained, Format.TEXT)
+
+
+@contextmanager
+def opened(folder: Path, most: int = 3) -> Iterator[tuple[Engine, HashedProvider, EventQueue]]:
+    bus, provider = Bus(), HashedProvider(word_pieces=True, piece_chunks=most)
+    with registered_hashed(provider), make_small_memory(folder).open(bus) as engine:
+        engine.index.sync(wait=True)
+        yield engine, provider, EventQueue(bus, SearchReady)
+
+
+def answers(events: EventQueue) -> Iterator[SearchReady]:
+    """The answers by both legs as they come, up to the first whole one."""
+    while isinstance(event := events.get(WAIT), SearchReady):
+        if all(leg.status is LegStatus.OK for leg in event.ranked.pool.states.values()):
+            yield event
+        if event.complete:
+            return
+
+
+def test_a_large_index_ranks_by_pieces_that_a_query_has_made(tmp_path: Path) -> None:
+    with opened(tmp_path / "small", most=50_000) as (engine, _, _):
+        wanted = [engine.search.ask(query).hits for query in QUERIES]
+    with opened(tmp_path / "large") as (engine, made, events):
+        without = Ranking(context=Context(enabled=False))
+        for ranking, typing in ((None, True), (without, False)):
+            asked = engine.search.ask(QUERIES[0], ranking=ranking, typing=typing)
+            assert (asked.pool.evidence, made.cut) == (Evidence.VECTORS, 0)
+        engine.search.submit(QUERIES[0], typing=False)
+        first, last = (event.ranked for event in answers(events))
+        assert (first.pool.evidence, last.pool.pieces_due) == (Evidence.VECTORS, 0)
+        assert first.pool.pieces_due == made.cut - 1 > AT_ONCE
+        table = engine.explain.word_matches(last, last.hits[0].chunk.id)
+        assert isinstance(table, tuple)
+        share = last.hits[0].stages[1].numbers["word_pieces"]
+        assert share == 11 * sum(one.share for one in table)
+        cut = made.cut
+        again = engine.search.ask(QUERIES[0]).hits
+        assert made.cut == cut + 1, "the words of the query are all that is new"
+        assert [again, engine.search.ask(QUERIES[1]).hits] == wanted
+
+
+def test_the_next_query_stops_the_making_of_pieces(tmp_path: Path) -> None:
+    with opened(tmp_path) as (engine, made, events):
+        made.before_cut = lambda: engine.search.submit("camera", typing=True)
+        stopped = engine.search.submit(QUERIES[0], typing=False)
+        seen = [(event.sequence, event.complete) for event in answers(events)]
+        assert (seen, made.cut) == ([(stopped, False), (stopped + 1, True)], 0)
+
+
+def test_a_model_that_makes_no_pieces_leaves_the_first_answer(tmp_path: Path) -> None:
+    with opened(tmp_path) as (engine, made, _):
+        made.before_cut = Mock(side_effect=ProviderError("no room"))
+        pool = engine.search.ask(QUERIES[0]).pool
+        state = pool.states[Leg.VECTOR]
+        assert (pool.evidence, state.status) == (Evidence.VECTORS, LegStatus.OK)
+        assert (state.reason, state.detail) == (Reason.NO_PIECES, "without word pieces: no room")

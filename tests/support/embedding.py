@@ -36,7 +36,7 @@ class HashedProvider(Provider):
     `fail_next` calls raise `ProviderError`; `answer` is `normal`, `zero` (all-zero vectors) or
     `nan` (non-finite numbers in every vector before cleaning); `readable` decides the script
     guard. `calls`, `texts` count the calls and the texts that were embedded, `cut` those that word
-    pieces were made of, which are its words.
+    pieces were made of, which are its words; `before_cut` is called before each.
     """
 
     dimensions: int
@@ -51,12 +51,13 @@ class HashedProvider(Provider):
         answer: str = "normal",
         readable: Callable[[str], bool] | None = None,
         word_pieces: bool | None = None,
+        piece_chunks: int = 50_000,
     ) -> None:
         fingerprint = settings_fingerprint(
             {"provider": HASHED, "model": model, "dimensions": dimensions}
         )
         self.identity = ProviderIdentity(
-            HASHED, model, dimensions, fingerprint, word_pieces=word_pieces
+            HASHED, model, dimensions, fingerprint, None, word_pieces, piece_chunks
         )
         self.dimensions = dimensions
         self.batch_size = batch_size
@@ -67,6 +68,7 @@ class HashedProvider(Provider):
         self.calls = 0
         self.texts = 0
         self.cut = 0
+        self.before_cut: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
@@ -91,6 +93,8 @@ class HashedProvider(Provider):
         """Make each word a piece; its vector is one of the 32 axes."""
         if self.identity.word_pieces is None:
             return None
+        self.before_cut()
+        stop_if(cancelled)
         self.cut += 1
         bounds = pairwise([0, *starts[1:], len(text)][: len(starts) + 1])
         parts = [text[start:end].split() for start, end in bounds]

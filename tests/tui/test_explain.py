@@ -377,7 +377,7 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
 
 
 async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> None:
-    provider = HashedProvider(word_pieces=True)
+    provider = HashedProvider(word_pieces=True, piece_chunks=3)
     with registered_hashed(provider):
         memory = make_small_memory(tmp_path)
         with memory.open() as engine:

@@ -262,7 +262,7 @@ class SearchController:
         state.request = Request(number, state.text, typing)
         begins_word = typing and self.begins_word()
         view.query_input.show_ending("*" if begins_word else "")
-        if typing and (begins_word or view.is_remote):
+        if typing and (view.is_remote or not view.is_foreign):
             self._finish_after_pause()
         if not quiet:
 
@@ -274,9 +274,10 @@ class SearchController:
             self._timers.start("slow", SLOW_AFTER, name_slow_search)
 
     def _finish_after_pause(self) -> None:
-        """Ask for the whole last word, and a model elsewhere, once no key was pressed for a while.
+        """Ask what waits for the end of the query, once no key was pressed for a while.
 
-        That of an agent is asked when Enter is pressed.
+        That is the whole last word, a model elsewhere, and the word pieces that a large index
+        lacks. That of an agent is asked when Enter is pressed.
         """
 
         def finish() -> None:
@@ -335,6 +336,8 @@ class SearchController:
             view.rankings.show_parameters()
         if event.complete:
             self._latency = (pool.elapsed_ms + ranked.elapsed_ms) / 1000
+        if pool.pieces_due:
+            self._timers.stop("slow")
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
         rankings = state.ranking, for_mode(state.ranking, state.mode)
         if view.engine is not None and ranked.ranking not in rankings:
@@ -432,6 +435,7 @@ class SearchController:
         states = pool.states.items()
         pending = [leg_name(leg) for leg, one in states if one.status is LegStatus.PENDING]
         waiting = f"~ {', '.join(pending)} still searching  " if pending else ""
+        waiting = waiting or ("~ making word pieces  " if pool.pieces_due else "")
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
         count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
