@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.engine import Engine
 from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
@@ -44,9 +45,6 @@ from memtui.report import arithmetic, words
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 EXCERPT_LINES = 12
 

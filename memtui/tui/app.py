@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from rich.console import Console, RenderableType
 from textual import events
@@ -36,8 +36,11 @@ from memtui.bus import (
     SyncFinished,
     changes_content,
 )
+from memtui.engine import Engine
+from memtui.memory.workspace import Found, demo_clock
 from memtui.report.suggested_commands import completed
-from memtui.settings.files import make_private, remove_view
+from memtui.settings.files import demo_data_dir, make_private, remove_view
+from memtui.settings.load import Loaded
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import ASCII_ONLY, bindings, resolve_keymap
@@ -48,11 +51,6 @@ from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.search.search_screen import SearchScreen
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
-    from memtui.memory.workspace import Found
-    from memtui.settings.load import Loaded
 
 LASTING_SCREENS = {
     "browse": "browse.browse_screen:BrowseScreen",
@@ -509,11 +507,8 @@ def run(
     def open_engine(bus: Bus) -> Engine:
         if foreign is not None:
             return foreign
-        # Imported after the first paint: numpy, apsw and the model take longer than a screen.
-        from memtui.engine import Engine
+        # The first paint does without.
         from memtui.index.transcripts.discovery import demo_homes
-        from memtui.memory.workspace import demo_clock
-        from memtui.settings.files import demo_data_dir
 
         assert workspace is not None
         return Engine.open(

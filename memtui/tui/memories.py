@@ -14,6 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus
+from memtui.engine import Engine
+from memtui.errors import IndexMissing
 from memtui.memory.workspace import beside_words, home_folder
 from memtui.model.status import ForeignAgent
 from memtui.report import status as words
@@ -24,7 +26,6 @@ from memtui.tui.background import in_background, start_thread, tell
 from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
 
 CLOSE_SECONDS = 0.25
@@ -34,7 +35,7 @@ ASKED = "provider.json"
 FOREIGN = "another program's index: its own provider is used there"
 NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 
-EngineFactory = Callable[[Bus], "Engine"]
+EngineFactory = Callable[[Bus], Engine]
 
 
 class MachineAgents(Struct, frozen=True):
@@ -52,8 +53,6 @@ class MachineAgents(Struct, frozen=True):
 
     def open(self, agent: ForeignAgent, bus: Bus) -> Engine:
         """Open the database that was listed, with the configuration of its state folder."""
-        from memtui.engine import Engine
-        from memtui.errors import IndexMissing
         from memtui.index.foreign.agents import find_target
 
         if agent.database is None:

@@ -6,20 +6,18 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from memtui.engine import Engine
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import VIEW, StateFolder, read_bytes, state_dir
 from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import Settings
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 
 class View(Struct, frozen=True):

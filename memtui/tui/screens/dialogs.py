@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.data import read_table
+from memtui.engine import Engine
 from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking
 from memtui.report import status as words
@@ -32,9 +33,6 @@ from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, un
 from memtui.tui.widgets.bars import KeyBar
 from memtui.tui.widgets.lists import Fact, LineView, Row, RowList, TextBlock, fact_lines
 from memtui.tui.widgets.query_bar import SafeInput
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 WARN = "$state-warn bold"
 _COLUMNS = 8

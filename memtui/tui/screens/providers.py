@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
 from memtui.embedding.registry import AUTO_REMOTE, EMBEDDED_DEFAULT, choice_for, requested_name
+from memtui.engine import Engine
 from memtui.engine.ports import RebuildCost
 from memtui.model import Failure, ProbeResult, ProviderListing
 from memtui.report import status as words
@@ -29,9 +29,6 @@ from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from math import inf
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 
 from memtui.data import read_table
+from memtui.engine.ports import RecentFile
 from memtui.model import (
     Drop,
     Hit,
@@ -38,9 +38,6 @@ from memtui.tui import glyphs
 from memtui.tui.bindings import key_while_typing
 from memtui.tui.present import sign_of
 from memtui.tui.widgets.lists import BAR_META, Row
-
-if TYPE_CHECKING:
-    from memtui.engine.ports import RecentFile
 
 QUERY, FILE = "query:", "file:"
 """The beginnings of row ids while the query is empty: queries asked and notes changed last."""

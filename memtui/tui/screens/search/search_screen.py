@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
+from memtui.engine import Engine
 from memtui.errors import WriterLocked
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
@@ -43,9 +43,6 @@ from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar, SafeInput
 from memtui.tui.widgets.result_rows import FILE, SORTS, empty_memory
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 ROOMY = 36
 SMALL = (60, 16)
