@@ -262,6 +262,8 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
             typed = shlex.join(["memtui", *before, "--", *arguments[len(before) : len(before) + 1]])
             hint = f"a word of a query that begins with - stands behind --: `{typed}`"
         message = failure.format_message()
+        if ctx is not None and option == "--demo":
+            message = f"--demo means nothing to `{ctx.command_path}`"
         error = errors.MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
     except errors.MemtuiError as failure:
         error = failure

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -127,6 +128,8 @@ class MemtuiApp(App[int]):
         """The bus of the memory that is open."""
         self._is_status_due = self._is_content_due = False
         """True if the event loop is to look at the index; true if its chunks changed."""
+        self._toasts_until = 0.0
+        """The time until which a warning or an error is to be read."""
         self._screens: dict[str, Any] = {}
         """The lasting screens that were shown already, by name."""
         self.memories = Memories(self, open_engine, agents)
@@ -184,7 +187,14 @@ class MemtuiApp(App[int]):
         return completed(text, self.options.memory)
 
     def notify(self, message: str, **options: Any) -> None:
+        if options.get("severity", "information") != "information":
+            self._toasts_until = monotonic() + options["timeout"]
         super().notify(self.completed(message), **options)
+
+    def _clear_toasts(self, screen: Screen[Any]) -> None:
+        """Take toasts away with the screen that they were told on; warnings and errors stay."""
+        if monotonic() > self._toasts_until:
+            self.clear_notifications()
 
     def get_default_screen(self) -> Screen[Any]:
         return self.search_screen
@@ -195,6 +205,7 @@ class MemtuiApp(App[int]):
             # The event loop of Windows knows no signals.
             with suppress(NotImplementedError):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+        self.screen_change_signal.subscribe(self, self._clear_toasts)
         keymap, theme = self.options.settings.keymap, self.options.settings.ui.theme
         self.keymap, unknown = resolve_keymap(keymap.preset, keymap.bindings)
         self.set_keymap(self.keymap)

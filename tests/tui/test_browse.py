@@ -515,7 +515,7 @@ async def test_odd_files_are_read_as_they_are(
         await run.search("tomatoes")
         path = memory.root / "memory/topics/garden.md"
         path.unlink() if content is None else path.write_text(content)
-        await run.press("escape", "enter", "tab", "n")
+        await run.press("escape", "enter", *["tab"] * 4, "n")
         assert told in run.text + "".join(run.toasts)
         assert {"No further link, and no other pane."} <= {*run.toasts}
         assert not HOSTILE.search(run.text.replace("\n", ""))

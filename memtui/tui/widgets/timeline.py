@@ -246,8 +246,9 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        heat_map, words = self.heat_map, ["no notes"]
+        heat_map = self.heat_map
         day, totals = heat_map.day, heat_map.days.get(heat_map.day)
+        words = ["no notes" if heat_map.days else "no dated notes"]
         if totals is not None:
             notes = f"{fmt.count(len(totals.paths), 'note')}  {fmt.size_words(totals.size)}"
             words = [notes, fmt.count(totals.chunks, "chunk")]
