@@ -222,6 +222,14 @@ def test_the_demo_says_that_it_excludes_an_agent(memtui: Run, option: str) -> No
     assert (answer.code, answer.err) == (2, f"memtui: --demo and {option} exclude each other\n")
 
 
+@pytest.mark.parametrize("command", ["sessions enable", "profiles save"])
+def test_what_keeps_something_says_that_the_demo_means_nothing_to_it(
+    memtui: Run, command: str
+) -> None:
+    answer = memtui(*command.split(), "one", "--demo")
+    assert answer.err.splitlines()[0] == f"memtui: --demo means nothing to `memtui {command}`"
+
+
 @pytest.mark.parametrize(("arguments", "remembers"), load("settings")["private"])
 @pytest.mark.usefixtures("terminal")
 def test_private_keeps_no_history(
