@@ -10,7 +10,6 @@ from itertools import product
 
 from msgspec.structs import replace
 from textual import events, on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -269,8 +268,8 @@ class ParamPanel(Vertical):
     BINDINGS = bindings("parameter_panel")
     rows = query_one(RowList)
 
-    def compose(self) -> ComposeResult:
-        yield RowList(id="parameter-list", opens="change")
+    def __init__(self) -> None:
+        super().__init__(RowList(id="parameter-list", opens="change"), id="parameters")
 
     def show_ranking(
         self,

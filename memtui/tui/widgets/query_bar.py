@@ -6,7 +6,6 @@ import re
 from typing import Any, ClassVar
 
 from textual import events
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
@@ -28,16 +27,13 @@ class QueryBar(Horizontal):
 
     def __init__(self, prompt: str, box: str, placeholder: str) -> None:
         """`box` is the id of the input."""
-        super().__init__(id=f"{box}-bar")
-        self._prompt, self._box, self._placeholder = prompt, box, placeholder
-        self._note: str | Content = ""
-
-    def compose(self) -> ComposeResult:
-        yield Static(Content(f" {self._prompt} "), classes="prompt", markup=False)
-        yield SafeInput(
-            placeholder=self._placeholder, id=self._box, compact=True, max_length=LONGEST
+        super().__init__(
+            Static(Content(f" {prompt} "), classes="prompt", markup=False),
+            SafeInput(placeholder=placeholder, id=box, compact=True, max_length=LONGEST),
+            Static(classes="count", markup=False),
+            id=f"{box}-bar",
         )
-        yield Static(classes="count", markup=False)
+        self._note: str | Content = ""
 
     def show_note(self, note: str | Content, *, stale: bool = False) -> None:
         """Show a few words at the right; `stale`: what is on screen answers an older query.

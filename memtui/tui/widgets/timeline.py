@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events, on
-from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
@@ -231,12 +230,8 @@ class Timeline(Container):
     heat_map = query_one(HeatMap)
 
     def __init__(self) -> None:
-        super().__init__(id="timeline")
+        super().__init__(HeatMap(), Static(id="day-words", markup=False), id="timeline")
         self._note = ""
-
-    def compose(self) -> ComposeResult:
-        yield HeatMap()
-        yield Static(id="day-words", markup=False)
 
     def show_note(self, note: str) -> None:
         """Show what goes on, in place of the legend; empty for nothing."""

@@ -154,7 +154,7 @@ class SearchScreen(Screen[None]):
                     yield Preview()
                     yield WhyPanel()
                 with Vertical(id="side"):
-                    yield ParamPanel(id="parameters")
+                    yield ParamPanel()
                     yield index_status.IndexStatusPane()
         yield index_status.StatusBar()
         yield KeyBar()

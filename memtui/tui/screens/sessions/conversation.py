@@ -10,7 +10,6 @@ from functools import partial
 from operator import attrgetter
 
 from textual import on
-from textual.app import ComposeResult
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input
@@ -55,7 +54,8 @@ class ReaderPane(Pane):
     within_input = query_one("#within", Input)
 
     def __init__(self) -> None:
-        super().__init__(id="sessions-reader")
+        within = QueryBar("/", "within", "find in this conversation")
+        super().__init__(turn_view.TurnView(id="turns"), within, id="sessions-reader")
         self.conversation: OpenConversation | None = None
         """The conversation that is shown."""
         self.path = ""
@@ -72,10 +72,6 @@ class ReaderPane(Pane):
         self._chunks: Sequence[Chunk] = ()
         self._states: list[tuple[int, int]] = []
         """Of the conversation's files, as they were read or looked at last."""
-
-    def compose(self) -> ComposeResult:
-        yield turn_view.TurnView(id="turns")
-        yield QueryBar("/", "within", "find in this conversation")
 
     def on_mount(self) -> None:
         self.view.show_message([aside("Choose a conversation to read it here.")])

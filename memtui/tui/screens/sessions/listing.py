@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
+from textual.widget import Widget
 
 from memtui.engine import Engine
 from memtui.model import Ranked, Reason
@@ -53,8 +53,8 @@ _LONG = 70
 class Pane(Vertical):
     """A part of the sessions screen with workers of its own."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+    def __init__(self, *children: Widget, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(*children, id=id)
         self.delayed = Timers(self)
 
     @property
@@ -92,7 +92,8 @@ class ListPane(Pane):
     rows = query_one("#conversations", RowList)
 
     def __init__(self) -> None:
-        super().__init__(id="sessions-list")
+        rows = RowList(id="conversations", opens="read")
+        super().__init__(rows, TextBlock(id="conversation-facts"), id="sessions-list")
         self.listings: dict[str, ConversationListing] = {}
         """Every conversation by its path."""
         self.sort_name = next(iter(SORTS))
@@ -109,10 +110,6 @@ class ListPane(Pane):
     def chosen_path(self) -> str:
         """The path of the chosen conversation; empty without one."""
         return self.rows.chosen_id or ""
-
-    def compose(self) -> ComposeResult:
-        yield RowList(id="conversations", opens="read")
-        yield TextBlock(id="conversation-facts")
 
     def load(self) -> None:
         """Look for conversations, then go on counting what takes reading."""
