@@ -69,8 +69,7 @@ class CareScreen(Screen[None]):
         with Container(id="care-body"):
             yield RowList(id="care-list", gap=0, opens="read")
             yield LineView(id="care-detail")
-        with Horizontal(id="care-keys"):
-            yield KeyBar()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.findings.border_title = Content("Care")

@@ -117,8 +117,7 @@ class ChunkScreen(Screen[None]):
                 yield like
                 with Vertical(id="chunk-lists", classes="part"):
                     yield from lists
-        with Horizontal(id="chunk-keys"):
-            yield KeyBar()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.text.border_title = Content("Text")
