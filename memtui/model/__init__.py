@@ -30,6 +30,8 @@ from memtui.model.rankings import (
     TieRule,
     Trace,
     effective_scores,
+    value_at,
+    with_value,
 )
 from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
 from memtui.model.status import (

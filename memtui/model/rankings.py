@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model.chunks import Chunk
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
@@ -199,6 +201,19 @@ class Ranking(Struct, frozen=True):
         """The number of hits of each leg that take part in the ranking."""
         product = max(1, int(self.k * self.candidate_multiplier))
         return max(self.min_candidates, min(self.max_candidates, product))
+
+
+def value_at(values: Struct, key: str) -> Any:
+    """Return a value of a ranking, or of its settings, by its key: `k`, `mmr.lambda`."""
+    # A word of Python is no attribute.
+    return attrgetter(key.replace("lambda", "lambda_"))(values)
+
+
+def with_value(ranking: Ranking, key: str, value: Any) -> Ranking:
+    """Return a ranking with another value at such a key."""
+    part, dot, name = key.replace("lambda", "lambda_").partition(".")
+    changed = replace(getattr(ranking, part), **{name: value}) if dot else value
+    return replace(ranking, **{part: changed})
 
 
 class LegHit(Struct, frozen=True):

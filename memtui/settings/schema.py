@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import EnumMeta
 from functools import cache, reduce
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
@@ -17,7 +16,7 @@ from msgspec.structs import fields, replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, value_at, with_value
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.containment import stays_inside
@@ -497,7 +496,7 @@ def values_of(ranking: Ranking | RankingSettings) -> dict[str, Any]:
     keys = [key.removeprefix(start) for key in leaves() if key.startswith(start)]
     if isinstance(ranking, Ranking):
         keys.remove("decay.preset")
-    values = {key: attrgetter(_attribute(key))(ranking) for key in keys}
+    values = {key: value_at(ranking, key) for key in keys}
     if isinstance(ranking, Ranking) and ranking.min_score is None:
         values["min_score"] = NO_MINIMUM
     if isinstance(ranking, Ranking):
@@ -509,17 +508,8 @@ def values_of(ranking: Ranking | RankingSettings) -> dict[str, Any]:
 def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     """Return a ranking with other values, by keys of `[ranking]`."""
     for key, value in values.items():
-        part, dot, name = _attribute(key).partition(".")
-        changed = None if value in (NO_MINIMUM, OWN_WEIGHT) else value
-        if dot:
-            changed = replace(getattr(ranking, part), **{name: changed})
-        ranking = replace(ranking, **{part: changed})
+        ranking = with_value(ranking, key, None if value in (NO_MINIMUM, OWN_WEIGHT) else value)
     return ranking
-
-
-def _attribute(key: str) -> str:
-    # A word of Python is no attribute.
-    return key.replace("lambda", "lambda_")
 
 
 def keys_for(ranking: Ranking, base: Ranking) -> dict[str, Any]:

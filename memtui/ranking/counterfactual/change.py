@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from operator import attrgetter
 from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage
+from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage, value_at, with_value
 from memtui.model.inquiry import LegRank
 from memtui.ranking.pipeline import runs
 
@@ -164,13 +163,8 @@ def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
 
 def value_of(ranking: Ranking, parameter: Parameter) -> Value:
     """Return the present value of a parameter."""
-    value: Value = attrgetter(_field(parameter))(ranking)
+    value: Value = value_at(ranking, parameter)
     return str(value) if parameter is Parameter.FUSION else value
-
-
-def _field(parameter: Parameter) -> str:
-    """Return where a ranking has a parameter: `k`, `mmr.lambda_`."""
-    return parameter.replace("lambda", "lambda_")
 
 
 def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
@@ -189,11 +183,7 @@ def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
         return replace(ranking, vector_weight=value, keyword_weight=max(0.0, rest))
     if parameter in DEPTH:
         value = int(value or 0)
-    section, _, name = _field(parameter).rpartition(".")
-    fields = {name: Fusion(value) if isinstance(value, str) else value}
-    if section:
-        fields = {section: replace(getattr(ranking, section), **fields)}
-    return replace(ranking, **fields)
+    return with_value(ranking, parameter, Fusion(value) if isinstance(value, str) else value)
 
 
 def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
