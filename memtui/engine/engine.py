@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -47,6 +48,7 @@ def data_dir_of(settings: Settings) -> Path:
     )
 
 
+@dataclass(eq=False)
 class Engine:
     """An open memory and the services over it; use `Engine.open` or `Engine.open_agent`.
 
@@ -54,24 +56,18 @@ class Engine:
     `search.submit`, and everything the index does, come as events on `bus`.
     """
 
-    def __init__(
-        self,
-        index: Index,
-        thread: EngineThread,
-        bus: Bus,
-        now: Callable[[], datetime] = utc_now,
-        settings: Settings | None = None,
-    ) -> None:
-        """Put the services over a memory, which is closed with the engine."""
-        self.index = index
-        self.root = index.root
-        self.bus = bus
-        self.now = now
-        self.settings = settings or Settings()
-        self.ranking = index.ranking
+    index: Index
+    """The memory that the services are put over; it is closed with the engine."""
+    thread: EngineThread
+    bus: Bus
+    now: Callable[[], datetime] = utc_now
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        self.root = self.index.root
+        self.ranking = self.index.ranking
         """The configured ranking, used when a search names none."""
-        self._thread = thread
-        self.search = Search(index, thread, bus, now)
+        self.search = Search(self.index, self.thread, self.bus, self.now)
 
     @cached_property
     def browse(self) -> Browse:
@@ -186,13 +182,13 @@ class Engine:
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until no search and no index run is going on; false after `timeout` seconds."""
-        return self.index.wait_idle(timeout) and self._thread.wait_idle(timeout)
+        return self.index.wait_idle(timeout) and self.thread.wait_idle(timeout)
 
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
         # All threads are told to stop before any is waited for.
         self.index.stop()
-        self._thread.close()
+        self.thread.close()
         self.index.close()
 
     def __enter__(self) -> Engine:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -44,6 +45,7 @@ LAST_PROBE_SECONDS: Final = 900.0
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class WatchedProvider(Provider):
     """One choice of provider: loads it once, and counts its failures.
 
@@ -52,13 +54,12 @@ class WatchedProvider(Provider):
     Usable from any thread. Raises `SettingsError` for a name or model that does not exist.
     """
 
-    def __init__(
-        self,
-        choice: EmbeddingSettings,
-        failed: Callable[[WatchedProvider, ProviderError], None],
-        closing: threading.Event,
-    ) -> None:
-        self.choice = choice
+    choice: EmbeddingSettings
+    failed: Callable[[WatchedProvider, ProviderError], None]
+    closing: threading.Event
+
+    def __post_init__(self) -> None:
+        choice = self.choice
         self.registration = registration = resolve(choice)
         """`None` for keyword search alone."""
         self.outage: ProviderError | None = None
@@ -68,8 +69,6 @@ class WatchedProvider(Provider):
         self.inner: Provider | None = None
         """The provider that was loaded."""
         self.identity = ProviderIdentity(choice.provider, "", None, "")
-        self._failed = failed
-        self._closing = closing
         self._lock = threading.Lock()
         if registration is not None:
             # Worked out once: what `auto` means must not change while its index is made.
@@ -94,7 +93,7 @@ class WatchedProvider(Provider):
                     # right when it was chosen may mean no model any more.
                     self.outage = as_provider_error(error)
                     return None
-                if self._closing.is_set():
+                if self.closing.is_set():
                     inner.close()
                 # A model's file may tell more than the settings did.
                 self.identity, self.dimensions = inner.identity, inner.dimensions
@@ -137,7 +136,7 @@ class WatchedProvider(Provider):
         self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled | None
     ) -> T:
         assert self.inner is not None
-        closing = self._closing.is_set
+        closing = self.closing.is_set
         try:
             answer = embed(self.inner, lambda: closing() or (cancelled is not None and cancelled()))
         except TextsRefused:
@@ -147,7 +146,7 @@ class WatchedProvider(Provider):
             if isinstance(error, Cancelled) or closing():
                 raise Cancelled from error
             failure = error if isinstance(error, ProviderError) else as_provider_error(error)
-            self._failed(self, failure)
+            self.failed(self, failure)
             raise failure from error
         self.misses, self.dimensions = 0, self.inner.dimensions
         return answer
