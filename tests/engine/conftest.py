@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from memtui.engine import Engine
 from tests.counterfactuals import open_demo
 from tests.support.conversations import Homes
+from tests.support.indexing import Workspace
 from tests.support.openclaw import RELEASES, SIDECAR, State, make_state
 from tests.support.rows import IndexFile
 from tests.support.small_memory import SmallMemory, make_small_memory
@@ -35,6 +37,12 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
     made = IndexFile(tmp_path)
     yield made
     made.connection.close()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as made:
+        yield made
 
 
 @pytest.fixture

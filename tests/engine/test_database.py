@@ -338,11 +338,10 @@ def test_a_full_disk_does_not_keep_the_lock(folder: IndexFolder) -> None:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as made:
-        made.write("MEMORY.md", "# Birds\n\nA heron.\n")
-        made.sync()
-        yield made
+def workspace(workspace: Workspace) -> Workspace:
+    workspace.write("MEMORY.md", "# Birds\n\nA heron.\n")
+    workspace.sync()
+    return workspace
 
 
 @pytest.fixture

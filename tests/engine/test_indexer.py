@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -35,11 +34,10 @@ WAIT = 20.0
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with closing(Workspace(tmp_path / "notes", tmp_path / "index")) as made:
-        for index in range(20):
-            made.write(f"{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
-        yield made
+def workspace(workspace: Workspace) -> Workspace:
+    for index in range(20):
+        workspace.write(f"{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
+    return workspace
 
 
 @pytest.fixture

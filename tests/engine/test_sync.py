@@ -51,17 +51,9 @@ LONG_AGO = 1_700_000_000
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    made = Workspace(tmp_path / "notes", tmp_path / "index")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def live(workspace: Workspace) -> Iterator[LiveIndex]:
-    made = LiveIndex(workspace.folder)
-    yield made
-    made.close()
+    with closing(LiveIndex(workspace.folder)) as made:
+        yield made
 
 
 def age(path: Path, seconds: int = LONG_AGO) -> None:
@@ -125,10 +117,8 @@ def test_a_sync_without_changes_reads_and_writes_nothing(
     result = workspace.sync()
     assert live.stamp() == before
     stats = result.stats
-    assert (stats.files_seen, stats.files_added, stats.files_changed, stats.files_removed) == (
-        *(2, 0, 0),
-        0,
-    )
+    changes = stats.files_added, stats.files_changed, stats.files_removed
+    assert (stats.files_seen, *changes) == (2, 0, 0, 0)
 
 
 def test_an_edit_keeps_the_chunks_it_leaves_alone(workspace: Workspace, live: LiveIndex) -> None:
@@ -544,12 +534,11 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> Iterator[Workspace]:
-    made = Workspace(tmp_path / "notes", tmp_path / "index")
+def many(workspace: Workspace) -> Workspace:
     for index in range(40):
-        made.write(f"{index % 4}/{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
-    yield made
-    made.close()
+        text = f"# Note {index}\n\nword{index} of the garden\n"
+        workspace.write(f"{index % 4}/{index}.md", text)
+    return workspace
 
 
 def files(many: Workspace) -> list[str]:
