@@ -56,15 +56,16 @@ def pool(
     keyword: Sequence[tuple[str, float]] = (),
     *,
     query: str = "query",
+    terms: tuple[str, ...] = (),
     tiers: Mapping[str, int] | None = None,
     path_scores: Mapping[str, float] | None = None,
 ) -> CandidatePool:
-    """A pool from (chunk id, raw) lists, best first."""
+    """A pool from (chunk id, raw) lists, best first; the keyword leg found `terms`."""
     tiers, path_scores = tiers or {}, path_scores or {}
 
-    def hits(leg: Sequence[tuple[str, float]]) -> tuple[LegHit, ...]:
+    def hits(leg: Sequence[tuple[str, float]], terms: tuple[str, ...] = ()) -> tuple[LegHit, ...]:
         return tuple(
-            LegHit(i, n, raw, path_raw=path_scores.get(i), path_tier=tiers.get(i, 0))
+            LegHit(i, n, raw, terms, path_scores.get(i), tiers.get(i, 0))
             for n, (i, raw) in enumerate(leg)
         )
 
@@ -72,7 +73,7 @@ def pool(
     return CandidatePool(
         query=query,
         chunks={item.id: item for item in chunks},
-        hits={Leg.VECTOR: hits(vector), Leg.KEYWORD: hits(keyword)},
+        hits={Leg.VECTOR: hits(vector), Leg.KEYWORD: hits(keyword, terms)},
         states={Leg.VECTOR: state, Leg.KEYWORD: state},
         limit=200,
     )

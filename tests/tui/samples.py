@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
+from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -13,7 +16,6 @@ from memtui.model import (
     Drop,
     Hit,
     Leg,
-    LegHit,
     LegState,
     LegStatus,
     Mmr,
@@ -23,6 +25,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import rank
 from tests.support.known import load
+from tests.support.pools import chunk, pool
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
@@ -35,28 +38,15 @@ _KEYWORD = (-6.9, -6.8, -7.4, -5.2, None, -3.1, -4.4, -7.2, -3.9, None)
 
 def make_chunk(path: str, start: int, end: int, text: str) -> Chunk:
     """A chunk whose day is the date in its file name."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    name = path.rpartition("/")[2].removesuffix(".md")
-    try:
-        day: date | None = date.fromisoformat(name)
-    except ValueError:
-        day = None
-    chunk_id = hashlib.sha256(
-        f"{path}:{start}:{digest}".encode("utf-8", "surrogatepass")
-    ).hexdigest()
-    return Chunk(
-        chunk_id,
-        path,
-        "memory",
-        start,
-        end,
-        text,
-        digest,
-        "demo",
-        day=day,
-        day_from=Reason.FILE_NAME if day else None,
-        mtime_ns=1_760_000_000_000_000_000,
-    )
+    day, digest = day_of_path(path), _digest(text)
+    made = chunk(_digest(f"{path}:{start}:{digest}"), path=path, line=start, day=day)
+    origin = Reason.FILE_NAME if day else None
+    fields = {"end_line": end, "text": text, "hash": digest, "model": "demo", "day_from": origin}
+    return replace(made, mtime_ns=1_760_000_000_000_000_000, **fields)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 CHUNKS: tuple[Chunk, ...] = tuple(make_chunk(*note) for note in NOTES)
@@ -71,29 +61,14 @@ def make_pool(
     limit: int = 50,
 ) -> CandidatePool:
     """A pool of these chunks, scored as the sample's tables say."""
-    cosines = _VECTOR[: len(chunks)]
-    texts = [(chunk, raw) for chunk, raw in zip(chunks, _KEYWORD, strict=False) if raw is not None]
-    by_bm25 = sorted(texts, key=lambda pair: pair[1])
-    vector_state = vector or LegState(LegStatus.OK, elapsed_ms=11.0)
-    vector_hits = tuple(
-        LegHit(chunk.id, place, raw)
-        for place, (chunk, raw) in enumerate(zip(chunks, cosines, strict=False))
-    )
-    keyword_hits = tuple(
-        LegHit(chunk.id, place, raw, terms) for place, (chunk, raw) in enumerate(by_bm25)
-    )
-    return CandidatePool(
-        query=query,
-        chunks={chunk.id: chunk for chunk in chunks},
-        hits={
-            Leg.VECTOR: vector_hits if vector_state.status is LegStatus.OK else (),
-            Leg.KEYWORD: keyword_hits,
-        },
-        states={Leg.VECTOR: vector_state, Leg.KEYWORD: LegState(LegStatus.OK, elapsed_ms=4.0)},
-        limit=limit,
-        generation=1,
-        elapsed_ms=15.0,
-    )
+    ids = [one.id for one in chunks]
+    found = [(name, raw) for name, raw in zip(ids, _KEYWORD, strict=False) if raw is not None]
+    by_bm25 = sorted(found, key=lambda pair: pair[1])
+    state = vector or LegState(LegStatus.OK, elapsed_ms=11.0)
+    cosines = zip(ids, _VECTOR, strict=False) if state.status is LegStatus.OK else ()
+    made = pool(chunks, list(cosines), by_bm25, query=query, terms=terms)
+    states = {Leg.VECTOR: state, Leg.KEYWORD: LegState(LegStatus.OK, elapsed_ms=4.0)}
+    return replace(made, states=states, limit=limit, generation=1, elapsed_ms=15.0)
 
 
 RANKING = Ranking(

@@ -26,7 +26,6 @@ from memtui.model import (
     IndexState,
     IndexStatus,
     Leg,
-    LegHit,
     LegState,
     LegStatus,
     Mmr,
@@ -133,18 +132,10 @@ def _hostile_ranked(text: str, ranking: Ranking = FULL) -> Ranked:
         for n in range(4)
     ]
     ids = [item.id for item in chunks]
-    built = pool(chunks, [(i, 0.9) for i in ids], [(i, -3.0) for i in ids[:3]], query=text)
+    legs = [(i, 0.9) for i in ids], [(i, -3.0) for i in ids[:3]]
+    built = pool(chunks, *legs, query=text, terms=(text, "done"))
     failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, text, 1.0, {"match": text})
-    keyword = tuple(
-        LegHit(hit.chunk_id, hit.position, hit.raw, (text, "done"))
-        for hit in built.hits[Leg.KEYWORD]
-    )
-    hostile = replace(
-        built,
-        hits={**built.hits, Leg.KEYWORD: keyword},
-        states={Leg.VECTOR: failed, Leg.KEYWORD: failed},
-    )
-    return rank(hostile, ranking, now=NOW)
+    return rank(replace(built, states=dict.fromkeys(Leg, failed)), ranking, now=NOW)
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, ALL])
