@@ -155,6 +155,10 @@ class Running:
         """What was told beside the screen, oldest first."""
         return [notification.message for notification in self.app._notifications]
 
+    async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Wait for a condition; fails with what is on screen."""
+        await until(self.pilot, condition, seconds)
+
     async def press(self, *keys: str) -> None:
         """Press keys, and wait until all that follows is drawn."""
         await press(self.pilot, *keys[:-1])
@@ -165,8 +169,8 @@ class Running:
         search = self.app.search_screen.search
         search.set_query(query, typing=True) if typing else search.ask_query(query)
         screen = self.app.search_screen
-        await until(
-            self.pilot, lambda: screen.state.answered_text == query and not screen.state.is_pending
+        await self.until(
+            lambda: screen.state.answered_text == query and not screen.state.is_pending
         )
         await settle(self.app, self.pilot)
 
@@ -232,7 +236,7 @@ async def foreign_running(
         return Engine.open_agent(target, bus=bus, env={}, now=lambda: clock)
 
     async with running(open_engine, size=size) as run:
-        await until(run.pilot, lambda: _is_examined(run.engine))
+        await run.until(lambda: _is_examined(run.engine))
         run.app.search_screen.refresh_status()
         await settle(run.app, run.pilot)
         yield run

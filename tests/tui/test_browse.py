@@ -33,7 +33,7 @@ from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import held_history, press, resize, running, settle, until
+from tests.tui.harness import held_history, press, resize, running, settle
 
 CHANGED = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
 HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/].md"
@@ -264,22 +264,22 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         await run.press("o", "o")
         notes.queries = queries = ("tomatoes", "lotus tea")
         await press(run.pilot, "o", "o", "o", "o", "o")
-        await until(run.pilot, lambda: "recalls 1/2 esc stops" in run.text)
+        await run.until(lambda: "recalls 1/2 esc stops" in run.text)
         # The days may show something else meanwhile; escape stops, and only that.
         await press(run.pilot, "B", "escape")
-        await until(run.pilot, lambda: asked == [queries, ()])
-        await until(run.pilot, lambda: "recalls not counted" in run.text)
+        await run.until(lambda: asked == [queries, ()])
+        await run.until(lambda: "recalls not counted" in run.text)
         goes_on.set()
         await run.press("o", "o", "o", "o", "o")
-        await until(run.pilot, lambda: "by recalls  12 files" in run.text)
+        await run.until(lambda: "by recalls  12 files" in run.text)
         assert asked == [queries, (), queries]
         await run.press("G", "B")
         assert "× · 3 chunks" in run.text
         await run.press("B")
-        await until(run.pilot, lambda: "recalled" in run.text)
+        await run.until(lambda: "recalled" in run.text)
         notes.queries = ("ssid", *notes.queries)
         await run.press("o", "o", "o", "o", "o")
-        await until(run.pilot, lambda: asked[-1] == notes.queries)
+        await run.until(lambda: asked[-1] == notes.queries)
 
 
 async def test_a_list_that_fails_keeps_what_there_was(
@@ -292,9 +292,9 @@ async def test_a_list_that_fails_keeps_what_there_was(
     async with running(memory.open) as run:
         run.app.open_place("memory/people/mai.md", 3)
         screen = cast("BrowseScreen", run.app.screen)
-        await until(run.pilot, lambda: "Birthday" in run.text)
+        await run.until(lambda: "Birthday" in run.text)
         await run.press("right_square_bracket")
-        await until(run.pilot, lambda: "next file: memory/topics/garden.md" in run.toasts)
+        await run.until(lambda: "next file: memory/topics/garden.md" in run.toasts)
         await run.press("escape")
         assert screen.file_rows.has_focus, "the first step back is the tree"
         await run.press("escape")
@@ -303,7 +303,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "files", fail)
             run.engine.bus.publish(FileIndexed("memory/people/mai.md", 1))
-            await until(run.pilot, lambda: "cannot list the files: disk on fire" in run.text)
+            await run.until(lambda: "cannot list the files: disk on fire" in run.text)
         assert len(screen.file_list.files) == 12
         run.app.open_place("not/there.md", 7)
         await settle(run.app, run.pilot)
@@ -330,7 +330,7 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         (memory.root / "MEMORY.md").write_text("")
         run.engine.index.sync(wait=True)
         await run.press("j")
-        await until(run.pilot, lambda: run.text.count("indexed: no text in it") == 2)
+        await run.until(lambda: run.text.count("indexed: no text in it") == 2)
         assert "not in the index" not in run.text
 
 
@@ -342,26 +342,26 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
     async with running(memory.open) as run:
         run.engine.index.sync(wait=True)
         run.app.open_place("memory/long.md", 250)
-        await until(run.pilot, lambda: "line 250" in run.text)
+        await run.until(lambda: "line 250" in run.text)
         screen = cast("BrowseScreen", run.app.screen)
         assert screen.view.first_visible_line == 249
         (memory.root / "memory/one-line.md").write_text("word " * 2_000, "utf-8")
         run.engine.index.sync(wait=True)
         chunk = run.engine.browse.chunks_of("memory/one-line.md")[0]
         run.app.open_place(chunk.path, 1, chunk.id)
-        await until(run.pilot, lambda: screen.view.chunk == chunk)
+        await run.until(lambda: screen.view.chunk == chunk)
         source = screen.reader.source
         await run.press("K", "escape")
         await settle(run.app, run.pilot)
         assert screen.reader.source is source, "nothing changed: it is not read again"
         run.engine.bus.publish(FileIndexed(chunk.path, 1))
-        await until(run.pilot, lambda: screen.reader.source is not source)
+        await run.until(lambda: screen.reader.source is not source)
         assert screen.view.chunk == chunk, "of several chunks of a line the one that was shown"
         run.app.open_place("memory/long.md", 250)
-        await until(run.pilot, lambda: "line 250" in run.text)
+        await run.until(lambda: "line 250" in run.text)
         note.unlink()
         run.engine.index.sync(wait=True)
-        await until(run.pilot, lambda: "file gone, no longer in the index" in run.text)
+        await run.until(lambda: "file gone, no longer in the index" in run.text)
         assert "line 250" in run.text
 
 
@@ -370,14 +370,14 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
     empty.root.mkdir()
     async with running(empty.open, size=(50, 14)) as run:
         await run.press("escape", "2")
-        await until(run.pilot, lambda: "memtui looks for MEMORY.md" in run.text)
+        await run.until(lambda: "memtui looks for MEMORY.md" in run.text)
         for size in ((50, 14), (1, 1), (160, 50)):
             await resize(run.pilot, size)
             await run.press(*"z o h l G y e K M T L D : @ f".split(), "enter", "escape", "escape")
             run.app.action_show_screen("browse")
         (empty.root / "MEMORY.md").write_text("x" * 1_000_000)
         run.engine.index.sync(wait=True)
-        await until(run.pilot, lambda: "xxxx" in run.text)
+        await run.until(lambda: "xxxx" in run.text)
         await run.press("M")
         assert any("1,000,000 characters): shown as text" in toast for toast in run.toasts)
 

@@ -21,7 +21,7 @@ from memtui.tui.screens.care import CareScreen, care_rows
 from memtui.tui.side_by_side import MOST_CHARACTERS
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import all_lines, dark, press, resize, running, settle, until
+from tests.tui.harness import all_lines, dark, press, resize, running, settle
 
 Looks = Callable[[Callable[..., CareReport]], None]
 
@@ -53,12 +53,12 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
     looks(held)
     async with running(memory.open, options=dark(memory={"demo": ""})) as run:
         run.app.action_show_screen("care")
-        await until(run.pilot, lambda: "61 %  esc stop" in run.text)
+        await run.until(lambda: "61 %  esc stop" in run.text)
         await run.press("escape")
         assert "stopped · r rescan" in run.text
         steps.clear()
         await press(run.pilot, "r")
-        await until(run.pilot, lambda: "checking" in run.text)
+        await run.until(lambda: "checking" in run.text)
         assert "61 %" not in run.text, "how far the look before was"
         await run.press("escape")
         looks(counted)
@@ -82,11 +82,11 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         assert cast("CareScreen", run.app.screen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
         run.engine.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: "checked before the last change" in run.text)
+        await run.until(lambda: "checked before the last change" in run.text)
         await run.press("escape")
         looks(failing)
         run.app.action_show_screen("care")
-        await until(run.pilot, lambda: "cannot be read: `memtui index --demo`" in run.text)
+        await run.until(lambda: "cannot be read: `memtui index --demo`" in run.text)
 
 
 @pytest.mark.parametrize("leave", ["escape", "q"])
@@ -97,7 +97,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         await run.press("escape", "2", "slash", *"mai", "enter", "tab")
         before = run.text
         await run.press("4")
-        await until(run.pilot, lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
+        await run.until(lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
         await run.press("slash", *"nothing-holds-this")

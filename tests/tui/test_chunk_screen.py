@@ -22,7 +22,7 @@ from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.known import cases
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, held_history, running, settle, until
+from tests.tui.harness import Running, held_history, running, settle
 
 PATH = "memory/topics/garden.md"
 QUERIES = ("tomatoes", "guest portal")
@@ -42,30 +42,30 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
     goes_on, asked = held_history(monkeypatch)
     async with running(memory.open, size=(120, 40)) as run:
         await open_chunk(run)
-        await until(run.pilot, lambda: "asking 1 of 2 · r stop" in run.text)
+        await run.until(lambda: "asking 1 of 2 · r stop" in run.text)
         await run.pilot.press("r")
-        await until(run.pilot, lambda: asked == [QUERIES, ()])
-        await until(run.pilot, lambda: "r ask the 2 queries of the history" in run.text)
+        await run.until(lambda: asked == [QUERIES, ()])
+        await run.until(lambda: "r ask the 2 queries of the history" in run.text)
         await run.pilot.press("r")
-        await until(run.pilot, lambda: "asking 1 of 2" in run.text)
+        await run.until(lambda: "asking 1 of 2" in run.text)
         goes_on.set()
-        await until(run.pilot, lambda: "#1  12.500  tomatoes" in run.text)
+        await run.until(lambda: "#1  12.500  tomatoes" in run.text)
         assert asked == [QUERIES, (), QUERIES]
         run.engine.bus.publish(FileIndexed(PATH, 1))
-        await until(run.pilot, lambda: "before the last change · r ask again" in run.text)
+        await run.until(lambda: "before the last change · r ask again" in run.text)
         await run.press("escape")
         goes_on.clear()
         await open_chunk(run)
-        await until(run.pilot, lambda: "asking 1 of 2" in run.text)
+        await run.until(lambda: "asking 1 of 2" in run.text)
         await run.pilot.press("escape")
-        await until(run.pilot, lambda: asked.count(()) == 2)
+        await run.until(lambda: asked.count(()) == 2)
         # Nothing is sent away unasked.
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
         distant = replace(status, provider=provider)
         monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
         await open_chunk(run)
-        await until(run.pilot, lambda: "r ask the 2 queries (sends them to api.exa" in run.text)
+        await run.until(lambda: "r ask the 2 queries (sends them to api.exa" in run.text)
         assert asked.count(QUERIES) == 3
 
 
@@ -74,7 +74,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
 ) -> None:
     async with running(memory.open) as run:
         chunk = await open_chunk(run)
-        await until(run.pilot, lambda: "Queries 1" in run.text)
+        await run.until(lambda: "Queries 1" in run.text)
 
         def fail(*_: object) -> None:
             raise MemtuiError("the index cannot be read: rebuild it")
@@ -82,20 +82,20 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "chunk_record", fail)
             run.engine.bus.publish(FileIndexed(PATH, 0))
-            await until(run.pilot, lambda: "cannot be read: the index cannot" in run.text)
+            await run.until(lambda: "cannot be read: the index cannot" in run.text)
             assert "Tomatoes" in run.text
         await run.press("p", "escape")
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "neighbours", fail)
             run.app.open_chunk(chunk.id)
-            await until(run.pilot, lambda: "cannot be read: the index cannot" in run.text)
-            await until(run.pilot, lambda: "Queries 1" in run.text)
+            await run.until(lambda: "cannot be read: the index cannot" in run.text)
+            await run.until(lambda: "Queries 1" in run.text)
             assert "Tomatoes" in run.text
             assert "cannot be read: the index cannot" in run.text, "after the queries, too"
         await run.press("escape")
         assert run.app.search_screen.state.pins.keys() == {chunk.id}
         run.app.open_chunk("no-such-chunk")
-        await until(run.pilot, lambda: "no such chunk in the index · esc back" in run.text)
+        await run.until(lambda: "no such chunk in the index · esc back" in run.text)
         await run.press("D", "e", "p", "y", "Y", "r", "o", "tab", "tab", "enter", "escape")
         assert run.app.screen is run.app.search_screen
         run.app.open_chunk(chunk.id)

@@ -30,7 +30,7 @@ from memtui.tui.screens.compare import (
 )
 from memtui.tui.screens.explain import ExplainScreen
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, dark, running, settle, until
+from tests.tui.harness import Running, dark, running, settle
 from tests.tui.samples import make_ranked
 
 BASE = Ranking(k=5)
@@ -209,7 +209,7 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
     profiles = {"memtui": BASE, "deep": replace(BASE, profile="deep", k=60)}
     async with running(memory.open, options=options(profiles=profiles)) as run:
         screen = await opened(run)
-        await until(run.pilot, lambda: screen.sides[1].ranked is not None)
+        await run.until(lambda: screen.sides[1].ranked is not None)
         there = screen.sides[1].ranked
         assert there is not None
         assert len(there.hits) == 14
@@ -219,7 +219,7 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
 
         monkeypatch.setattr(run.engine.search, "ask", fail)
         await run.press("escape", "c")
-        await until(run.pilot, lambda: "B could not search: disk [/] gone" in run.text)
+        await run.until(lambda: "B could not search: disk [/] gone" in run.text)
 
 
 async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> None:

@@ -35,7 +35,7 @@ from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.small_memory import SmallMemory, make_small_agent, make_small_memory
-from tests.tui.harness import Running, dark, press_at_once, running, settle, until
+from tests.tui.harness import Running, dark, press_at_once, running, settle
 from tests.tui.samples import CHUNKS, NOW, RANKING, everything, make_pool, make_ranked
 
 RANKINGS = [
@@ -143,14 +143,14 @@ async def opened(run: Running, subject: Subject = "") -> ExplainScreen:
     search = run.app.search_screen
     assert search.state.ranked is not None
     search.notes.explain_in(search.state.ranked, subject or search.state.ranked.drops[0].chunk.id)
-    await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
+    await run.until(lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
-    await until(run.pilot, lambda: screen.is_mounted)
+    await run.until(lambda: screen.is_mounted)
     return screen  # type: ignore[return-value]
 
 
 async def there(run: Running, screen: ExplainScreen, part: Part) -> None:
-    await until(run.pilot, lambda: part not in screen.explained.due)
+    await run.until(lambda: part not in screen.explained.due)
     await run.pilot.pause()
 
 
@@ -226,7 +226,7 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
             await there(run, screen, Part.LEAST)
             text = screen.query_one("#explain-text")
             text.scroll_visible(animate=False, top=True)
-            await until(run.pilot, lambda: text.region.y < screen.box.region.bottom)
+            await run.until(lambda: text.region.y < screen.box.region.bottom)
             read_at = text.region.y
             assert screen.box.scroll_offset.y > 0
         finally:
@@ -252,11 +252,11 @@ async def test_j_marks_the_next_change_and_then_scrolls_and_another_result_begin
         await press_at_once(run.pilot, "j", "j")
         assert (last, box.scroll_offset.y) == (changes.at, top + 2)
         await run.press("G")
-        await until(run.pilot, lambda: box.scroll_offset.y == box.max_scroll_y > 2)
+        await run.until(lambda: box.scroll_offset.y == box.max_scroll_y > 2)
         await run.press("g")
-        await until(run.pilot, lambda: box.scroll_offset.y == 0)
+        await run.until(lambda: box.scroll_offset.y == 0)
         await run.press("space")
-        await until(run.pilot, lambda: box.scroll_offset.y > 2)
+        await run.until(lambda: box.scroll_offset.y > 2)
         await run.press("n")
         assert screen.chunk_id != left
         assert screen.box.scroll_offset.y == 0

@@ -111,7 +111,7 @@ async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) ->
         # An answer may come before the examination that knows it.
         screen.results.border_subtitle = Content("")
         run.engine.index.sync()
-        await until(run.pilot, lambda: note in run.text, 20)
+        await run.until(lambda: note in run.text, 20)
 
 
 async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path) -> None:
@@ -121,9 +121,8 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
         screen = run.app.search_screen
         await press(run.pilot, "escape", "minus")
         wanted = screen.state.ranking.candidates
-        await until(
-            run.pilot,
-            lambda: screen.state.ranked is not None and screen.state.ranked.pool.limit == wanted,
+        await run.until(
+            lambda: screen.state.ranked is not None and screen.state.ranked.pool.limit == wanted
         )
         assert screen.state.ranking.k == 3
         assert screen.state.ranked is not None
@@ -158,7 +157,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             assert "~ meaning match: press Enter to ask embeddings.example" in run.text
             assert not server.seen
             await press(run.pilot, "enter")
-            await until(run.pilot, lambda: bool(server.seen) and "~ vector" not in run.text)
+            await run.until(lambda: bool(server.seen) and "~ vector" not in run.text)
             await settle(run.app, run.pilot)
             assert [request.body["input"] for request in server.seen] == [["router"]]
             assert run.app.search_screen.query_input.has_focus
@@ -185,7 +184,7 @@ async def test_the_strip_says_that_one_leg_searches_alone(
         assert "results 6" in shown
         assert not {"MMR", "weighted", "relative"} & set(shown.split())
         await press(run.pilot, "escape", "m")
-        await until(run.pilot, lambda: "MMR on: nothing moved" in strip.render().plain)
+        await run.until(lambda: "MMR on: nothing moved" in strip.render().plain)
         run.app.search_screen.rankings.note("")
         await resize(run.pilot, SIZES[2])
         assert f"{told}: no MMR, no weights" in run.text
@@ -204,17 +203,16 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
         assert screen.state.ranked is not None
         place = next(hit for hit in screen.state.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
-        await until(
-            run.pilot,
-            lambda: screen.state.source is not None and screen.state.source.path == "MEMORY.md",
+        await run.until(
+            lambda: screen.state.source is not None and screen.state.source.path == "MEMORY.md"
         )
         for size in SIZES:
             await resize(run.pilot, size)
             assert "Indexed text, file changed · F8 difference" in run.text
             assert "# MEMORY" in run.text
         await press(run.pilot, "f8")
-        await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
-        await until(run.pilot, lambda: "- # MEMORY" in run.text)
+        await run.until(lambda: isinstance(run.app.screen, DifferenceScreen))
+        await run.until(lambda: "- # MEMORY" in run.text)
         assert "+ - [x] a new ␛[31mfirst line" in run.text
         await press(run.pilot, "escape")
         assert run.app.screen is screen
@@ -229,7 +227,7 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
         assert "MEMORY.md, memory" not in run.text
         edit(state.database, "ALTER TABLE memory_index_chunks RENAME TO gone")
         await press(run.pilot, "f5")
-        await until(run.pilot, lambda: "openclaw memory index --force rebuilds it" in run.text, 5)
+        await run.until(lambda: "openclaw memory index --force rebuilds it" in run.text, 5)
 
 
 async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index(
@@ -248,15 +246,15 @@ async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index
         run.engine.search.submit = record
         await run.search("router")
         await run.press("enter")
-        await until(run.pilot, lambda: not screen.state.is_pending)
+        await run.until(lambda: not screen.state.is_pending)
         note = run.text.split("\n")[0]
         asked_before = len(finished)
         screen.search.refresh()
-        await until(run.pilot, lambda: len(finished) > asked_before)
+        await run.until(lambda: len(finished) > asked_before)
         assert run.text.split("\n")[0] == note, "the count stays as it was"
-        await until(run.pilot, lambda: not screen.state.is_pending)
+        await run.until(lambda: not screen.state.is_pending)
         screen.query_input.value = "router v"
-        await until(run.pilot, lambda: screen.state.answered_text == "router v")
+        await run.until(lambda: screen.state.answered_text == "router v")
         assert finished[-2:] == [True, False], "until another letter is typed"
 
 

@@ -132,7 +132,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         (memory.root / "memory/link.md").symlink_to("/etc/hosts")
         (memory.root / HOSTILE_NAME).write_text("# new\n")
         await run.press("r")
-        await until(run.pilot, lambda: "13 files" in run.text and "memory/link.md" in run.text)
+        await run.until(lambda: "13 files" in run.text and "memory/link.md" in run.text)
         skipped = screen.query_one("#skipped", RowList)
         skipped.focus()
         await run.press("enter")
@@ -180,14 +180,14 @@ async def test_damage_is_told_with_the_key_that_heals_it(
         connection.execute(f"UPDATE {change}")
     async with running(memory.open, size=(140, 40)) as run:
         run.app.search_screen.query_input.value = "router config"
-        await until(run.pilot, lambda: said in run.text and "index-1.db is damaged" in run.text)
+        await run.until(lambda: said in run.text and "index-1.db is damaged" in run.text)
         await run.press("escape", "5")
-        await until(run.pilot, lambda: "R rebuild the index" in run.text)
+        await run.until(lambda: "R rebuild the index" in run.text)
         assert "index-1.db is damaged" in run.text
         await run.press("escape", "R")
-        await until(run.pilot, lambda: "keep it as it is" in run.text)
+        await run.until(lambda: "keep it as it is" in run.text)
         await run.press("R")
-        await until(run.pilot, lambda: "● ready" in run.text)
+        await run.until(lambda: "● ready" in run.text)
         await run.press("escape")
         await run.search("router")
         assert run.app.search_screen.results.chosen_id

@@ -31,7 +31,7 @@ from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
 from tests.support.known import cases, load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import dark, resize, running, screen_text, settle, until
+from tests.tui.harness import dark, resize, running, screen_text, settle
 from tests.tui.reader_samples import Cost, ReaderApp, note
 
 MEANINGS = load("key_meanings")
@@ -162,10 +162,10 @@ async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMe
         await run.search()
         commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
         commands["explain: copy text"].run()
-        await until(run.pilot, lambda: "router config" in run.app.clipboard)
+        await run.until(lambda: "router config" in run.app.clipboard)
         await run.press("escape")
         commands["browse: timeline"].run()
-        await until(run.pilot, lambda: isinstance(run.app.focused, HeatMap))
+        await run.until(lambda: isinstance(run.app.focused, HeatMap))
         on_browse = {one.name: one for one in MemtuiCommands(run.app.screen).commands()}
         on_browse["preset: keyword heavy"].run()
         await settle(run.app, run.pilot)
@@ -184,7 +184,7 @@ async def test_a_key_that_has_nothing_to_do_says_why(
         await run.press("escape")
         if keys.startswith("2"):
             run.app.open_place("memory/topics/garden.md")
-            await until(run.pilot, lambda: "Tomatoes" in run.text)
+            await run.until(lambda: "Tomatoes" in run.text)
             keys = keys.removeprefix("2 ")
         await run.press(*keys.split())
         assert run.toasts == [why]
@@ -237,10 +237,10 @@ async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> 
     options = dark("ascii")
     async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "2", "f1")
-        await until(run.pilot, lambda: "* changed  ! error  . not indexed" in run.text)
+        await run.until(lambda: "* changed  ! error  . not indexed" in run.text)
         await run.press("escape", "1")
         await run.search("router")
-        await until(run.pilot, lambda: bool(re.search(r"\d \|", run.text)))
+        await run.until(lambda: bool(re.search(r"\d \|", run.text)))
         # The ASCII of an arrow is another key.
         for keys, named in (
             (["escape"], ""),
@@ -351,7 +351,7 @@ async def test_the_key_that_closes_the_hint_is_not_lost(
             name = "space" if character == " " else character
             run.app.post_message(events.Key(name, character))
         run.app.post_message(events.Paste("pond"))
-        await until(run.pilot, lambda: len(run.app.search_screen.query_input.value) == 13)
+        await run.until(lambda: len(run.app.search_screen.query_input.value) == 13)
         assert run.app.search_screen.query_input.value == "heron txtpond"
 
 

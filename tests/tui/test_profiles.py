@@ -22,7 +22,7 @@ from memtui.tui.widgets.parameter_panes import ParamPanel
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
-from tests.tui.harness import Running, all_lines, dark, running, settle, until
+from tests.tui.harness import Running, all_lines, dark, running, settle
 
 MakeOptions = Callable[..., UiOptions]
 
@@ -58,7 +58,7 @@ async def _open(run: Running, *keys: str) -> WriteDialog:
     await settle(run.app, run.pilot)
     screen = run.app.screen
     assert isinstance(screen, WriteDialog)
-    await until(run.pilot, lambda: screen.plan is not None or "✗" in run.text)
+    await run.until(lambda: screen.plan is not None or "✗" in run.text)
     await settle(run.app, run.pilot)
     return screen
 
@@ -90,7 +90,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)
         screen = await _open(run)
         await _press(run, "tab")
-        await until(run.pilot, lambda: "⏎ close" in run.text)
+        await run.until(lambda: "⏎ close" in run.text)
         assert "Nothing to write: it is so already." in run.text
         await _press(run, "enter")
         assert (run.app.screen, run.toasts) == (run.app.search_screen, [])
@@ -128,11 +128,11 @@ async def test_what_cannot_be_written_is_told(
         with monkeypatch.context() as patch:
             patch.setattr("os.access", lambda *args: False)
             await _press(run, "enter")
-            await until(run.pilot, lambda: "✗ cannot write " in run.text)
+            await run.until(lambda: "✗ cannot write " in run.text)
         assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
         await _press(run, "tab", "tab", "tab")
-        await until(run.pilot, lambda: "TOML: Expected" in run.text)
+        await run.until(lambda: "TOML: Expected" in run.text)
         await _press(run, "enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"
@@ -184,7 +184,7 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         await _press(run, "escape", "m", "C")
         assert run.app.screen is run.app.search_screen
         await _press(run, "ctrl+p", *"agent conf")
-        await until(run.pilot, lambda: "agent configuration…" in run.text)
+        await run.until(lambda: "agent configuration…" in run.text)
         await _press(run, "enter")
         screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)

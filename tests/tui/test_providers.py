@@ -174,18 +174,18 @@ async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
         assert not commands["provider: voyage"].discover
         commands["provider: first"].run()
         screen = cast("ProvidersScreen", run.app.screen)
-        await until(run.pilot, lambda: bool(screen.listings))
+        await run.until(lambda: bool(screen.listings))
         assert "switch…" in run.text
         assert "r send one test word" in run.text
         screen.show_provider("gguf")
-        await until(run.pilot, lambda: "missing" in run.text and "switch…" not in run.text)
+        await run.until(lambda: "missing" in run.text and "switch…" not in run.text)
         assert "load the model" not in run.text, "there is nothing to try"
         screen.show_provider("first")
         await run.press("enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        await run.until(lambda: isinstance(run.app.screen, Confirm))
         assert scene.first.texts == []
         await run.press("down", "enter")
-        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
+        await run.until(lambda: run.engine.index.status().provider.actual == "first")
         assert scene.first.choices[-1].price is None
 
 
@@ -200,13 +200,13 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
     async with running(opened(scene, provider="spare", fallback="none"), options=options) as run:
         run.app.memories.choose_provider("first")
         screen = cast("ProvidersScreen", run.app.screen)
-        await until(run.pilot, lambda: bool(screen.listings))
+        await run.until(lambda: bool(screen.listings))
         await run.press("enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        await run.until(lambda: isinstance(run.app.screen, Confirm))
         await run.press("w")
-        await until(run.pilot, lambda: '+ provider = "first"' in run.text)
+        await run.until(lambda: '+ provider = "first"' in run.text)
         await run.press("enter")
-        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
+        await run.until(lambda: run.engine.index.status().provider.actual == "first")
         assert scene.first.choices[-1].threads == 2
 
 
@@ -230,16 +230,16 @@ async def test_the_question_comes_after_the_greeting_and_once(
 
     async with running(new_memory, options=options) as run:
         app = run.app
-        await until(run.pilot, lambda: isinstance(app.screen, FirstRunHint))
+        await run.until(lambda: isinstance(app.screen, FirstRunHint))
         await run.pilot.press("a")
-        await until(run.pilot, lambda: isinstance(app.screen, ProvidersScreen))
+        await run.until(lambda: isinstance(app.screen, ProvidersScreen))
         await settle(app, run.pilot)
         assert app.search_screen.query_input.value == "a"
         assert "Who makes the vectors?" in run.text
         assert "comes with memtui: openai." in run.text
         assert "⏎ keep minilm  r check  esc keep minilm" in run.text
         await run.pilot.press("enter")
-        await until(run.pilot, lambda: app.screen is app.search_screen)
+        await run.until(lambda: app.screen is app.search_screen)
         assert run.engine.index.status().provider.requested == "auto"
     assert state.read_json(ASKED) == {"asked": True}
     async with running(new_memory, options=options) as run:

@@ -25,7 +25,7 @@ from memtui.tui.options import UiOptions, View, keep_view, options_from, read_vi
 from memtui.tui.widgets.lists import BAR_META
 from memtui.tui.widgets.result_rows import QUERY
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, dark, render_lines, resize, running, settle, until
+from tests.tui.harness import Running, dark, render_lines, resize, running, settle
 
 FULL = Ranking(k=6, decay=Decay(enabled=True), mmr=Mmr(enabled=True))
 
@@ -142,7 +142,7 @@ async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> 
         screen.search.show(other, keep=None)
         assert [row.id for row in screen.results.rows] == [screen.state.selected_id]
         assert screen.preview.border_subtitle == title
-        await until(run.pilot, lambda: screen.preview.border_subtitle != title)
+        await run.until(lambda: screen.preview.border_subtitle != title)
 
 
 async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
@@ -155,7 +155,7 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
         assert screen.query_input.has_focus
         missed = screen.state.ranked.drops[-1].chunk.id
         screen.near.choose(missed, by_user=True)
-        await until(run.pilot, lambda: screen.state.selected_id == missed)
+        await run.until(lambda: screen.state.selected_id == missed)
         screen.search.redraw()
         await settle(run.app, run.pilot)
         assert screen.state.selected_id == screen.near.chosen_id == missed

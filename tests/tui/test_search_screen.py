@@ -133,14 +133,13 @@ async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run
         run.engine.index.hold = hold_and_count
         await press(run.pilot, *"router")
         screen = run.app.search_screen
-        await until(
-            run.pilot,
-            lambda: screen.state.answered_text == "router" and not screen.state.is_pending,
+        await run.until(
+            lambda: screen.state.answered_text == "router" and not screen.state.is_pending
         )
         assert len(held) == 6
         sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
+        await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
         assert len(held) == 6
 
 
@@ -168,7 +167,7 @@ async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_
     async with run_on() as run:
         await run.search()
         await answer(run, LegState(LegStatus.PENDING, Reason.PENDING), complete=False)
-        await until(run.pilot, lambda: "meaning match still searching" in run.text)
+        await run.until(lambda: "meaning match still searching" in run.text)
         await run.press("down")
         kept = run.app.search_screen.results.chosen_id
         await answer(run, LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
@@ -209,7 +208,7 @@ async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> Non
         assert "asked" in run.text
         assert OPERATORS in run.text
         await run.press("enter")
-        await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
+        await run.until(lambda: run.app.search_screen.state.answered_text == "router")
         assert not run.app.search_screen.state.ranked.pool.typing
 
 
@@ -224,9 +223,7 @@ async def test_the_last_word_is_a_beginning_until_it_is_ended(
         assert f"{query[:-1]}*" in run.text.splitlines()[1]
         monkeypatch.setattr(search_controller, "WHOLE_WORD_AFTER", 0.01 if end == "pause" else 60)
         await press(run.pilot, "i", *([end] if end != "pause" else []))
-        await until(
-            run.pilot, lambda: state.answered_text == query and not state.ranked.pool.typing
-        )
+        await run.until(lambda: state.answered_text == query and not state.ranked.pool.typing)
         await settle(run.app, run.pilot)
         assert f"{query}*" not in run.text
         assert {term for hit in state.ranked.hits for term in hit.legs[Leg.KEYWORD].terms} == {
@@ -244,9 +241,7 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         assert not run.app.search_screen.query_one("#problems").size.height, "half a filter is none"
         monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 0.01)
         await press(run.pilot, "1")
-        await until(
-            run.pilot, lambda: "is ignored, as it is not a date" in run.text.splitlines()[2]
-        )
+        await run.until(lambda: "is ignored, as it is not a date" in run.text.splitlines()[2])
         assert not run.toasts
         await run.search("router")
         assert "is ignored, as it is not a date" not in run.text
@@ -254,7 +249,7 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         run.app.screen.post_message(
             events.Paste("one\r\rtwo \x1b[31mred\x1b[0m\n" + "word " * 2000)
         )
-        await until(run.pilot, lambda: "4000 characters" in run.text.splitlines()[2])
+        await run.until(lambda: "4000 characters" in run.text.splitlines()[2])
         value = run.app.search_screen.query_input.value
         assert value.startswith("one two  red word")
         assert len(value) == 5000
@@ -280,7 +275,7 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         sequence = asked_last(run)
         stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
         run.app.bus.publish(SyncFinished(stats))
-        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
+        await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
         await settle(run.app, run.pilot)
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         assert "synced" not in run.text, "told only where it was asked for"
@@ -581,7 +576,7 @@ async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
         state.request = Request(10**6, "another")
         await press(run.pilot, "enter")
         assert focus(run) == "query"
-        await until(run.pilot, lambda: state.answered_text == "another" and not state.is_pending)
+        await run.until(lambda: state.answered_text == "another" and not state.is_pending)
         await run.press("enter")
         assert focus(run) == "file-view"
 
@@ -599,10 +594,10 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await run.press("enter", "escape", "ctrl+r")
         assert isinstance(run.app.screen, Chooser)
         await run.press(*"rou", "enter")
-        await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
+        await run.until(lambda: run.app.search_screen.state.answered_text == "router")
     async with run_on(state_dir=state) as run:
         notes = run.app.search_screen.notes
-        await until(run.pilot, lambda: set(notes.queries) == {"router", "nas"})
+        await run.until(lambda: set(notes.queries) == {"router", "nas"})
 
 
 async def test_places_and_texts_are_copied(run_on: Any) -> None:
@@ -651,12 +646,12 @@ async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemo
         (memory.root / "memory/2026-02-20.md").write_text("# Friday\n\nA heron at the pond.\n")
         gone.unlink()
         await run.press("f5")
-        await until(run.pilot, lambda: any("1 added" in toast for toast in run.toasts))
-        await until(run.pilot, lambda: "2026-02-20.md" in run.text)
+        await run.until(lambda: any("1 added" in toast for toast in run.toasts))
+        await run.until(lambda: "2026-02-20.md" in run.text)
         await run.press("escape", "R")
         assert isinstance(run.app.screen, Confirm)
         await run.press("R")
-        await until(run.pilot, lambda: any("rebuilt" in toast for toast in run.toasts))
+        await run.until(lambda: any("rebuilt" in toast for toast in run.toasts))
 
 
 async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_told(
@@ -669,8 +664,8 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         (memory.root / "memory/people/mai.md").unlink()
         sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
-        await until(run.pilot, lambda: "gone" in run.text)
+        await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
+        await run.until(lambda: "gone" in run.text)
         assert "searching" not in run.text
 
 
@@ -779,14 +774,14 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         assert "#3 of 3" in _strip(run)[0]
         pinned = list(search.state.pins)
         await run.search("path:topics router")
-        await until(run.pilot, lambda: "not shown: meaning match: left out" in _strip(run)[0])
+        await run.until(lambda: "not shown: meaning match: left out" in _strip(run)[0])
         assert list(search.state.pins) == pinned
         for _ in range(4):
             search.search.redraw()
         await settle(run.app, run.pilot)
         assert asked == pinned, "one question for each list"
         await run.search("path:people tea")
-        await until(run.pilot, lambda: "not shown: no inquiry today" in _strip(run)[0])
+        await run.until(lambda: "not shown: no inquiry today" in _strip(run)[0])
         assert not run.toasts
 
 
@@ -803,20 +798,16 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
     async with running(memory.open) as run:
         run.engine.browse.recent = failing(CancelledError())
         run.app.search_screen.search.show_start()
-        await until(run.pilot, lambda: all(worker.is_finished for worker in run.app.workers))
+        await run.until(lambda: all(worker.is_finished for worker in run.app.workers))
         assert not run.toasts, "what was cancelled on the way out is quiet"
         run.engine.browse.recent = failing(OSError("disk [/gone]"))
         run.app.search_screen.search.show_start()
-        await until(
-            run.pilot, lambda: "could not list the recent notes: disk [/gone]" in run.toasts
-        )
+        await run.until(lambda: "could not list the recent notes: disk [/gone]" in run.toasts)
         run.engine.providers.cost = failing(OSError("disk [/gone]"))
         for keys in (("escape",), ("5",)):
             run.app.clear_notifications()
             await press(run.pilot, *keys, "R")
-            await until(
-                run.pilot, lambda: "could not price the rebuild: disk [/gone]" in run.toasts
-            )
+            await run.until(lambda: "could not price the rebuild: disk [/gone]" in run.toasts)
 
 
 async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -> None:

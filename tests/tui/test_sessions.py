@@ -337,7 +337,7 @@ class Talks:
 
     async def shows(self, *texts: str) -> None:
         """Wait until all of these are on screen."""
-        await until(self.run.pilot, lambda: all(text in self.run.text for text in texts))
+        await self.run.until(lambda: all(text in self.run.text for text in texts))
         await settle(self.run.app, self.run.pilot)
 
     async def read(self, path: str) -> None:
@@ -345,7 +345,7 @@ class Talks:
         self.screen.show_pane("list")
         self.screen.conversations.rows.choose(path)
         await self.press("enter")
-        await until(self.run.pilot, lambda: self.screen.reader.conversation is not None)
+        await self.run.until(lambda: self.screen.reader.conversation is not None)
         await settle(self.run.app, self.run.pilot)
 
     @property
@@ -373,7 +373,7 @@ async def talking(
         screen = cast("SessionsScreen", run.app.screen)
         file = folder / "openclaw/agents/main/sessions/s1.jsonl"
         if talks:
-            await until(run.pilot, lambda: len(screen.conversations.listings) == 2)
+            await run.until(lambda: len(screen.conversations.listings) == 2)
             await settle(run.app, run.pilot)
         yield Talks(run, file, screen)
 
@@ -387,15 +387,13 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.press("space", "space", "enter")
         assert run.app.screen is not screen, "nothing changed, nothing done"
         await talks.press("space", "enter")
-        await until(run.pilot, lambda: bool(screen.conversations.listings[TALK].chunks))
+        await run.until(lambda: bool(screen.conversations.listings[TALK].chunks))
         assert screen.conversations.listings[TALK].malformed == 1
         assert (memory.root.parent / "config.toml").read_text() == MINE, "for this session alone"
         run.app.run_query("needle firmware")
-        await until(
-            run.pilot, lambda: run.app.search_screen.state.answered_text == "needle firmware"
-        )
+        await run.until(lambda: run.app.search_screen.state.answered_text == "needle firmware")
         await talks.press("s")
-        await until(run.pilot, lambda: reader.conversation is not None)
+        await run.until(lambda: reader.conversation is not None)
         await settle(run.app, run.pilot)
         assert talks.line == 14, "not the first turn of the chunk: the one that says it"
         styles = [
@@ -430,7 +428,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         talks.file.unlink()
         run.app.action_show_screen("sessions")
         screen.conversations.load()
-        await until(run.pilot, lambda: "gone from the disk" in str(reader.view.border_subtitle))
+        await run.until(lambda: "gone from the disk" in str(reader.view.border_subtitle))
         run.app.open_turn("sessions/gone.jsonl", 1)
         await talks.shows("no conversation sessions/gone.jsonl")
 
@@ -484,11 +482,9 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.shows("sources = [")
         assert config.read_text() == MINE, "nothing is written before it is agreed to"
         await talks.press("enter")
-        await until(talks.run.pilot, lambda: 'sources = ["openclaw", "cl' in config.read_text())
-        await until(talks.run.pilot, lambda: talks.run.app.screen is talks.screen)
-        await until(
-            talks.run.pilot, lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks)
-        )
+        await talks.run.until(lambda: 'sources = ["openclaw", "cl' in config.read_text())
+        await talks.run.until(lambda: talks.run.app.screen is talks.screen)
+        await talks.run.until(lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks))
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(
@@ -516,7 +512,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         await talks.shows("r ask again: the query goes to", "api.example.org")
         assert not asked.replays
         await talks.press("r")
-        await until(run.pilot, lambda: list(asked.replays) == [asked.calls_list.chosen_id])
+        await run.until(lambda: list(asked.replays) == [asked.calls_list.chosen_id])
 
 
 async def test_what_is_wrong_is_said_and_what_there_was_stays(

@@ -28,7 +28,7 @@ from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mar
 from tests.support import small_memory
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, dark, running, settle, until
+from tests.tui.harness import Running, dark, running, settle
 from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
@@ -182,7 +182,7 @@ async def opened(run: Running) -> SweepScreen:
     await run.press("escape", "S")
     shown = run.app.screen
     assert isinstance(shown, SweepScreen)
-    await until(run.pilot, lambda: shown.swept is not None)
+    await run.until(lambda: shown.swept is not None)
     await settle(run.app, run.pilot)
     return shown
 
@@ -223,7 +223,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         await run.press("left")
         assert shown.cursor < flips[-1]
         assert f"List at {value_text(shown.parameter, shown.cursor)}" in run.text
-        await until(run.pilot, lambda: f"{len(flips)} order changes" in run.text)
+        await run.until(lambda: f"{len(flips)} order changes" in run.text)
         names = [PARAMETER_WORDS[one].removeprefix("weight: ") for one in shown.subjects]
         assert names[:3] == ["meaning weight", "MMR variety (λ)", "half-life"]
         assert names[6:8] == [
@@ -252,9 +252,9 @@ async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> N
         path = memory.root / "memory/new.md"
         path.write_text("# Router config\n\nThe router config is new: router config.\n")
         run.engine.index.sync()
-        await until(run.pilot, lambda: shown.ranked is not before)
-        await until(run.pilot, lambda: len(shown.ranked.pool.chunks) == 15)
-        await until(run.pilot, lambda: shown.swept is not None)
+        await run.until(lambda: shown.ranked is not before)
+        await run.until(lambda: len(shown.ranked.pool.chunks) == 15)
+        await run.until(lambda: shown.swept is not None)
         assert shown.cursor == cursor
         assert shown.swept is not None
         exact = ranked_at(shown, shown.parameter, cursor)

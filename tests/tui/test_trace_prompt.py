@@ -9,7 +9,7 @@ from memtui.model import Ranking
 from memtui.tui.screens.choosers import completions
 from memtui.tui.screens.explain import ExplainScreen
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import dark, running, until
+from tests.tui.harness import dark, running
 
 PATHS = ("MEMORY.md", "memory/2026-02-10.md", "memory/network.md", "notes/odd:12", "家/网络.md")
 
@@ -31,7 +31,7 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         await run.search("habits vault")
         search = run.app.search_screen
         await run.press("escape", "tab")
-        await until(run.pilot, lambda: search.preview.has_focus and search.state.source is not None)
+        await run.until(lambda: search.preview.has_focus and search.state.source is not None)
         assert search.state.source is not None
         path, line = search.state.source.path, search.preview.first_visible_line
         await run.press("t")
@@ -51,7 +51,7 @@ async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) 
         await run.press("tab", "tab")
         assert box.value == f"{lost.path}:{lost.start_line}"
         await run.press("enter")
-        await until(run.pilot, lambda: getattr(run.app.screen, "chunk_id", "") == lost.id)
+        await run.until(lambda: getattr(run.app.screen, "chunk_id", "") == lost.id)
         await run.press("ctrl+p", "escape", "escape")
         assert search.state.selected_id == search.near.chosen_id == lost.id
         assert search.near.display
@@ -67,7 +67,7 @@ async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(
         monkeypatch.setattr(run.engine.browse, "paths", fail)
         await run.search()
         await run.press("escape", "t")
-        await until(run.pilot, lambda: any("no paths today" in toast for toast in run.toasts))
+        await run.until(lambda: any("no paths today" in toast for toast in run.toasts))
         await run.press("enter")
         assert "Name a file, or a line of it" in run.text
         run.app.screen.query_one(Input).value = "MEMORY.md:0"
