@@ -722,14 +722,16 @@ class OwnLegs(Legs):
         terms = locate_terms(leg, plan or leg.plan(query), chunks, words.hits)
         similar: Mapping[int, Sequence[Similarity]] = {}
         if nearest and vector_leg is not None and vector_leg.provider is not None:
+            unread: dict[int, int] = {}
             if pieces is None:
                 counts = {row: len(rows) for row, rows in passages.items()}
                 embedded = {hit.rowid for hit in nearest} & chunks.keys()
                 pieces = fetch_pieces(connection, counts)
                 # Chunks without any would rank behind the others.
                 pieces = pieces if pieces.keys() >= embedded else {}
+                unread = {row: counts[row] for row in counts.keys() - pieces.keys()}
             if pieces:
-                similar = similarities(vector_leg.provider, leg, query.text, pieces)
+                similar = similarities(vector_leg.provider, leg, query.text, pieces, unread)
         evidence = Evidence.WORD_PIECES if similar else evidence
         return measure_passages(query.text, terms, chunks, passages, similar), evidence
 

@@ -184,8 +184,10 @@ class OwnReading(Reading):
             return Reason.NO_PIECES
         text, embedded = connection.execute(SQL["embedded"], (rowid,)).get
         passages = fetch_passages(connection, {rowid: len(text)})[rowid]
+        if embedded != 1:
+            return self._why_no_vector(rowid)
         if not any(one.values[_WORD_PIECES] for one in pool.passages[chunk_id]):
-            return self._why_no_vector(rowid) if embedded != 1 else Reason.NO_PIECES
+            return Reason.NO_PIECES
         query, _ = narrowed(connection, parse_query(pool.query, typing=pool.typing))
         (keyword := KeywordLeg(connection)).plan(query)
         chunk, best = pool.chunks[chunk_id], ranked_passages(ranked, find(ranked, chunk_id))[0][1]

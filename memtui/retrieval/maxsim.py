@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
+from math import fsum
 from operator import add
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -114,15 +115,25 @@ def match_words(
 
 
 def similarities(
-    provider: Provider, leg: KeywordLeg, query: str, pieces: Mapping[int, Sequence[Pieces]]
+    provider: Provider,
+    leg: KeywordLeg,
+    query: str,
+    pieces: Mapping[int, Sequence[Pieces]],
+    unread: Mapping[int, int],
 ) -> dict[int, list[Similarity]]:
     """Return the MaxSim of the passages of chunks, by row number, with a query that has a vector.
 
-    Empty where the words of the query cannot be had.
+    `unread` are the numbers of passages of chunks that the model does not read: each counts as the
+    others do on average. Empty where the words of the query cannot be had.
     """
     try:
         words = weigh_words(provider, leg, query)
     except ProviderError:
         # It went away since it made the vector: that is shown as the evidence.
         return {}
-    return max_similarities(words, pieces) if words else {}
+    if not words:
+        return {}
+    similar = max_similarities(words, pieces)
+    alone, near = zip(*chain.from_iterable(similar.values()), strict=True)
+    mean = fsum(alone) / len(alone), fsum(near) / len(near)
+    return similar | {row: [mean] * count for row, count in unread.items()}

@@ -193,10 +193,14 @@ def only_spaced(text: str) -> str:
 def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     """Tell whether at least half of the letters are of `scripts`; text without letters counts too.
 
-    A script is what the Unicode names of its letters begin with: `"CYRILLIC "`.
+    A script is what the Unicode names of its letters begin with: `"CYRILLIC "`. A letter of double
+    width is a syllable or a word, and counts twice.
     """
-    counts = Counter(text[:MAX_QUERY_CHARS])
-    letters = {char: count for char, count in counts.items() if char.isalpha()}
+    letters = {
+        char: count * (2 if unicodedata.east_asian_width(char) in "WF" else 1)
+        for char, count in Counter(text[:MAX_QUERY_CHARS]).items()
+        if char.isalpha()
+    }
     named = (char for char in letters if unicodedata.name(char, "").startswith(scripts))
     return 2 * sum(letters[char] for char in named) >= sum(letters.values())
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import fsum
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,7 +21,7 @@ from memtui.index.generations import LiveIndex
 from memtui.index.index_rows import counts
 from memtui.index.pieces import AT_ONCE
 from memtui.memory.passages import passages
-from memtui.model import Context, Evidence, Leg, LegStatus, Ranking, Reason
+from memtui.model import FEATURES, Context, Evidence, Leg, LegStatus, Ranking, Reason
 from memtui.report.explanation import Explained
 from memtui.report.export import Format, exported
 from memtui.retrieval.passages import fetch_pieces
@@ -234,3 +235,22 @@ def test_a_model_that_makes_no_pieces_leaves_the_first_answer(tmp_path: Path) ->
         state = pool.states[Leg.VECTOR]
         assert (pool.evidence, state.status) == (Evidence.VECTORS, LegStatus.OK)
         assert (state.reason, state.detail) == (Reason.NO_PIECES, "without word pieces: no room")
+
+
+def test_a_chunk_that_the_model_does_not_read_counts_as_the_others_on_average(
+    tmp_path: Path,
+) -> None:
+    memory = make_small_memory(tmp_path)
+    write_notes(memory.root, {"memory/鯨.md": "鯨 router\n"})
+    made = HashedProvider(word_pieces=True, readable=lambda text: "鯨" not in text)
+    with registered_hashed(made), memory.open() as opened:
+        opened.index.sync(wait=True)
+        pool = opened.search.ask("router").pool
+    near = FEATURES.index("word_pieces") - 1
+    read, unread = list[tuple[float, ...]](), list[tuple[float, ...]]()
+    for chunk, of_chunk in pool.passages.items():
+        side = unread if "鯨" in pool.chunks[chunk].text else read
+        side += (one.values[near : near + 2] for one in of_chunk)
+    mean = tuple(fsum(column) / len(read) for column in zip(*read, strict=True))
+    assert unread == [mean]
+    assert max(read) > mean
