@@ -98,6 +98,12 @@ def cited_lines(scored: Hit | Drop) -> tuple[int, int]:
     return first, last
 
 
+def first_citing(ranked: Ranked, scored: Hit | Drop) -> Hit | None:
+    """Return the first result that cites the lines of a candidate: chunks of a file may overlap."""
+    of_file = (hit for hit in ranked.hits if hit.chunk.path == scored.chunk.path)
+    return next((hit for hit in of_file if cited_lines(hit) == cited_lines(scored)), None)
+
+
 def shares_of(stage: StageScore) -> dict[str, float]:
     """Return what each feature gives a candidate, in the order in which that is added up."""
     return {name: float(str(stage.numbers[name])) for name in FEATURES if name in stage.numbers}

@@ -20,7 +20,7 @@ from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.strength import Strength, measure, strength
-from memtui.ranking.trace import best_passage, cited_lines, stage_score
+from memtui.ranking.trace import best_passage, first_citing, stage_score
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import counted, safe_line
 
@@ -125,18 +125,11 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
 
 
 def aside_words(ranked: Ranked, hit: Hit) -> str:
-    """Say what is special about a result: what keeps it below the minimum score, or a better one.
-
-    Chunks of a file may overlap, and then cite the same lines.
-    """
+    """Say what keeps a result below the minimum score, or which one has its lines already."""
     rules = {Reason.RELAXED, Reason.FREE_PLACE} & {one.reason for one in hit.stages}
-    cited = hit.chunk.path, cited_lines(hit)
-    same = [
-        f"same line as #{one.rank}"
-        for one in ranked.hits[: hit.rank - 1]
-        if (one.chunk.path, cited_lines(one)) == cited
-    ]
-    return ", ".join([*map(reason_words, rules), *same[:1]])
+    first = first_citing(ranked, hit) or hit
+    same = [f"same line as #{first.rank}"] if first.rank < hit.rank else []
+    return ", ".join([*map(reason_words, rules), *same])
 
 
 def nothing_words(ranked: Ranked) -> str:

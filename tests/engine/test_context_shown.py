@@ -17,6 +17,7 @@ from memtui.model import FEATURES, Context, Drop, Hit, PassageFeatures, Ranking,
 from memtui.ranking.counterfactual.change import Parameter
 from memtui.ranking.counterfactual.solve import least_changes, sweep
 from memtui.ranking.pipeline import rank
+from memtui.ranking.strength import strength
 from memtui.ranking.trace import deciding_step, explain
 from memtui.report.arithmetic import NO_PASSAGES, bar_parts, part_cells, score_steps
 from memtui.report.explanation import Explained, report_of, verdict_words
@@ -97,14 +98,19 @@ def test_a_result_that_cites_a_line_again_says_so() -> None:
     above, below = "first\nred fox", "red fox\nlast"
     one, two = chunk("one", above), chunk("two", below, line=2)
     found = pool(
-        [one, two, chunk("else", below, path="b.md")], [], [("one", -9), ("two", -8), ("else", -7)]
+        [one, two, chunk("else", below, path="b.md")],
+        [("one", 0.9), ("two", 0.8), ("else", 0.7)],
+        [],
     )
-    measured = (0.5,) * (len(FEATURES) - 1)
-    starts = {"one": above.index("red"), "two": 0, "else": 0}
-    passages = {name: (PassageFeatures(at, at + 7, measured),) for name, at in starts.items()}
+    starts = {"one": (above.index("red"), 0.9), "two": (0, 0.1), "else": (0, 0.1)}
+    passages = {
+        name: (PassageFeatures(at, at + 7, (value,) * (len(FEATURES) - 1)),)
+        for name, (at, value) in starts.items()
+    }
     ranked = rank(replace(found, passages=passages), ON, now=datetime(2026, 2, 1, tzinfo=UTC))
     told = {hit.chunk.id: aside_words(ranked, hit) for hit in ranked.hits}
     assert told == {"one": "", "two": "same line as #1", "else": ""}
+    assert [strength(ranked, hit) for hit in ranked.hits] == ["strong", "strong", "weak"]
     rows = [draw_hit(hit, RowContext(2, 1.0, ranked), 80).plain for hit in ranked.hits]
     assert ["same line as #1" in row for row in rows] == [False, True, False]
     assert "same line as #1" in verdict_words(ranked, ranked.hits[1])
