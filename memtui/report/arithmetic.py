@@ -38,18 +38,9 @@ from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, 
 from memtui.report.words import MINUS
 from memtui.text.sanitize import listed, safe_line
 
-TONES: Mapping[Leg | Stage, Tone] = {
-    Leg.VECTOR: Tone.VECTOR,
-    Leg.KEYWORD: Tone.KEYWORD,
-    **dict.fromkeys((Stage.FUSION, Stage.CONTEXT), Tone.PLAIN),
-    **dict.fromkeys((Stage.DECAY, Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT), Tone.DECAY),
-    Stage.MMR: Tone.MMR,
-}
-"""Every other stage puts another score in the place of the sum."""
-LEG_OF: Mapping[str, Leg] = {
-    **dict.fromkeys(("keyword", "cover", "near_cover", "two_away", "reply"), Leg.KEYWORD),
-    **dict.fromkeys(("word_pieces", "near_word_pieces"), Leg.VECTOR),
-}
+TONES: Mapping[str, Tone] = {name: Tone(tone) for name, tone in words.STEP_TONES.items()}
+"""By legs and stages; every other stage puts another score in the place of the sum."""
+LEG_OF: Mapping[str, Leg] = {name: Leg(leg) for name, leg in words.FEATURE_LEGS.items()}
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
 CHANGED = "the index changed since the search: these numbers are of now"
 NO_PASSAGES = "context: not used, this index keeps no passages"

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.report.words import cells_of, count, fitting, padded, score
 from memtui.text.sanitize import safe_line
 
@@ -54,10 +55,7 @@ class Mark(StrEnum):
 
 UNICODE_MARKS: Mapping[Mark, str] = {Mark.PASSED: "✓", Mark.FAILED: "✗", Mark.NOT_ASKED: "–"}
 ASCII_MARKS: Mapping[Mark, str] = {Mark.PASSED: "+", Mark.FAILED: "x", Mark.NOT_ASKED: "-"}
-_ASCII = str.maketrans(
-    {"×": "x", "−": "-", "→": ">", "–": "-", "…": "~", "≥": ">=", "λ": "lambda"}
-    | dict.fromkeys("▁▂▃▄▅▆▇█", "")
-)
+_ASCII = str.maketrans(read_table("signs.toml")["report"] | dict.fromkeys("▁▂▃▄▅▆▇█", ""))
 """ASCII characters for those of memtui's own words."""
 
 
