@@ -571,6 +571,13 @@ def _folded(text: str) -> str:
     return " ".join(text.lower().split())
 
 
+def relaxed_minimum(ranking: Ranking) -> float:
+    """Return the minimum of keyword hits when nothing reaches the other."""
+    if ranking.relaxed_min_score is not None:
+        return ranking.relaxed_min_score
+    return min(ranking.min_score or 0.0, ranking.keyword_weight)
+
+
 def min_score_stage(state: StageState) -> Step:
     """Drop what scores below the minimum, by the rule of the profile.
 
@@ -590,8 +597,7 @@ def min_score_stage(state: StageState) -> Step:
     strict = [index for index in state.order if scores[index] >= minimum]
     rescued: list[int] = []
     if rule is not MinScoreRule.PLAIN and not strict:
-        lower = 0.0 if rule is MinScoreRule.FILL else ranking.relaxed_min_score
-        lower = min(minimum, ranking.keyword_weight) if lower is None else lower
+        lower = 0.0 if rule is MinScoreRule.FILL else relaxed_minimum(ranking)
         rescued = [
             index
             for index in state.order

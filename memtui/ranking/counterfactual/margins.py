@@ -31,6 +31,7 @@ from memtui.ranking.counterfactual.scores import (
     tier_groups,
 )
 from memtui.ranking.pipeline import runs
+from memtui.ranking.stages import relaxed_minimum
 
 
 def diversified(
@@ -209,14 +210,8 @@ def shown_scores(state: State) -> Shown:
             case MinScoreRule.FILL:
                 strict, is_plain = (exact >= 0) & columns.named, False
             case MinScoreRule.RELAXED if not passing:
-                strict, is_plain = (exact >= _relaxed(ranking)) & columns.named, False
+                strict, is_plain = (exact >= relaxed_minimum(ranking)) & columns.named, False
     return Shown(exact, curve, fixed, strict, filling, is_plain)
-
-
-def _relaxed(ranking: Ranking) -> float:
-    if ranking.relaxed_min_score is not None:
-        return ranking.relaxed_min_score
-    return min(ranking.min_score or 0.0, ranking.keyword_weight)
 
 
 def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
@@ -314,7 +309,7 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
         return margins
     if ranking.min_score_rule is MinScoreRule.FILL:
         return [*margins, minimum_margin(state, shown, 0.0, everyone)]
-    lower, follows_weight = _relaxed(ranking), ranking.relaxed_min_score is None
+    lower, follows_weight = relaxed_minimum(ranking), ranking.relaxed_min_score is None
     moves = state.seed.parameter is Parameter.VECTOR_WEIGHT
     weight, slope = np.asarray(ranking.keyword_weight), np.asarray(-1.0 if moves else 0.0)
     keyword_weight = Curve(weight, slope, np.asarray(0.0))
