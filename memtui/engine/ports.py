@@ -94,13 +94,13 @@ class RecentFile(Struct, frozen=True):
 class RebuildCost(Struct, frozen=True):
     """The cost of indexing everything again."""
 
-    files: int
-    chunks: int
-    cached: int
+    files: int = 0
+    chunks: int = 0
+    cached: int = 0
     """Chunks whose vector is in the cache and need not be embedded."""
-    tokens_estimate: int
+    tokens_estimate: int = 0
     """Tokens of the chunks that would be embedded, at four characters a token."""
-    remote: bool
+    remote: bool = False
     price: float | None = None
     """The price of the tokens, in `currency`; `None` where none is known."""
     currency: str = ""
@@ -446,7 +446,7 @@ class Index(ABC):
 
         Those that it `withholds` are only named. Asked where `providers` is not `None`.
         """
-        return RebuildCost(0, 0, 0, 0, False), ()
+        return RebuildCost(), ()
 
     @abstractmethod
     def stamp(self) -> Hashable:

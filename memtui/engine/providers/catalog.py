@@ -47,7 +47,7 @@ class ProviderService:
         All zero without an index. Raises `SettingsError` for a name or model there is not.
         """
         if self._providers is None:
-            return RebuildCost(0, 0, 0, 0, False)
+            return RebuildCost()
         weighed = self._providers.acting if choice is None else self._providers.watch(choice)
         identity = weighed.identity if weighed.registration is not None else None
         cost, lengths = self._memory.measure(identity, withholds=weighed.withholds)
@@ -188,10 +188,8 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     name = provider.actual or ""
     cost = RebuildCost(
         len(files),
-        0,
-        0,
-        tokens,
-        provider.remote,
+        tokens_estimate=tokens,
+        remote=provider.remote,
         provider=name,
         model=provider.model or "",
         address=provider.address,
