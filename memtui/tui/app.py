@@ -46,7 +46,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import ASCII_ONLY, bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.format import THEMES, automatic_theme, variable_defaults
+from memtui.tui.fmt import THEMES, automatic_theme, variable_defaults
 from memtui.tui.glyphs import AsciiFilter
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from

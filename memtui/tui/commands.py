@@ -20,7 +20,7 @@ from memtui.model import Fusion, Ranking
 from memtui.report.words import FUSION_WORDS, PROFILE_WORDS
 from memtui.settings.schema import with_values
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, key_name, keyed_actions
 from memtui.tui.place_actions import app_of

@@ -19,7 +19,7 @@ from textual.expand_tabs import expand_tabs_inline
 from memtui.data import read_table
 from memtui.memory.documents import front_matter
 from memtui.text.sanitize import safe
-from memtui.tui.format import MUTED
+from memtui.tui.fmt import MUTED
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -21,7 +21,7 @@ from memtui.model.status import ForeignAgent
 from memtui.report import status as words
 from memtui.settings.files import StateFolder
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import in_background, start_thread, tell
 from memtui.tui.options import EngineOpened
 

@@ -20,7 +20,7 @@ from memtui.model import Chunk, citation
 from memtui.settings.files import make_folder, state_dir, write_new
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.format import home_relative
+from memtui.tui.fmt import home_relative
 
 if TYPE_CHECKING:
     from memtui.engine import Engine

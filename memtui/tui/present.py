@@ -13,8 +13,7 @@ from memtui.report.arithmetic import ScoreStep
 from memtui.report.layout import Extent, Layout, Line, Section, Span, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 
 STYLES: Mapping[Tone, str] = {
     **{tone: f"${tone}" for tone in Tone},

@@ -14,7 +14,7 @@ from textual.content import Content, Span
 from memtui.retrieval.marks import match_spans
 from memtui.text.languages import language_of
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.highlight import display_line
 
 MOST_LINES = 400

@@ -40,7 +40,7 @@ from memtui.ranking.trace import explain
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import Explained, drop_words, report_of
 from memtui.report.json_text import drop_entry, hit_entry
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit
 from tests.support.dice import examples
 from tests.support.known import load

@@ -24,7 +24,7 @@ from memtui.model import (
     WatcherState,
 )
 from memtui.tui.app import MemtuiApp
-from memtui.tui.format import THEMES, variable_defaults
+from memtui.tui.fmt import THEMES, variable_defaults
 from tests.support.known import load
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)

@@ -26,7 +26,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
 from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, drop_rows, place_text

@@ -20,7 +20,7 @@ from memtui.model import Decay, Mmr, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import VIEW
 from memtui.settings.load import Given, SettingsFiles, Source
-from memtui.tui.format import THEMES
+from memtui.tui.fmt import THEMES
 from memtui.tui.options import UiOptions, View, keep_view, options_from, read_view
 from memtui.tui.widgets.lists import BAR_META
 from memtui.tui.widgets.result_rows import QUERY

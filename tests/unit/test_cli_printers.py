@@ -58,7 +58,7 @@ from memtui.report.json_text import document_text, plain
 from memtui.report.layout import Column, Layout, Row, Section, Tone
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.screens.transcripts import source_facts
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings

@@ -60,7 +60,7 @@ from memtui.report.export import (
 )
 from memtui.report.layout import Layout, Line, Report, Section, SectionId, text_of
 from memtui.text.sanitize import HOSTILE
-from memtui.tui import format as tui_format
+from memtui.tui import fmt as tui_format
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool

@@ -20,8 +20,7 @@ from memtui.model import Progress
 from memtui.model.browsing import CareFinding, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.place_actions import act_on_place, query_address

@@ -19,7 +19,7 @@ from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
 from memtui.report.words import GENERATION_WORDS, PROFILE_WORDS, WITHOUT_CONTEXT
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import in_background
 from memtui.tui.options import EngineOpened
 from memtui.tui.screens.common import close, is_open

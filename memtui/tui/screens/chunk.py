@@ -22,8 +22,7 @@ from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbo
 from memtui.report import chunk_record
 from memtui.report.words import CHUNK_PARTS
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.place_actions import act_on_place, app_of, query_address

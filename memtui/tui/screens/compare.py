@@ -22,8 +22,7 @@ from memtui.report.arithmetic import ScoreStep, axis, cited, place, score_steps
 from memtui.report.explanation import differences, verdict_words
 from memtui.report.words import FEATURE_WORDS, WITHOUT_CONTEXT, best_text, leg_name, step_name
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.present import STYLES, step_glyph

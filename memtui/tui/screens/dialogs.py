@@ -24,8 +24,7 @@ from memtui.model import Chunk, Ranking
 from memtui.report import status as words
 from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import KeyedAction, bindings, is_typed, key_name, keyed_actions, keys_of
 from memtui.tui.screens.common import after_refresh, close

@@ -33,8 +33,7 @@ from memtui.report.explanation import (
 from memtui.report.export import Format, exported
 from memtui.report.layout import Section, SectionId
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background, stop_if_cancelled, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.place_actions import act_on_place, app_of

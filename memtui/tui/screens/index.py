@@ -23,8 +23,7 @@ from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
 from memtui.report.status import state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, key_name
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES

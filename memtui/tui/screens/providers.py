@@ -20,8 +20,7 @@ from memtui.report import status as words
 from memtui.report.words import FAILURE_WORDS, duration, ending
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import close

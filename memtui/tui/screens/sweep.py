@@ -22,8 +22,7 @@ from memtui.ranking.pipeline import difference, for_mode, rank
 from memtui.ranking.trace import cited_lines, find
 from memtui.report.words import PARAMETER_WORDS, SWEPT_PARAMETERS, WEIGHT, exact, short_number
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background, stop_if_cancelled
 from memtui.tui.bindings import bindings, key_name, next_of
 from memtui.tui.screens.common import close

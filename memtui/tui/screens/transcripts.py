@@ -19,8 +19,7 @@ from memtui.report.conversations import source_words
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog

@@ -23,8 +23,7 @@ from memtui.settings.shown import shown_text
 from memtui.settings.toml import toml_key
 from memtui.settings.write import Plan, write
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import next_of
 from memtui.tui.screens.common import close

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from memtui.settings.actions import ALL_ACTIONS
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.bindings import is_typed, key_name, keyed_actions, keys_of
 
 LIMIT = 7

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from memtui.ranking.counterfactual.solve import Segment
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

@@ -13,8 +13,7 @@ from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
 from memtui.report.words import duration, short_number
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.present import STYLES
 from memtui.tui.widgets.lists import Fact, TextBlock
 

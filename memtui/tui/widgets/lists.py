@@ -25,8 +25,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from memtui.report.layout import Section
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings
 from memtui.tui.present import INDENT, section_rows
 

@@ -30,8 +30,7 @@ from memtui.report.words import (
     exact,
 )
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.widgets.bars import draw_action
 from memtui.tui.widgets.lists import Row, RowList, TextBlock

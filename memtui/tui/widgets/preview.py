@@ -22,7 +22,7 @@ from memtui.report.words import line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.languages import language_of
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.highlight import MAX_CELLS, Highlighter, display_line
 from memtui.tui.widgets.lists import LineView

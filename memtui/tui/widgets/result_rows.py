@@ -33,8 +33,7 @@ from memtui.report.explanation import drop_words
 from memtui.report.status import LOOKS_FOR, state_detail
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import key_while_typing
 from memtui.tui.present import sign_of
 from memtui.tui.widgets.lists import BAR_META, Row

@@ -25,8 +25,7 @@ from textual.widgets import Static
 
 from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.widgets.bars import draw_key

@@ -13,8 +13,7 @@ from memtui.model.inquiry import Inquiry
 from memtui.ranking.trace import cited_lines, find_in
 from memtui.report.arithmetic import TONES, ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.present import STYLES, bar_glyph, step_glyph
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.result_rows import place_text

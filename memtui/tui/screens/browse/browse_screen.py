@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from memtui.engine import Engine
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.place_actions import app_of

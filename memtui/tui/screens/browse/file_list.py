@@ -22,8 +22,7 @@ from memtui.report.status import LOOKS_FOR
 from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of

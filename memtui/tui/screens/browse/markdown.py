@@ -21,7 +21,7 @@ from memtui.memory.care.rules import WrittenLink, written_links
 from memtui.report.words import count, line_spans
 from memtui.text.sanitize import safe_line
 from memtui.tui import glyphs
-from memtui.tui.format import MUTED
+from memtui.tui.fmt import MUTED
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line, front_matter_lines
 from memtui.tui.widgets.preview import RenderedLine, link_style
 

@@ -18,7 +18,7 @@ from memtui.memory.care.rules import WrittenLink
 from memtui.model import Chunk, FileState, Reason
 from memtui.model.browsing import LinkTarget, MemoryFile
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import app_of, cite, edit_at
 from memtui.tui.present import sign_of

@@ -47,8 +47,7 @@ from memtui.report.words import (
 from memtui.retrieval.query import parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of

@@ -20,8 +20,7 @@ from memtui.report.conversations import TWO_SCALES, replay_verdict
 from memtui.report.status import place_words
 from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background
 from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.present import sign_of

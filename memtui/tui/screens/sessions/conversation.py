@@ -19,7 +19,7 @@ from memtui.model import Chunk, Drop, Hit, Reason
 from memtui.model.conversations import ConversationListing, Turn
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
+from memtui.tui import fmt
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens.sessions import turn_view

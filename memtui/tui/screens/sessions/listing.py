@@ -23,8 +23,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of

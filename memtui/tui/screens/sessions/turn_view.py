@@ -20,8 +20,7 @@ from memtui.report.words import TURN_WORDS, left_out_words, line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.languages import language_of
 from memtui.text.sanitize import safe, safe_line
-from memtui.tui import format as fmt
-from memtui.tui import glyphs
+from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings
 from memtui.tui.screens.sessions.listing import local
 from memtui.tui.widgets.lists import LineView
