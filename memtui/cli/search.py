@@ -173,13 +173,12 @@ def rows(
         score = words.score(hit.effective)
         if not ranked.pool.is_scored:
             bar, score = "", words.NOTHING
-        age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f"  {words.FILE_STATE_WORDS[state]}"
         yield [
             f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
             (f"{hit.chunk.path}:{cited_lines(hit)[0]}", BOLD),
-            f"  {words.match_words(ranked, hit):<7}  {words.age(age)}{mark}",
+            f"  {words.match_words(ranked, hit):<7}  {words.age_words(ranked, hit.chunk)}{mark}",
             f"  {words.aside_words(ranked, hit)}".rstrip(),
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
@@ -194,8 +193,7 @@ def rows(
 def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
     """Lay out one paragraph a result, meaning in words alone: for screen readers."""
     for hit in ranked.hits:
-        age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
-        moved = hit.gained
+        age, moved = words.age_words(ranked, hit.chunk), hit.gained
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"
@@ -203,7 +201,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         match, aside = (one and f", {one}" for one in (match, words.aside_words(ranked, hit)))
         yield (
             f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
-            f"{hit.chunk.path} line {cited_lines(hit)[0]}, {words.age(age)}{mark}{aside}."
+            f"{hit.chunk.path} line {cited_lines(hit)[0]}, {age}{mark}{aside}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]
         yield ""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.model import Chunk, DateRule, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
+from memtui.model import Chunk, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
 from memtui.ranking.stages import DAY as ONE_DAY
@@ -272,10 +272,10 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
-    """Age of a chunk in days, `None` for an evergreen one."""
-    day, _ = chunk_day(chunk, rule)
-    return None if day is None else (now - day) / ONE_DAY
+def age_words(ranked: Ranked, chunk: Chunk) -> str:
+    """The age of a chunk by the dates that its ranking counts from."""
+    day, _ = chunk_day(chunk, ranked.ranking.decay.dates)
+    return age(None if day is None else (ranked.trace.now - day) / ONE_DAY)
 
 
 def age(days: float | None) -> str:

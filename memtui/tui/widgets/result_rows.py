@@ -238,7 +238,7 @@ def _head(
         bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
         pieces += [" ", bar]
         used += 1 + cells
-    age = fmt.age(words.age_of(chunk, ranked.ranking.decay.dates, ranked.trace.now))
+    age = words.age_words(ranked, chunk)
     if width >= _STRENGTH_FROM:
         age = f"{words.match_words(ranked, scored):<7}  {age:>{_AGE}}"
     room = width - used - 3 - max(_AGE, len(age))
