@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -44,7 +43,10 @@ class AskedPane(Pane):
     comparison = query_one("#comparison", RowList)
 
     def __init__(self) -> None:
-        super().__init__(id="sessions-asked")
+        calls = RowList(id="memory-calls", opens="search")
+        then_and_now = RowList(id="comparison", opens="search")
+        right = Vertical(Static(id="asked-query", markup=False), then_and_now, id="then-and-now")
+        super().__init__(Container(calls, right, id="asked-body"), id="sessions-asked")
         self.calls: dict[str, MemoryCall] = {}
         """The searches by a key that tells them apart, newest first."""
         self.replays: dict[str, Replayed] = {}
@@ -60,13 +62,6 @@ class AskedPane(Pane):
         self._is_complete = False
         self._message: Sequence[Content] = [aside("No conversation is chosen.")]
         """A message in place of the searches."""
-
-    def compose(self) -> ComposeResult:
-        with Container(id="asked-body"):
-            yield RowList(id="memory-calls", opens="search")
-            with Vertical(id="then-and-now"):
-                yield Static(id="asked-query", markup=False)
-                yield RowList(id="comparison", opens="search")
 
     @property
     def is_shown(self) -> bool:
