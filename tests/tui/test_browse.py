@@ -433,6 +433,7 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             await run.press("M")
             assert not screen.view.rendered
             assert "─ Source  chunk" in run.text
+            assert "╭│╰ each ║ two" in run.text
             assert f"{screen.view.chunk.start_line:>4} ▌" in run.text
             await run.press("M", leave)
             assert run.app.screen is search

@@ -32,6 +32,7 @@ from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
+_MARKS = "   ▌ this chunk █ best lines ╭│╰ each ║ two"
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
 
 
@@ -156,7 +157,10 @@ class BrowseScreen(Screen[None]):
             counts = fmt.count(line.number, "file"), fmt.count(chunks, "chunk")
             words = " · ".join((*counts, fmt.size_words(line.size)))
             content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
-        content = fmt.fit(content, self.size.width - 2)
+        width, is_source = self.size.width - 2, self.is_alone and not self.view.rendered
+        if is_source and content.cell_length + len(_MARKS) <= width:
+            content += Content.styled(_MARKS, fmt.MUTED)
+        content = fmt.fit(content, width)
         self.query_one("#browse-detail", Static).update(content, layout=False)
 
     @on(RowList.Chosen, "#file-tree")
