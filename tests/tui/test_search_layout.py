@@ -124,6 +124,13 @@ async def test_a_narrow_row_keeps_year_and_strength(
             assert re.search(r"\d{4}-\d\d-\d\d|\w\.md", text)
 
 
+async def test_two_pins_leave_a_line_of_the_preview_before_a_query(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(80, 24)) as run:
+        await run.search()
+        await run.press("escape", "p", "j", "p", "slash", "backspace")
+        assert run.app.search_screen.preview.outer_size.height == 3
+
+
 async def test_the_verdict_is_seen_however_long_the_reasons_are(memory: SmallMemory) -> None:
     options = dark(ranking=replace(PROFILES["openclaw-2026.9"], k=20))
     async with running(memory.open, size=(120, 40), options=options) as run:

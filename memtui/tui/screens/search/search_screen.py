@@ -395,6 +395,7 @@ class SearchScreen(Screen[None]):
             "-stacked": self.size.width < common.WIDE or self.is_small,
             "-roomy": self.size.height >= ROOMY,
             "-near": near and self.state.ranked is not None,
+            "-start": self.state.ranked is None,
         }
 
     def on_compose(self) -> None:
