@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,15 +12,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from msgspec import msgpack
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
-from memtui.embedding.provider import LocalProvider, Provider
+from memtui.embedding.provider import LocalProvider, Provider, WordPieces
 from memtui.embedding.registry import registered, registration_of
 from memtui.errors import ProviderError, stop_if
 from memtui.model import Usage
+from memtui.retrieval.passages import PIECE_UNIT, pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
 
@@ -27,6 +30,9 @@ OF_THE_DEMO = DATA_FOLDER / "demo-vectors.npz"
 """The vectors that come with the program."""
 VECTORS = Path(__file__).parent.parent / "data" / "vectors.npz"
 """The vectors of every other text and query of pictures and recorded command lines."""
+PIECES = VECTORS.with_name("word_pieces.msgpack.xz")
+"""Their word pieces, by text and starts: words, and the vectors as an index packs them."""
+NOT_RECORDED = ProviderError("not recorded", hint="run `python -m tests.screenshots`")
 
 
 class Recorded(LocalProvider):
@@ -38,9 +44,13 @@ class Recorded(LocalProvider):
     def __init__(self, *, recording: bool) -> None:
         identity = MODELS["minilm"].identity(EmbeddingSettings())
         reads = partial(dominant_script, scripts=("LATIN ", "FULLWIDTH LATIN "))
-        super().__init__(identity, self._look_up, batch_size=8, knows=reads)
+        super().__init__(
+            identity, self._look_up, batch_size=8, knows=reads, pieces=self._look_up_pieces
+        )
         self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
         self._vectors = _read(OF_THE_DEMO) | _read(VECTORS)
+        self._pieces: dict[str, list[tuple[list[str], bytes]]]
+        self._pieces = msgpack.decode(lzma.decompress(PIECES.read_bytes()))
 
     def usage(self) -> Usage:
         """Nothing is asked of a model."""
@@ -54,14 +64,29 @@ class Recorded(LocalProvider):
         if self._model is not None and key not in self._vectors:
             self._vectors[key] = self._model.embed_query(text)
         if key not in self._vectors:
-            raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
+            raise NOT_RECORDED
         return self._vectors[key], 0
+
+    def _look_up_pieces(self, text: str, starts: Sequence[int]) -> list[WordPieces]:
+        key = hashlib.sha256(f"{text} {list(starts)}".encode()).hexdigest()
+        if self._model is not None and key not in self._pieces:
+            made = self._model.word_pieces(text, starts) or []
+            self._pieces[key] = [(list(one.words), pack_pieces([one.vectors])) for one in made]
+        if key not in self._pieces:
+            raise NOT_RECORDED
+        return [
+            WordPieces(
+                words, unpack_pieces(packed, 1)[0].astype(np.float32) / np.float32(PIECE_UNIT)
+            )
+            for words, packed in self._pieces[key]
+        ]
 
     def save(self) -> None:
         """Write what was recorded, in an order that does not change."""
         hashes = sorted(self._vectors.keys() - _read(OF_THE_DEMO).keys())
         vectors = np.stack([self._vectors[key] for key in hashes])
         np.savez_compressed(VECTORS, hashes=np.array(hashes), vectors=vectors)
+        PIECES.write_bytes(lzma.compress(msgpack.encode(self._pieces, order="sorted")))
 
 
 def _read(path: Path) -> dict[str, NDArray[np.float32]]:
