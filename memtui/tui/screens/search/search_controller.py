@@ -397,7 +397,10 @@ class SearchController:
         hits = ranked.hits if self.sort == SORTS[0] else sorted_hits(ranked, self.sort)
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, context), context.lines) for hit in hits]
         if rows:
-            state.selected_id = view.results.set_rows(rows, keep, first=True)
+            # One that is chosen in the other list leaves this one at its own.
+            is_elsewhere = keep is not None and keep not in ranked.ranks
+            own = view.results.chosen_id if is_elsewhere else keep
+            state.selected_id = view.results.set_rows(rows, own, first=True)
         else:
             state.selected_id = None
             status = view.engine.index.status() if view.engine is not None else None
@@ -519,6 +522,7 @@ class SearchController:
             return
         view.shows_near_misses = not view.has_class("-near")
         if not view.shows_near_misses and view.near.has_focus:
+            view.notes.select(view.results.chosen_id)
             view.show_pane("results")
         view.apply_layout()
         if view.shows_near_misses:
