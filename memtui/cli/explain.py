@@ -41,9 +41,11 @@ def explain(
     path = None if file is None or file == "-" else invocation.path(file)
     if force and path is None:
         raise SettingsError("--force needs --output FILE")
-    format_ = Format.TEXT if path is None else format_of(path)
+    format_ = Format.TEXT
     if format_name is not None or invocation.json:
         format_ = Format(format_name or Format.JSON)
+    elif path is not None:
+        format_ = format_of(path)
     with open_reading(invocation, warm=True) as session:
         root = session.engine.root
         if path is not None and is_inside(str(path), str(root)):

@@ -40,7 +40,6 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
-TOPICS = tuple(COMMANDS["help"]["arguments"][0]["type"].split("|"))
 _TOPIC_FOLDER = Path(__file__).parents[1] / "data" / "help"
 MOST_CRASHES = 5
 """The traces of so many crashes are kept."""
@@ -202,10 +201,16 @@ def completions(invocation: Invocation, shell: str) -> int:
 
 @command("help")
 def help_(invocation: Invocation, topic: str | None) -> int:
-    """Explain TOPIC."""
+    """Explain TOPIC, or a command."""
+    root = click.get_current_context().find_root()
+    topics = sorted(file.stem for file in _TOPIC_FOLDER.glob("*.md"))
     if topic is None:
-        overview = click.get_current_context().find_root().get_help()
-        text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"
+        text = f"{root.get_help()}\n\nTopics (memtui help TOPIC): {', '.join(topics)}"
+    elif topic not in topics:
+        assert isinstance(root.command, Program)
+        called = root.command.get_command(root, topic)
+        assert called is not None, "every other word of the choice is one"
+        text = click.Context(called, root, topic).get_help()
     else:
         text = (_TOPIC_FOLDER / f"{topic}.md").read_text("utf-8")
         width = max(len(action.id) for action in ACTIONS)
@@ -213,7 +218,7 @@ def help_(invocation: Invocation, topic: str | None) -> int:
             text += f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n"
     output = invocation.output()
     if not output.out_is_terminal or invocation.json:
-        document = {"topic": topic, "topics": TOPICS, "text": text}
+        document = {"topic": topic, "topics": topics, "text": text}
         return invocation.respond(document, text.rstrip("\n").split("\n"))
     # Help is shown even when the configuration is broken; then $PAGER decides alone.
     try:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from memtui.data import read_table
-from memtui.errors import MemtuiError
+from memtui.errors import MemtuiError, SettingsError
 from memtui.model import Drop, Hit
 from memtui.ranking.counterfactual.change import Counterfactuals
 from memtui.report.explanation import Explained, flags_of, report_of
@@ -120,9 +120,16 @@ def explanation_document(
 
 
 def format_of(path: Path) -> Format:
-    """Return what the ending of a file's name says it holds; text for any other."""
-    formats = {".md": Format.MARKDOWN, **{f".{format_}": format_ for format_ in Format}}
-    return formats.get(path.suffix.lower(), Format.TEXT)
+    """Return what the ending of a file's name says it holds; text without one.
+
+    Raises `SettingsError` for an ending of something else.
+    """
+    formats = {"": Format.TEXT, ".txt": Format.TEXT, ".md": Format.MARKDOWN}
+    formats |= {f".{format_}": format_ for format_ in Format}
+    if (ending := path.suffix.lower()) not in formats:
+        endings = ", ".join(filter(None, formats))
+        raise SettingsError(f"{path.name}: {ending} is no format", hint=f"there are {endings}")
+    return formats[ending]
 
 
 def save(path: Path, text: str, *, force: bool = False) -> None:

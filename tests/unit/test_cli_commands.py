@@ -258,7 +258,9 @@ def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path
     ):
         answer = memtui("explain", "memory", *place, "--output", str(file))
         assert (answer.code, "is inside the memory" in answer.err) == (2, True)
-    assert memtui("explain", "memory", *place, "--output", str(home / "why.md")).code == 0
+    for name, code in (("why.md", 0), ("why.pdf", 2)):
+        assert memtui("explain", "memory", *place, "--output", str(home / name)).code == code
+        assert (home / name).exists() == (not code)
     for line, code in (("", 0), (":1", 0), (":99", 1)):
         assert memtui("explain", "other", "--chunk", f"MEMORY.md{line}", *place).code == code
     assert sorted(path.name for path in notes.iterdir()) == ["MEMORY.md"]
@@ -321,6 +323,9 @@ def test_versions_exit_codes_and_completions_are_told(memtui: Run) -> None:
     assert all(f"\n  {code} " in text for code in codes | {0, 130})
     for shell in ("bash", "zsh", "fish"):
         assert "_MEMTUI_COMPLETE" in memtui("completions", shell).out
+    shown = {*program.list_commands(click.Context(program))} - {"open"}
+    assert all(memtui("help", name).code == 0 for name in shown)
+    assert memtui("help", "doctor").out == memtui("doctor", "--help").out
 
 
 @pytest.mark.parametrize(
