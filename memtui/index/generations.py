@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, WriterLocked, undone_on_error
 from memtui.index.database import (
@@ -210,10 +209,10 @@ class LiveIndex:
 
 
 class Owner(Struct, frozen=True):
-    """The process that holds the writer lock, and since when, ISO 8601, as it wrote itself down."""
+    """The process that holds the writer lock, and since when, as it wrote itself down."""
 
     pid: int
-    started: str
+    started: datetime
 
 
 class WriterLock:
@@ -242,12 +241,14 @@ class WriterLock:
             if self.is_held:
                 return True
             self._folder.create()
-            owner = Owner(os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))
+            started = datetime.now(UTC).isoformat(timespec="seconds")
             what = f"the lock {self._folder.lock_path} cannot be taken"
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
                 what = f"{self._folder.owner_path} cannot be written"
-                StateFolder(self._folder.folder).write_json(_OWNER, asdict(owner))
+                StateFolder(self._folder.folder).write_json(
+                    _OWNER, {"pid": os.getpid(), "started": started}
+                )
             except Timeout:
                 return False
             except OSError as error:
@@ -289,9 +290,10 @@ class WriterLock:
     def refusal(self) -> WriterLocked:
         """Return the error that says who is writing."""
         owner = self._written_owner()
-        who = f"process {owner.pid} (since {owner.started})" if owner else "another process"
+        since = f"{owner.started.astimezone():%Y-%m-%d %H:%M}" if owner else ""
+        who = f" (process {owner.pid}, since {since})" if owner else ""
         return WriterLocked(
-            f"{who} is writing to the index in {self._folder.folder}",
+            f"another memtui{who} writes this index",
             hint="searching works meanwhile; close the other memtui to write from here",
         )
 

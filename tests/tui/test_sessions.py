@@ -485,6 +485,12 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.run.until(lambda: 'sources = ["openclaw", "cl' in config.read_text())
         await talks.run.until(lambda: talks.run.app.screen is talks.screen)
         await talks.run.until(lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks))
+        async with talking(memory) as second:
+            await second.press("O")
+            await second.shows("claude-code")
+            await second.press("space", "enter")
+            await second.run.until(lambda: bool(second.run.toasts))
+            assert second.run.toasts[-1].startswith("The choice waits until this window writes: an")
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(

@@ -13,6 +13,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from memtui.engine import Engine
+from memtui.errors import WriterLocked
+from memtui.text.sanitize import safe_line
+from memtui.tui.background import tell
 from memtui.tui.bindings import next_of
 
 WIDE, HUGE, TALL = 100, 160, 30
@@ -106,6 +110,16 @@ def after_refresh(screen: Screen[Any], callback: Callable[..., Any], *arguments:
     Textual leaves it to the screen in front, which may come to it when this one has no widgets.
     """
     screen.call_after_refresh(lambda: callback(*arguments) if is_open(screen) else None)
+
+
+def is_locked(screen: Screen[Any], engine: Engine, waits: str = "") -> bool:
+    """Tell whether another program writes the index, and say so behind what `waits` for it."""
+    try:
+        engine.index.require_writer()
+    except WriterLocked as error:
+        tell(screen, waits + safe_line(str(error)), warning=True)
+        return True
+    return False
 
 
 def act_on_part(

@@ -21,7 +21,7 @@ from memtui.model import IndexState, IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import state_words, status_sections, tone_of
+from memtui.report.status import has_other_writer, state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, key_name
@@ -240,6 +240,8 @@ def what_is_listed(status: IndexStatus) -> str:
     if listed:
         return f"{listed}: tab shows which, and why"
     files = fmt.count(status.files, "file")
+    if has_other_writer(status):
+        return f"{files} indexed; another memtui writes this index and shows what waits or failed"
     is_fine = status.state is IndexState.READY and status.files > 0
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 

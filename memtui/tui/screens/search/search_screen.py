@@ -17,7 +17,6 @@ from textual.widgets import Input, Static
 
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.engine import Engine
-from memtui.errors import WriterLocked
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
 from memtui.report.words import leg_name, reason_words
@@ -296,7 +295,7 @@ class SearchScreen(Screen[None]):
         if self.engine is not None:
             if self.is_foreign:
                 tell(self, f"{index_status.LOOKS_AGAIN}.")
-            elif self._is_locked(self.engine):
+            elif common.is_locked(self, self.engine):
                 return
             else:
                 self.rankings.note("syncing")
@@ -310,15 +309,6 @@ class SearchScreen(Screen[None]):
         else:
             tell(self, "Still opening.")
 
-    def _is_locked(self, engine: Engine) -> bool:
-        """Return whether another program writes the index, and say so."""
-        try:
-            engine.index.require_writer()
-        except WriterLocked as error:
-            tell(self, safe_line(str(error)), warning=True)
-            return True
-        return False
-
     def action_rebuild(self) -> None:
         from memtui.tui.screens.dialogs import ask_to_rebuild
 
@@ -329,7 +319,7 @@ class SearchScreen(Screen[None]):
             tell(self, "Still opening.")
         elif self.is_foreign:
             tell(self, f"{index_status.REBUILD_HINT}.")
-        elif not self._is_locked(self.engine):
+        elif not common.is_locked(self, self.engine):
             ask_to_rebuild(self, self.engine, begun)
 
     @on(Input.Changed, "#query")

@@ -20,7 +20,7 @@ from memtui.tui import glyphs
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.place_actions import app_of, cite, edit_place
-from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
+from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part, is_locked
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
@@ -204,10 +204,13 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        self.app.push_screen(
-            TranscriptsScreen(self.engine, app_of(self).options.files),
-            lambda changed: self.conversations.load() if changed else None,
-        )
+        def closed(changed: bool | None) -> None:
+            if changed:
+                self.conversations.load()
+                is_locked(self, self.engine, "The choice waits until this window writes: ")
+
+        screen = TranscriptsScreen(self.engine, app_of(self).options.files)
+        self.app.push_screen(screen, closed)
 
     def action_close(self) -> None:
         """One step back: from a box, from a text that is looked for, to the list, to the search."""
