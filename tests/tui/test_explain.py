@@ -393,6 +393,10 @@ async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> No
             assert provider.cut > read
             await run.press("z")
             assert column not in run.text
+            await run.press("escape", "t", "enter")
+            await run.until(lambda: getattr(run.app.screen, "chunk_id", None) is not None)
+            await run.press("z")
+            await run.until(lambda: column in run.text)
             # What the context does not rank has no share.
             await run.press("escape", "C", "x", "z")
             assert run.toasts[-1] == "Nothing to open: the context does not rank it."

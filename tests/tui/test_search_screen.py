@@ -536,6 +536,8 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
         await run.press("escape", "f")
         assert screen.query_input.value == f"path:{path} router"
         assert {hit.chunk.path for hit in screen.state.ranked.hits} == {path}
+        await run.press("f")
+        assert screen.query_input.value == "router"
         await run.search("tag:nosuch")
         assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
         assert "no note fits tag:nosuch" in run.text

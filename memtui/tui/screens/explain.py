@@ -369,7 +369,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             tell(self, "Nothing to open: the context does not rank it.")
             return
         due = explained.due | table if explained.matches is None else explained.due - table
-        self._by_subject[explained.subject] = replace(explained, matches=None, due=due)
+        self._by_subject[self._subjects[self._place]] = replace(explained, matches=None, due=due)
         self._show(again=True)
         self._gather()
 

@@ -200,7 +200,7 @@ def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
         (former, "$state-error bold"),
         (drop_words(drop, context.ranked), "$state-warn"),
         "  ",
-        (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
+        (" ".join(safe_line(words.best_text(drop, 400)[:400]).split()), fmt.MUTED),
     )
     return Content("\n").join([head, why])
 

@@ -158,11 +158,13 @@ class ResultController:
             app_of(self.view).open_place(chunk.path, self.view.state.lines[0], chunk.id)
 
     def search_here(self) -> None:
-        """Ask the query in the file of the chosen result alone."""
+        """Ask the query in the file of the chosen result alone, or again in all of them."""
         from memtui.tui.screens.browse.reader import path_filter
 
         if (chunk := self._selected("search in")) is not None:
-            self.view.search.ask_query(f"{path_filter(chunk.path)} {self.view.state.text}")
+            here, text = f"{path_filter(chunk.path)} ", self.view.state.text
+            again = text.removeprefix(here)
+            self.view.search.ask_query(again if again != text else here + text)
 
     def show_chunk(self) -> None:
         if (chunk := self._selected("show")) is not None:
