@@ -21,7 +21,13 @@ from memtui.model import IndexState, IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import has_other_writer, state_words, status_sections, tone_of
+from memtui.report.status import (
+    has_other_writer,
+    present_errors,
+    state_words,
+    status_sections,
+    tone_of,
+)
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, key_name
@@ -235,7 +241,7 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
 def what_is_listed(status: IndexStatus) -> str:
     """Say that everything is fine, and why, or what is not and where it is listed."""
     counts = {"waiting": status.pending_count, "left out": len(status.skipped)}
-    counts["failed"] = len(status.errors)
+    counts["failed"] = present_errors(status)
     listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
     if listed:
         return f"{listed}: tab shows which, and why"

@@ -252,7 +252,7 @@ def _pill(
         pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
         value = f"{number} {now[number]}" if number else "on"
-        pill = Content.styled(f" {name} {value}{configured} ", "$text-success on $success-muted")
+        pill = Content.styled(f" {name} {value}{configured} ", "$state-ok on $state-ok 25%")
     else:
         pill = Content.styled(f" {name} off{configured} ", f"{fmt.DIM} on $foreground 8%")
     return pill.stylize(Style.from_meta({"parameter": name}))

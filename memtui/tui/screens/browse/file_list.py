@@ -462,10 +462,8 @@ class FileList:
         is_open = file is None and line.id not in self._folded
         if file is not None:
             when, date = "", date_of(file)
-            if date is not None:
-                days = (self._screen.engine.now() - date).total_seconds() / 86_400
-                # The demo has a clock of its own, and its files are as new as the installation.
-                when = fmt.age(days) if days > -1 or file.day is not None else ""
+            if date is not None and file.day is not None:
+                when = fmt.age((self._screen.engine.now() - date).total_seconds() / 86_400)
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
