@@ -283,6 +283,8 @@ def _numbers(hit: Hit, *, named: bool) -> Content:
             sign, number = (f"{glyphs.DECAY} ", "$leg-decay"), f"×{fmt.score(operand)}"
         elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
             sign, number = (f"{glyphs.MMR} ", "$leg-mmr"), fmt.score(-operand)
+        elif stage.stage is Stage.CONTEXT:
+            sign, number = ("= context ", fmt.MUTED), fmt.score(stage.after)
         elif stage.stage not in TONES and operand not in (None, stage.before):
             word = f"{glyphs.RERANK} {words.STAGE_WORDS[stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
