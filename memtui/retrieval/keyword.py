@@ -214,10 +214,14 @@ class KeywordLeg:
         reason, detail = Reason.OK, ""
         if plan.kept and query.terms.only_stop_words:
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
+        quoted = ", ".join(f'"{phrase}"' for phrase in query.relaxed or query.phrases)
         if query.relaxed:
-            quoted = ", ".join(f'"{phrase}"' for phrase in query.relaxed)
             reason = Reason.PHRASE_RELAXED
             detail = f"no note here holds {quoted}: searched as words"
+        elif quoted and not hits:
+            filters = ", ".join(chain(*(values for _, values in query.filters.fields())))
+            reason = Reason.FILTERED
+            detail = f"no note here holds {quoted}{f' and fits {filters}' if filters else ''}"
         return LegAnswer(hits, LegState(LegStatus.OK, reason, detail, facts=facts))
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:

@@ -44,6 +44,9 @@ def test_a_quoted_phrase_is_required_and_other_words_only_rank(index: IndexFile)
     assert state.facts["required"] == '"rate limit"'
     assert [hit.rowid for hit in ask(index, '"rate limit"').hits] == [4, 1]
     assert [hit.rowid for hit in ask(index, '"rate limit" the').hits] == [4, 1]
+    for query, told in (('"no such"', ""), ('"rate limit" -rate', " and fits -rate")):
+        phrase = query.removesuffix(" -rate")
+        assert ask(index, query).state.detail == f"no note here holds {phrase}{told}"
 
 
 def test_phrases_in_scripts_without_spaces(index: IndexFile) -> None:

@@ -338,17 +338,17 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         await run.press("a")
         assert search.state.ranking == replace(asked, k=5)
         await run.press("u")
-        assert "undone: results 4→5" in run.text
+        assert "undone: results 5→4 again" in run.text
         assert search.state.ranking == replace(asked, k=4)
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.state.ranking, vector_weight=0.5))
         await settle(run.app, run.pilot)
         assert screen.ranking == search.state.ranking
         await run.press("u")
-        assert "undone: meaning 0.70→0.50" in run.text
+        assert "undone: meaning 0.50→0.70 again" in run.text
         assert search.state.ranking == replace(asked, k=4)
         await run.press("u")
-        assert "undone: results 3→4" in run.text
+        assert "undone: results 4→3 again" in run.text
         assert search.state.ranking == asked
         await run.press("u", "u")
         assert run.toasts[-1] == "Nothing to undo here."

@@ -409,7 +409,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             self._note = ""
             tell(self, _NOTHING_APPLIED)
         else:
-            self._note = f"undone: {describe_change(search.state.ranking, present)}"
+            self._note = f"undone: {describe_change(present, search.state.ranking)} again"
 
     def action_pin(self) -> None:
         if self.explained.chunk is not None:
