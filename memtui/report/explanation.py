@@ -471,13 +471,13 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         return section
     ranks = [stage.rank for stage in explained.scored.stages] if explained.scored else []
     for change in least.changes:
-        parameter, percent = words.PARAMETER_WORDS[change.parameter.value], 100 * change.cost
-        cost = "on/off"
+        parameter = words.PARAMETER_WORDS[change.parameter.value].removeprefix(words.WEIGHT)
+        cost, percent = "on/off", 100 * change.cost
         if isinstance(change.new, str):
-            cost = "another method"
+            cost = "method"
         elif not (change.new is None or isinstance(change.new, bool) or change.old is None):
             share = words.short_number(percent, 0 if change.cost >= 0.1 else 1)
-            cost = f"{share if percent >= 0.05 else '<0.1'} % of its range"
+            cost = f"{share if percent >= 0.05 else '<0.1'} %"
         if change.parameter is Parameter.K and change.rank_after not in ranks[-1:]:
             taken = apply(explained.ranking, change.parameter, change.new).candidates
             notes.append(

@@ -35,6 +35,8 @@ from tests.support.known import DATA
 Floats = NDArray[np.float64]
 
 DIALOGUE, PROSE = "locomo", "xquad-en-articles"
+UNREAD: Final = ("jsquad", "xquad-th")
+"""Notes of a paragraph in languages that are ranked by words alone."""
 FOLDS: Final = 5
 FITTED: Final = 120
 """Passages of a question that weights are fitted to: the best so far, and its answers."""
@@ -143,7 +145,7 @@ def fit_weights(
 
 
 def fit_row(
-    evidence: Evidence, dialogue: Sequence[Sample], prose: Sequence[Sample], special: Sequence[str]
+    evidence: Evidence, samples: Mapping[str, Sequence[Sample]], special: Sequence[str]
 ) -> str:
     """Return what weights find in folds that they were not fitted to, and those fitted to all.
 
@@ -151,11 +153,14 @@ def fit_row(
     for both: fitted to dialogue, these find less in prose.
     """
     present = np.array(context_weights(Ranking(context=Context()), evidence))
+    dialogue, prose = samples[DIALOGUE], samples[PROSE]
 
     def fitted(left_out: int | None) -> Floats:
-        spoken = [one for one in dialogue if one.fold != left_out]
-        both = [*spoken, *(one for one in prose if one.fold != left_out)]
-        weights = fit_weights(both, ENOUGH[evidence], np.zeros(len(FEATURES)), present)
+        every, spoken = (
+            [one for name in names for one in samples[name] if one.fold != left_out]
+            for names in (samples, [DIALOGUE])
+        )
+        weights = fit_weights(every, ENOUGH[evidence], np.zeros(len(FEATURES)), present)
         return fit_weights(spoken, special, weights, present) if special else weights
 
     def found(samples: Sequence[Sample], unit: Unit) -> str:
@@ -250,7 +255,7 @@ def strength_rows(evidence: Evidence, best: Mapping[tuple[str, str], Floats]) ->
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask the questions of both sets and print what is fitted to them for each evidence."""
+    """Ask the questions of the sets and print what is fitted to them for each evidence."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fit", description=__doc__)
     parser.add_argument("--data", type=Path, metavar="DIR", required=True, help="the questions")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the indexes there")
@@ -261,13 +266,14 @@ def main(arguments: Sequence[str]) -> int:
     every = list(Evidence)
     with tempfile.TemporaryDirectory(prefix="memtui-fit-") as temporary:
         plan = Plan((), (options.keep or Path(temporary)).resolve(), data=options.data)
-        for name in (DIALOGUE, PROSE):
+        for name in (DIALOGUE, PROSE) if options.strength else (DIALOGUE, PROSE, *UNREAD):
             folds: dict[str, int] = {}
             nonsense = draw_nonsense(options.data, name) if options.strength else ()
             for asked in quality.ask(plan, name, nonsense):
                 whose = asked.question.group if asked.memory == "all" else asked.memory
                 fold = folds.setdefault(whose, len(folds)) % FOLDS
-                for evidence in every[every.index(asked.pool.evidence) :]:
+                most = Evidence.WORDS if name in UNREAD else asked.pool.evidence
+                for evidence in every[every.index(most) :]:
                     if not options.strength:
                         samples[evidence][name].append(sample_of(asked, evidence, fold))
                         continue
@@ -275,7 +281,7 @@ def main(arguments: Sequence[str]) -> int:
                         best[evidence].setdefault((name, kind), []).append(row)
     for evidence, sets in samples.items():
         for special in ((), OF_DIALOGUE):
-            print(fit_row(evidence, sets[DIALOGUE], sets[PROSE], special), flush=True)
+            print(fit_row(evidence, sets, special), flush=True)
     for evidence, found in best.items():
         rows = {key: np.array(each) for key, each in found.items()}
         print(*strength_rows(evidence, rows), sep="\n")

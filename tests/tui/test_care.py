@@ -97,7 +97,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         await run.press("escape", "2", "slash", *"mai", "enter", "tab")
         before = run.text
         await run.press("4")
-        await run.until(lambda: "2 findings by 2 checks, 7 checks found nothing" in run.text)
+        await run.until(lambda: "2 findings by 2 rules, 7 rules found nothing" in run.text)
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
         await run.press("slash", *"nothing-holds-this")

@@ -145,9 +145,9 @@ class CareScreen(Screen[None]):
             state = Content.styled(f"not checked yet · r rescan{sent}", fmt.MUTED)
         else:
             found = len({one.rule for one in report.findings})
-            clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - found, "check")
+            clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - found, "rule")
             findings = (
-                f"{fmt.count(len(report.findings), 'finding')} by {fmt.count(found, 'check')}, "
+                f"{fmt.count(len(report.findings), 'finding')} by {fmt.count(found, 'rule')}, "
             )
             words = f"{findings * bool(found)}{clean} found nothing"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""

@@ -205,7 +205,7 @@ class ListPane(Pane):
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)
-        note = aside(f"{fmt.count(left)} not indexed: O sources" if left else "")
+        note = aside(f"{fmt.count(left)} not indexed: press O" if left else "")
         if problems:
             note = Content.styled(safe_line(problems[0]), "$state-warn")
         sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
