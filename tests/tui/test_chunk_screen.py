@@ -21,7 +21,7 @@ from memtui.tui.screens.chunk import chunk_near
 from memtui.tui.widgets.lists import rows_of
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.known import cases
-from tests.support.small_memory import NOW, SmallMemory
+from tests.support.small_memory import NOW, SmallMemory, write_notes
 from tests.tui.harness import Running, held_history, running, settle
 
 PATH = "memory/topics/garden.md"
@@ -106,6 +106,19 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         assert run.app.clipboard == chunk.text
 
 
+async def test_no_credential_is_shown_beside_those_like_it(memory: SmallMemory) -> None:
+    line = "The crane takes sk-proj-n5kWnMy9QzR7tYvX2cB4dF6g at night.\n"
+    write_notes(memory.root, {"memory/one.md": line, "memory/two.md": line})
+    async with running(memory.open, size=(160, 50)) as run:
+        run.engine.index.sync()
+        await settle(run.app, run.pilot)
+        run.app.open_chunk(run.engine.browse.chunks_of("memory/two.md")[0].id)
+        for keys in ((), ("tab", "D"), ("escape", "Y")):
+            await run.press(*keys)
+            assert "crane takes" in run.text
+            assert "n5kwnmy9" not in (run.text + run.app.clipboard).lower()
+
+
 def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
     with memory.open() as engine:
         chunk = engine.browse.chunks_of(PATH)[0]
@@ -125,14 +138,6 @@ def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
     )
     dates = {row.cells for row in record_section(by_file, NOW).rows}
     assert ("date", "2026-02-20  today, from the file time") in dates
-    key = "sk-proj-n5kWnMy9QzR7tYvX2cB4dF6g"
-    keyed = Neighbour(
-        replace(chunk, text=f"OPENAI_API_KEY={key}"), 0.5, ("n5kwnmy9qzr7tyvx2cb4df6g",)
-    )
-    for one in (keyed, replace(keyed, shared=())):
-        similar = str([*neighbour_sections(Neighbours((), Reason.OK, (one,), ()), ())])
-        assert key[8:16] not in similar
-        assert key[8:16].lower() not in similar
     answered = [AnsweredQuery(text, 1, 0.5) for text in ATTACKS]
     sections = [
         known,

@@ -136,7 +136,7 @@ class ChunkScreen(Screen[None]):
         def take(reading: tuple[ChunkRecord | None, Sequence[Chunk]]) -> None:
             record, self.parts_of_file = reading
             self.is_gone = record is None
-            self.record = record or self.record
+            self.record = chunk_record.masked_record(record) if record is not None else self.record
             self._problems = {} if self.is_gone else {**self._problems, "chunk": ""}
             self._show()
             if record is not None:
@@ -330,7 +330,8 @@ class ChunkScreen(Screen[None]):
 
     def action_difference(self) -> None:
         if self.chunk is not None and self.neighbour is not None:
-            self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk))
+            other = chunk_record.masked_neighbour(self.neighbour).chunk
+            self.app.push_screen(SideScreen(self.chunk, other))
 
     def action_sort(self) -> None:
         self._sort = next_of(SORTS, self._sort)
