@@ -262,7 +262,7 @@ def look_around(window: Terminal) -> None:
     window.press("2")
     window.shows("filter files")
     window.press("3")
-    window.shows("filter the conversations")
+    window.shows("filter by title")
     window.press("4")
     window.shows("Credentials")
     window.press("5")

@@ -123,7 +123,7 @@ async def test_what_is_chosen_and_where_it_is_in_view_outlast_other_rows() -> No
         assert len(DRAWN) < 300, "rows out of view are not drawn"
 
 
-async def test_words_stand_in_place_of_rows_and_keys_do_nothing_there() -> None:
+async def test_words_stand_in_place_of_rows_and_steps_wait_for_them() -> None:
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
         first = app.query_one("#first", RowList)
@@ -136,10 +136,12 @@ async def test_words_stand_in_place_of_rows_and_keys_do_nothing_there() -> None:
         await _all_keys(pilot)
         assert "│ two" in screen_text(app)
         assert app.take() == []
+        first.set_rows(_rows(range(9)))
+        assert first.chosen_id == "row3", "a step counts that was taken before there were rows"
 
 
 async def _all_keys(pilot: Pilot[object]) -> None:
-    await press(pilot, *"jkgG", "home", "end", "space", "ctrl+u", "pagedown", "pageup", "enter")
+    await press(pilot, *"jjkgG", "home", "end", "space", "ctrl+u", "pagedown", "pageup", "enter")
     await pilot.click("#first", offset=(4, 2))
 
 

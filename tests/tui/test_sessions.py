@@ -448,7 +448,7 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         assert screen.conversations.sort_name == "newest", "the list is not shown"
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
-        await talks.press("escape")
+        await talks.press("escape", "s", "escape")
         assert (screen.is_current, screen.pane) == (True, "asked")
 
 

@@ -305,6 +305,8 @@ class RowList(LineView, inherit_bindings=False):
         self._drawn: dict[int, list[Content]] = {}
         """The lines of the rows that were drawn, by place."""
         self._hover: int | None = None
+        self._ahead = 0
+        """The steps of keys that were pressed before there were rows."""
 
     @property
     def chosen_id(self) -> str | None:
@@ -340,7 +342,10 @@ class RowList(LineView, inherit_bindings=False):
         if chosen != before:
             self.refresh_bindings()
             self.post_message(self.Chosen(self, chosen, by_user=False))
-        return chosen
+        if self._ahead and self._places:
+            self.action_move(self._ahead if self.has_focus else 0)
+            self._ahead = 0
+        return self.chosen_id
 
     def show_message(self, lines: Sequence[Content]) -> None:
         self.set_rows(())
@@ -410,6 +415,8 @@ class RowList(LineView, inherit_bindings=False):
         if self.cursor is not None:
             at = self._places.index(self.cursor) + step
             self._go(self._places[min(max(at, 0), len(self._places) - 1)])
+        elif self.has_focus:
+            self._ahead += step
 
     def action_end(self, step: int) -> None:
         if self._places:

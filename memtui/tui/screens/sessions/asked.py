@@ -89,6 +89,7 @@ class AskedPane(Pane):
         if (call := self.chosen) is not None:
             choose = partial(turn_of, line=call.line, kind=TurnKind.TOOL_CALL)
             self.sessions.reader.read(call.path, choose)
+            self.sessions.before = "asked"
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:

@@ -74,7 +74,7 @@ class ReaderPane(Pane):
         """Of the conversation's files, as they were read or looked at last."""
 
     def on_mount(self) -> None:
-        self.view.show_message([aside("Choose a conversation to read it here.")])
+        self.view.show_message([aside("Enter reads the marked conversation here.")])
         self.show_title()
         self.set_interval(WATCH_SECONDS, self.look)
 

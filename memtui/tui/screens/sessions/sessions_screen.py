@@ -57,8 +57,8 @@ class SessionsScreen(Screen[None]):
         self.asked = AskedPane()
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
-        self.is_visited = False
-        """True if another screen led to what is read, which one step back then leads to."""
+        self.before = "list"
+        """The pane that one step back leads to; empty where another screen led to what is read."""
 
     @property
     def is_small(self) -> bool:
@@ -67,7 +67,7 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(glyphs.MARKER, "sessions-filter", "filter the conversations")
+        yield QueryBar(glyphs.MARKER, "sessions-filter", "filter by title, agent, model, path")
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
@@ -101,7 +101,7 @@ class SessionsScreen(Screen[None]):
             self.conversations.rows.choose(path)
             self.reader.stop_looking()
             self.reader.read_place(path, line, end_line)
-            self.is_visited = True
+            self.before = ""
             self.show_pane("reader")
 
         # Before it is mounted, a screen has no place for it.
@@ -174,7 +174,7 @@ class SessionsScreen(Screen[None]):
 
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
-        self.is_visited = False
+        self.before = "list"
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
@@ -229,13 +229,12 @@ class SessionsScreen(Screen[None]):
 
     def close_part(self) -> bool:
         """Go to the pane before; false on the list, and in what another screen led to."""
-        if self.pane == "asked" and self.reader.conversation is not None:
-            self.show_pane("reader")
-            return True
-        is_part = self.pane == "asked" or (self.pane == "reader" and not self.is_visited)
-        self.is_visited = False
-        self.show_pane("list")
-        return is_part
+        of_asked = "list" if self.reader.conversation is None else "reader"
+        before = {"reader": self.before, "asked": of_asked}.get(self.pane, "")
+        if self.pane == "reader":
+            self.before = "list"
+        self.show_pane(before or "list")
+        return bool(before)
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""
