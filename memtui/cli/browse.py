@@ -112,7 +112,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     answered = None
     with open_reading(invocation) as session:
         browse = session.engine.browse
-        ids, others = [place], list[Chunk]()
+        ids, held, others = [place], list[Chunk](), list[Chunk]()
         if not re.fullmatch(r"[0-9a-f]{64}", place):
             named = parse_place(place)
             if not named.path.strip() or named.line == 0:
@@ -120,17 +120,17 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
                 raise QueryError(f"{place!r} is not a place", hint=hint)
             indexed = session.engine.explain.indexed_at(Place(place))
             path, line = (indexed.place.path, indexed.place.line) if indexed else ("", None)
-            chunks = [
-                chunk
-                for chunk in browse.chunks_of(path)
-                if line is None or chunk.start_line <= line <= chunk.end_line
-            ]
+            held = [*browse.chunks_of(path)]
+            chunks = [one for one in held if line is None or one.start_line <= line <= one.end_line]
             ids, others = [chunk.id for chunk in chunks], chunks[1:]
         record = browse.chunk_record(ids[0]) if ids else None
         if record is None:
             if session.engine.index.stamp() is None:
                 raise session.no_index()
-            raise MemtuiError(f"the index holds no chunk at {place}", code="no_chunk")
+            hint = "`memtui search 'path:*.md'` lists the notes"
+            if held:
+                hint = f"its indexed lines are {held[0].start_line} to {held[-1].end_line}"
+            raise MemtuiError(f"the index holds no chunk at {place}", hint=hint, code="no_chunk")
         neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:
             history = queries_in(StateFolder(), workspace_id(session.workspace.root))
@@ -173,5 +173,8 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     }
     if answered is not None:
         document["queries"] = answered
-        sections.append(chunk_record.queries_section("past queries that find it", answered))
+        none = f"none of {words.count(len(history), 'past query', 'past queries')} finds it"
+        is_none = bool(history) and not answered
+        title = f"{none}; filters alone do not count" if is_none else "past queries that find it"
+        sections.append(chunk_record.queries_section(title, answered))
     return invocation.respond(document, sections, notes=notes)

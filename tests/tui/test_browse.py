@@ -30,7 +30,7 @@ from memtui.tui.screens.browse.file_list import (
 )
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
 from memtui.tui.screens.browse.reader import chunk_at, path_filter
-from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
+from memtui.tui.widgets.timeline import HeatMap, Measure, levels, month_labels, moved
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import held_history, press, resize, running, settle
@@ -181,6 +181,7 @@ def test_a_day_is_as_dark_as_its_rank_among_the_days() -> None:
     assert set(levels([totals(day.day, 7) for day in days], Measure.CHUNKS).values()) == {0}
     recalled = [totals(start, 10, recalls=2), totals(moved(start, 1), 10, recalls=0)]
     assert list(levels(recalled, Measure.RECALLS).values()) == [4, 0]
+    assert not HeatMap().check_action("open", ()), "there is no day with notes"
     assert levels((), Measure.BYTES) == {}
     assert (moved(date.max, 1), moved(date.min, -1)) == (date.max, date.min)
 

@@ -53,7 +53,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
     looks(held)
     async with running(memory.open, options=dark(memory={"demo": ""})) as run:
         run.app.action_show_screen("care")
-        await run.until(lambda: "61 %  esc stop" in run.text)
+        await run.until(lambda: "61 %  esc stop" in run.text and run.text.count("esc stop") == 2)
         await run.press("escape")
         assert "stopped · r rescan" in run.text
         steps.clear()

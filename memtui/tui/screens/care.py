@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
@@ -176,6 +178,11 @@ class CareScreen(Screen[None]):
         detail.border_title, detail.border_subtitle = Content(title), Content(place)
         detail.lay_out(draw or (lambda width: []))
         self.refresh_bindings()
+
+    def worded(self, binding: Binding) -> Binding:
+        """Name what Esc does."""
+        stops = binding.action == "close" and self._looking.is_running
+        return replace(binding, description="stop") if stops else binding
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action != "place" or not self.is_mounted:

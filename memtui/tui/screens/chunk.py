@@ -268,7 +268,7 @@ class ChunkScreen(Screen[None]):
         if not history:
             empty = "no queries in the history yet"
         elif self.answered is not None:
-            empty = f"none of {number} finds it"
+            empty = f"none of {number} finds it; filters alone do not count"
             progress = f"of {number}"
         elif not is_asking and not self.is_gone:
             address = query_address(self.engine)

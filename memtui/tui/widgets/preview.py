@@ -393,7 +393,7 @@ class Preview(LineView):
             blocks = range(len(note.numbers))
             self._matches = [mark for block in blocks for mark in note.matches(block)]
         if not self._matches:
-            self.notify("No word of the query is in this text.", markup=False)
+            self.notify("No match to go to: a match is a word of the query.", markup=False)
             return
         find = bisect_right if step > 0 else bisect_left
         at = find(self._matches, self._front(step), key=lambda mark: mark[:2]) - (step < 0)

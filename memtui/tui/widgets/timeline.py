@@ -184,8 +184,10 @@ class HeatMap(Widget, can_focus=True):
         self.go_to(min(ahead, key=lambda day: abs(day - self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
-        if self.days:
-            self.go_to(sorted(self.days)[place])
+        self.go_to(sorted(self.days)[place])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return bool(self.days) or action not in ("open", "noted", "end")
 
     def action_open(self) -> None:
         self.post_message(DayOpened(self.day))
