@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 _LONGEST_QUERY = 44
+_PENDING_NAMED = 10
 
 
 @command("index")
@@ -179,10 +180,12 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
         "rebuild": is_rebuild,
         "pending": status.pending,
         "pending_count": status.pending_count,
+        "removals": status.removals,
         "skipped": status.skipped,
         "cost": cost,
     }
-    would = words.count(status.pending_count, "file")
+    would = words.count(status.pending_count - status.removals, "file")
+    would += f" and take {words.count(status.removals, 'file')} out of it" * bool(status.removals)
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
@@ -235,7 +238,10 @@ def status(invocation: Invocation, deep: bool) -> int:
         document["probes"] = probes
     if not invocation.json:
         output.warn(warnings)
-    lines: list[Line | Section] = [replace(one, title="") for one in status_sections(now)]
+    more = now.pending_count - _PENDING_NAMED
+    named = now.pending[:_PENDING_NAMED] + (f"and {words.count(more)} more",) * (more > 0)
+    sections = status_sections(replace(now, pending=named))
+    lines: list[Line | Section] = [replace(one, title="") for one in sections]
     for probe in probes:
         hint = f" ({probe['hint']})" if probe["hint"] else ""
         word = "works" if probe["works"] else "FAILS"

@@ -442,6 +442,7 @@ class OwnIndex(Index):
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *plan.removed),
+                "removals": len(plan.removed),
                 "skipped": (*discovery.skipped, *index_rows.skipped_when_read(connection)),
                 **index_rows.counts(connection),
             }

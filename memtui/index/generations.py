@@ -241,14 +241,12 @@ class WriterLock:
             if self.is_held:
                 return True
             self._folder.create()
-            started = datetime.now(UTC).isoformat(timespec="seconds")
+            owner = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
             what = f"the lock {self._folder.lock_path} cannot be taken"
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
                 what = f"{self._folder.owner_path} cannot be written"
-                StateFolder(self._folder.folder).write_json(
-                    _OWNER, {"pid": os.getpid(), "started": started}
-                )
+                StateFolder(self._folder.folder).write_json(_OWNER, owner)
             except Timeout:
                 return False
             except OSError as error:

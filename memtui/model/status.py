@@ -379,6 +379,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0
+    removals: int = 0
+    """Those of `pending_count` that a sync takes out of the index; they come last."""
     skipped: tuple[SkippedFile, ...] = ()
     withheld: tuple[SkippedFile, ...] = ()
     """Chunks, as `path:line`, that have no vector because their text is not sent."""
