@@ -479,7 +479,8 @@ def transcript_sources(
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
-        detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
+        off = f"off by the settings, but {len(rows)} in the index" if rows else "would be indexed"
+        detail += f"{'indexed' if place.is_indexed else off}: {WHAT_IS_INDEXED}"
         detail += f"; {destinations}" if destinations else ""
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         source = TranscriptSource(

@@ -120,7 +120,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
         yield "folder", source.folder
     if source.detail:
         yield "index", source.detail
-    if source.is_indexed:
+    if source.is_indexed or source.indexed:
         chunks = words.count(source.chunks, "chunk")
         messages = words.count(source.messages, "message")
         of = f"{words.count(source.indexed)} of {words.count(source.found)}"

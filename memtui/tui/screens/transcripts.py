@@ -150,7 +150,8 @@ def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
     amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
         amount = "empty" if source.folder else "no such folder"
-    state, style = " not indexed", fmt.MUTED
+    off = f" off, {fmt.count(source.indexed)} indexed" if source.indexed else " not indexed"
+    state, style = off, fmt.MUTED
     if is_chosen != source.is_indexed:
         words = "will be indexed" if is_chosen else "will be taken out of the index"
         state, style = f" → {words}", "$state-warn"
