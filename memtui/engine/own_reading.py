@@ -62,7 +62,7 @@ from memtui.model import (
     SourceFile,
 )
 from memtui.model.browsing import MemoryFile
-from memtui.model.conversations import TranscriptKind, TurnKind
+from memtui.model.conversations import TranscriptKind, TurnKind, is_source
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place, WordTable
 from memtui.ranking.context import ranked_passages
 from memtui.ranking.trace import find
@@ -294,13 +294,15 @@ class OwnFiles(Files):
         rows, chunks = self._index.read_rows(held) or ({}, {})
         status = self._index.status()
         on_disk = {file.path: file for file in discovery.files}
-        left_out = {file.path: file for file in discovery.skipped if file.path not in on_disk}
+        # A source without a folder is no file.
+        left_out = {file.path: file for file in discovery.skipped if not is_source(file.path)}
         # What the last sync left out or could not read whole, and what is known to have changed.
         unread = {file.path: file for file in status.skipped}
         changed = {*plan_changes(discovery.files, rows).changed, *status.pending}
         transcripts = left_out.keys() - {file.path for file in notes.skipped}
         place_of = _place_names(scope)
         files = []
+        told = self._index.transcripts.indexed()
         for path in sorted({*on_disk, *rows, *left_out}):
             stop_if(cancelled)
             file, row = on_disk.get(path), rows.get(path)
@@ -331,6 +333,7 @@ class OwnFiles(Files):
             else:
                 detail = "; ".join(row.warnings)
                 detail = detail or (skipped.detail if skipped is not None else "")
+                detail = detail or (told[path].facts.detail if path in told else "")
             day = day_of_path(path) if row is None and file is not None else None
             if row is not None and row.day:
                 day = row.day

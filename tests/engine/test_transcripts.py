@@ -664,30 +664,33 @@ def engine(tmp_path: Path, root: Path, homes: Homes) -> Iterator[Engine]:
         yield opened
 
 
-def test_a_source_is_indexed_from_when_it_is_chosen(engine: Engine, homes: Homes) -> None:
+def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes: Homes) -> None:
     homes.openclaw("a.jsonl", [began(), said("user", "who waters the tomatoes")])
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "who waters the roses")])
     engine.index.sync(wait=True)
     assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
     engine.index.transcripts.use_sources(["openclaw:main"])
     engine.wait_idle()
-    assert engine.index.status().sources == (
-        SourceCount("memory", 1, 1),
-        SourceCount("sessions", 1, 1),
-    )
+    assert engine.index.status().sources[1:] == (SourceCount("sessions", 1, 1),)
     hits = engine.search.ask("source:sessions tomatoes").hits
     assert [hit.chunk.path for hit in hits] == [PATH]
     assert engine.search.ask("source:memory tomatoes").hits == ()
     engine.index.transcripts.use_sources(["codex"])
     engine.wait_idle()
-    assert [hit.chunk.path for hit in engine.search.ask("waters").hits] == [
-        "codex/2026/10/01/rollout-x.jsonl"
-    ]
+    hits = engine.search.ask("waters").hits
+    assert [hit.chunk.path for hit in hits] == ["codex/2026/10/01/rollout-x.jsonl"]
     engine.index.transcripts.use_sources(["openclaw"])
     engine.index.transcripts.use_sources(["openclaw:main", "codex"])
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
+    homes.openclaw("d.jsonl", said("user", "dream"), agent="new")
+    homes.openclaw("sessions.json", b'{"dreaming-narrative-1": {"sessionId": "d"}}', agent="new")
     engine.index.sync(wait=True)
     assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
+    given: Any = {"data_dir": root.parent / "data", "homes": homes.homes, "write": False}
+    with Engine.open(root, settings("openclaw", "claude-code"), **given) as reader:
+        assert "off by the settings, but 1 in the index" in str(reader.conversations.sources())
+        told = {file.detail for file in reader.index.files.entries(lambda: False)}
+    assert told == {"", "an automatic run (dreaming)", "gone; the next sync drops it"}
     engine.index.transcripts.use_sources([])
     engine.wait_idle()
     assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
