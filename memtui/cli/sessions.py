@@ -240,13 +240,16 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         output = invocation.output()
         for source in future:
             output.note(f"memtui: {source.name}: {source.detail}")
-            output.note(f"  in {source.folder or 'no folder yet'}")
+            if source.folder:
+                output.note(f"  in {source.folder}")
     if plan.changes:
         write(plan, files)
     done, path = "enabled" if is_on else "disabled", plan.file.path
     document = {done: chosen, "path": path, "changed": plan.changes}
     already = "" if plan.changes else " already"
     follows = "takes them in" if is_on else "takes them out of the index"
+    if future and not any(source.found for source in future):
+        follows = "takes in what is written there later"
     return invocation.respond(
         {**document, "sources": future} if is_on else document,
         [f"{done} {', '.join(chosen)} in {path}{already}"],

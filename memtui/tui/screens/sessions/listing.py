@@ -379,7 +379,8 @@ def badge(listing: ConversationListing) -> str:
 
 def index_state(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in one line."""
-    parts = [badge(listing) or "indexed"]
+    state = badge(listing) or "indexed"
+    parts = [safe_line(listing.detail) if state in listing.detail else state]
     if listing.chunks:
         parts.append(fmt.count(listing.chunks, "chunk"))
     if listing.malformed:
