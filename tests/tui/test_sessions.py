@@ -277,8 +277,7 @@ def test_every_state_has_a_badge() -> None:
     assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
     run = replace(LISTINGS[0], state=Reason.GENERATED_RUN, detail="an automatic run (x)", chunks=0)
     assert words.index_state(run) == run.detail, "said once"
-    others = set(Reason) - {Reason.OK}
-    assert all(words.badge(replace(LISTINGS[0], state=reason)) for reason in others)
+    assert all(words.badge(replace(LISTINGS[0], state=one)) for one in {*Reason} - {Reason.OK})
 
 
 @pytest.mark.parametrize("when", [datetime.max, datetime.min])
