@@ -207,10 +207,7 @@ def help_(invocation: Invocation, topic: str | None) -> int:
     if topic is None:
         text = f"{root.get_help()}\n\nTopics (memtui help TOPIC): {', '.join(topics)}"
     elif topic not in topics:
-        assert isinstance(root.command, Program)
-        called = root.command.get_command(root, topic)
-        assert called is not None, "every other word of the choice is one"
-        text = click.Context(called, root, topic).get_help()
+        text = click.Context(program.get_command(root, topic), root, topic).get_help()
     else:
         text = (_TOPIC_FOLDER / f"{topic}.md").read_text("utf-8")
         width = max(len(action.id) for action in ACTIONS)

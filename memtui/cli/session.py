@@ -15,7 +15,7 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found, demo_clock
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
-from memtui.report.status import LOOKS_FOR, state_detail
+from memtui.report.status import state_detail
 from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
@@ -120,8 +120,7 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     output.note(f"memtui: indexing {words_of}, this once")
     with open_session(invocation.with_options(flags=flags), write=True) as writing:
         writing.engine.index.require_writer()
-        if not run_sync(writing)[-1].files_seen:
-            output.note(f"memtui: no notes in {root}: {LOOKS_FOR}")
+        run_sync(writing)
     return open_session(invocation, warm=warm)
 
 

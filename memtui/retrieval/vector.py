@@ -108,7 +108,7 @@ class VectorLeg(Struct, frozen=True):
             detail = f"{provider.identity.model} does not read the script of this query"
         elif self.view is None or self.view.size == 0:
             pending = self.view.pending if self.view else 0
-            waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
+            waiting = f"chunks without a vector yet: {pending}" if pending else "no vectors yet"
             reason, detail, facts = Reason.NO_VECTORS, self.missing or waiting, {"pending": pending}
         elif self.waits and provider.remote and query.text not in self.vectors:
             status, reason, detail = LegStatus.PENDING, Reason.PENDING, WHEN_ASKED

@@ -265,6 +265,11 @@ async def test_j_marks_the_next_change_and_then_scrolls_and_another_result_begin
         assert run.app.clipboard == screen.explained.chunk.citation
         await run.press("N")
         assert screen.chunk_id == left
+        # The next one is that of the list as it is sorted.
+        await run.press("escape", "escape", "o", "o", "o", "g", "x", "n")
+        ids = [row.id for row in run.app.search_screen.results.rows]
+        assert ids[0] != screen.ranked.hits[0].chunk.id
+        assert getattr(run.app.screen, "chunk_id", None) == ids[1]
 
 
 async def test_a_part_that_fails_is_told_in_its_place(
@@ -391,6 +396,11 @@ async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> No
             for shown in ("word by word", column, "router → "):
                 assert shown in run.text
             assert provider.cut > read
+            # Off the screen it comes back before it closes.
+            await run.press("G")
+            await run.until(lambda: column not in run.text)
+            await run.press("z")
+            assert column in run.text
             await run.press("z")
             assert column not in run.text
             await run.press("escape", "t", "enter")

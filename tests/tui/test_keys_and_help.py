@@ -284,7 +284,7 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
         await pilot.pause()
         await pilot.press("pagedown", "pagedown", "down", "up")
         assert app.screen.query_one("#help-scroll").scroll_offset.y > 0
-        await pilot.press(*"variety")
+        await pilot.press("slash", *"variety")
         assert "MMR" in screen_text(app)
         assert "page down" not in screen_text(app)
         app.screen.query_one(Input).post_message(events.Paste("\x1b[31m[/x] \u202e"))

@@ -541,6 +541,10 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
         await run.search("tag:nosuch")
         assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
         assert "no note fits tag:nosuch" in run.text
+        await run.press("escape", "x", "c")
+        assert run.toasts[-2:] == [
+            f"Nothing to {verb}: there are no results." for verb in ("explain", "compare")
+        ]
         await run.search("router")
         assert "Select a result to read" not in run.text
         screen.query_input.value = ""

@@ -409,7 +409,9 @@ class HelpScreen(Dialog[None], keys="help"):
     @on(Input.Changed)
     def _fill(self) -> None:
         """Draw the groups, only the lines that hold every typed word."""
-        words = self.query_one(Input).value.casefold().split()
+        typed = self.query_one(Input).value.casefold().split()
+        # `/` begins a filter elsewhere; alone it is the key.
+        words = [word.removeprefix("/") or word for word in typed]
         lines: list[tuple[int, Content]] = []
         for title, hint, actions in self.groups:
             block = [(0, Content.styled(title, "bold $accent"))]

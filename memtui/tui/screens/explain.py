@@ -42,6 +42,7 @@ from memtui.tui.screens.common import Timers, act_on_part, after_refresh, close,
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.parameter_panes import describe_change
+from memtui.tui.widgets.result_rows import sorted_hits
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -182,7 +183,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
                 self._show_another()
 
     def _line_up(self, subject: Subject) -> None:
-        self._subjects = [hit.chunk.id for hit in self.ranked.hits]
+        sort = self.search.search.sort if self.follows else "rank"
+        self._subjects = [hit.chunk.id for hit in sorted_hits(self.ranked, sort)]
         self._subjects += [drop.chunk.id for drop in self.ranked.drops]
         if subject not in self._subjects:
             self._subjects.append(subject)
@@ -363,10 +365,14 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             self._show_another()
 
     def action_open_share(self) -> None:
-        """Open the table behind the share of the words of the query, or close it."""
+        """Open the table behind the share of the words of the query; close it where it is seen."""
         explained, table = self.explained, frozenset({Part.MATCHES})
         if explained.scored is None or best_passage(explained.scored) is None:
             tell(self, "Nothing to open: the context does not rank it.")
+            return
+        shares = self.query_one(f"#explain-{SectionId.SHARES}")
+        if explained.matches is not None and not shares.region.overlaps(self.box.region):
+            self.box.scroll_to_widget(shares, animate=False, top=True)
             return
         due = explained.due | table if explained.matches is None else explained.due - table
         self._by_subject[self._subjects[self._place]] = replace(explained, matches=None, due=due)

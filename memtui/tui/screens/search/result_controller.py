@@ -98,8 +98,9 @@ class ResultController:
         """Return the chunk of the chosen result; where there is none, that is told."""
         chunk = self.view.state.selected_chunk
         if chunk is None:
-            first = "search for something" if self.view.state.ranked is None else "choose a result"
-            tell(self.view, f"Nothing to {verb}: {first} first.")
+            ranked = self.view.state.ranked
+            why = "search for something first" if ranked is None else "there are no results"
+            tell(self.view, f"Nothing to {verb}: {why}.")
         return chunk
 
     def show_note(self, path: str, *, again: bool = False) -> None:

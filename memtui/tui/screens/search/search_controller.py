@@ -872,6 +872,7 @@ class RankingController:
         """Return the list on screen; where nothing was found, that is told."""
         ranked = self.view.state.ranked
         if ranked is None or not ranked.pool.chunks:
-            tell(self.view, f"Nothing to {verb}: search for something first.")
+            why = "search for something first" if ranked is None else "there are no results"
+            tell(self.view, f"Nothing to {verb}: {why}.")
             return None
         return ranked
