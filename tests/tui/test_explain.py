@@ -400,10 +400,12 @@ async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> No
             await run.press("G")
             await run.until(lambda: column not in run.text)
             await run.press("z")
-            assert column in run.text
+            await run.until(lambda: column in run.text)
             await run.press("z")
-            assert column not in run.text
-            await run.press("escape", "t", "enter")
+            await run.until(lambda: column not in run.text)
+            await run.press("escape", "t")
+            await run.until(lambda: "indexed files" in run.text)
+            await run.press("enter")
             await run.until(lambda: getattr(run.app.screen, "chunk_id", None) is not None)
             await run.press("z")
             await run.until(lambda: column in run.text)
