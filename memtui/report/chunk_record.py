@@ -118,9 +118,9 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
     """Return the same without credentials: in the text, and in the terms that are parts of them."""
     chunk, lost = _masked_chunk(record.chunk)
     terms = tuple(
-        # A term may be the stem of a word.
-        replace(term, term=HIDDEN) if any(word.startswith(term.term) for word in lost) else term
-        for term in record.terms
+        replace(term, term=HIDDEN) if any(word.startswith(begin) for word in lost) else term
+        # A term may be the stem of a word, whose last letter may be another.
+        for term, begin in ((one, one.term[: max(3, len(one.term) - 1)]) for one in record.terms)
     )
     return replace(record, chunk=chunk, terms=terms)
 

@@ -145,13 +145,11 @@ class KeywordLeg:
         that cannot answer says why in its state. Raises what SQLite raises.
         """
         if allowed is not None and not allowed:
-            typed = [
-                " or ".join(values)
-                for one, values in query.filters.fields()
-                if not filtered_rows(self._connection, one)
-            ]
-            if typed:
-                detail = f"no note fits {', '.join(typed)}"
+            fields = [(one, " or ".join(typed)) for one, typed in query.filters.fields()]
+            alone = [typed for one, typed in fields if not filtered_rows(self._connection, one)]
+            if alone or filtered_rows(self._connection, query.filters) == set():
+                together = f"{' and '.join(typed for _, typed in fields)} together"
+                detail = f"no note fits {', '.join(alone) or together}"
                 return LegAnswer((), LegState(LegStatus.OK, Reason.FILTERED, detail))
         if not query.text and allowed is not None:
             newest = self._connection.execute(_SQL["newest"], (json.dumps([*allowed]), limit))

@@ -107,7 +107,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
 
 
 async def test_no_credential_is_shown_beside_those_like_it(memory: SmallMemory) -> None:
-    line = "The crane takes sk-proj-n5kWnMy9QzR7tYvX2cB4dF6g at night.\n"
+    line = "The crane takes sk-proj-n5kWnMy9QzR7tYvX2cB4dF6gEny at night.\n"
     write_notes(memory.root, {"memory/one.md": line, "memory/two.md": line})
     async with running(memory.open, size=(160, 50)) as run:
         run.engine.index.sync()

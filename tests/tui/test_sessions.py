@@ -575,9 +575,11 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         assert 1_950 < talks.line < 1_999
         await talks.press("g", "right_square_bracket", "right_square_bracket")
         assert talks.line == 5, "the next thing that the user said"
-        await talks.press("A")
+        await resize(pilot, (80, 24))
+        await talks.press("A", "tab")
         await talks.shows("minScore")
-        await talks.press("enter")
+        assert talks.screen.focused is talks.screen.asked.comparison
+        await talks.press("shift+tab", "enter")
         await talks.shows("asked with your parameters, not with minScore 0.3")
         assert not talks.run.toasts, "they would lie over the preview"
         search = talks.run.app.search_screen

@@ -330,7 +330,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
             "place('chunk')": explained.chunk is not None,
-            "open_share": explained.scored is not None,
+            "open_share": explained.scored is not None
+            and best_passage(explained.scored) is not None,
             "step(1)": self._place < len(self._subjects) - 1,
         }
         return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))

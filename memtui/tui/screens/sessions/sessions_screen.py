@@ -186,7 +186,10 @@ class SessionsScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
-            self.show_pane(next_of(PANES, self.pane, step))
+            if self.pane == "asked" and self.asked.comparison.has_focus == (step < 0):
+                self.query_one("#memory-calls" if step < 0 else "#comparison").focus()
+            else:
+                self.show_pane(next_of(PANES, self.pane, step))
             return
         go = self.focus_next if step > 0 else self.focus_previous
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
