@@ -20,7 +20,7 @@ from memtui.model.conversations import (
 from memtui.report import words
 from memtui.text.sanitize import size_words
 
-TWO_SCALES: Final = "then ranked by the agent, now by profile {profile}: scores do not compare"
+TWO_SCALES: Final = "scores do not compare: then of the agent, now of the profile {profile}"
 _INDENT: Final = "    "
 _NUMBER: Final = 6
 _LABELS: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}

@@ -339,7 +339,8 @@ def state_detail(status: IndexStatus) -> str:
             return change
         case IndexState.STALE if foreign is not None or status.pending_count:
             files = words.count(status.pending_count, "file")
-            out = f", {words.count(status.removals)} to be taken out" if status.removals else ""
+            out = words.count(status.removals, after=" of them to be taken out")
+            out = f", {out}" if status.removals else ""
             return f"{files} {'waiting' if foreign is None else 'drifted'}{out}"
         case IndexState.NO_INDEX if status.pending_count:
             return words.count(status.pending_count, "file", after=" to index")

@@ -500,7 +500,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("of 2 unchanged", "then ranked by the agent, now by")
+        await talks.shows("of 2 unchanged", "scores do not compare: then of")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")

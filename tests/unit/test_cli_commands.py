@@ -153,7 +153,7 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
         (notes / "MEMORY.md").write_text("# Changed\n")
     (notes / "MEMORY.md").unlink()
     status = memtui("status", "--root", str(notes))
-    assert "stale (1 file waiting, 1 to be taken out)" in status.out
+    assert "stale (1 file waiting, 1 of them to be taken out)" in status.out
     assert "takes them out" in status.err
     assert "and take 1 file out" in memtui("index", "--dry-run", "--root", str(notes)).out
     (empty := notes.parent / "empty").mkdir()

@@ -184,7 +184,7 @@ class ListPane(Pane):
             chosen = widget.chosen_id if self._is_chosen else None
             widget.set_rows(rows, keep=chosen or sessions.reader.path or None)
         elif listings:
-            nothing = Content(f"No title has {safe_line(text)!r}; Search looks into the texts.")
+            nothing = Content(f"No title has {safe_line(text)!r}; Search reads what is indexed.")
             widget.show_message([nothing, aside("esc  leave the filter, then clear it")])
         elif self._error:
             widget.show_message([self.error_line(self._error)])
