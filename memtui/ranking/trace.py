@@ -100,8 +100,9 @@ def cited_lines(scored: Hit | Drop) -> tuple[int, int]:
 
 def first_citing(ranked: Ranked, scored: Hit | Drop) -> Hit | None:
     """Return the first result that cites the lines of a candidate: chunks of a file may overlap."""
+    lines = cited_lines(scored)
     of_file = (hit for hit in ranked.hits if hit.chunk.path == scored.chunk.path)
-    return next((hit for hit in of_file if cited_lines(hit) == cited_lines(scored)), None)
+    return next((hit for hit in of_file if cited_lines(hit) == lines), None)
 
 
 def shares_of(stage: StageScore) -> dict[str, float]:
