@@ -167,6 +167,11 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         place = explained.chunk.id if explained.chunk is not None else None
         return explained.subject if isinstance(explained.subject, str) else place
 
+    @property
+    def _has_passage(self) -> bool:
+        scored = self.explained.scored
+        return scored is not None and best_passage(scored) is not None
+
     def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
         # The asked ranking besides what ran: with one leg alone they differ.
@@ -330,8 +335,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
             "place('chunk')": explained.chunk is not None,
-            "open_share": explained.scored is not None
-            and best_passage(explained.scored) is not None,
+            "open_share": self._has_passage,
             "step(1)": self._place < len(self._subjects) - 1,
         }
         return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))
@@ -368,7 +372,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
     def action_open_share(self) -> None:
         """Open the table behind the share of the words of the query; close it where it is seen."""
         explained, table = self.explained, frozenset({Part.MATCHES})
-        if explained.scored is None or best_passage(explained.scored) is None:
+        if not self._has_passage:
             tell(self, "Nothing to open: the context does not rank it.")
             return
         shares = self.query_one(f"#explain-{SectionId.SHARES}")
