@@ -361,7 +361,7 @@ class ConversationService:
             state, detail = row.facts.reason, row.facts.detail
         return ConversationListing(
             path=file.path,
-            place=str(file.absolute),
+            place=file.place,
             kind=facts.kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
             agent=place.agent or facts.agent or discovery.agent_of(file),
             size=file.size,

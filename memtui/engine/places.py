@@ -112,7 +112,7 @@ def read_source(
     absolute = absolute_path(path, bases[0])
     base = next((one for one in bases if parts_below(absolute, one)), "")
     try:
-        file = SourceFile(path, Path(absolute), "memory", 0, 0, 0, base=base)
+        file = SourceFile(path, absolute, "memory", 0, 0, 0, base=base)
         document = read_document(file, any_bytes=any_bytes)
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memtui.errors import IsCancelled, stop_if
 from memtui.memory.documents import reason_of
@@ -125,6 +124,8 @@ class FileSearch(ABC):
 
     path_words: ClassVar[str]
     """The name of a path of the settings in details."""
+    source: ClassVar[str]
+    newest_ns = INT64_MAX
 
     def __init__(self, root: Path, cancelled: IsCancelled) -> None:
         self.files: dict[str, SourceFile] = {}
@@ -250,6 +251,23 @@ class FileSearch(ABC):
         else:
             self.take(path, stored, state)
 
+    def source_file(
+        self, path: str, stored: str, state: os.stat_result, kind: str = ""
+    ) -> SourceFile:
+        """Return a file as it was found on disk; `stored` is its path in the index."""
+        return SourceFile(
+            path=stored,
+            place=path,
+            source=self.source,
+            size=state.st_size,
+            # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
+            mtime_ns=max(-INT64_MAX, min(self.newest_ns, state.st_mtime_ns)),
+            # File systems that make numbers up (pooled, networked) use all 64 bits and more.
+            inode=state.st_ino & INT64_MAX,
+            kind=kind,
+            base=self.base,
+        )
+
     def skip(self, path: str, reason: Reason, detail: str) -> None:
         """List a file or folder as left out."""
         self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
@@ -259,10 +277,11 @@ class _NoteSearch(FileSearch):
     """The notes of a workspace, by their real paths."""
 
     path_words = "extra path"
+    source = SOURCE
 
     def __init__(self, scope: Scope, cancelled: IsCancelled, only: str | None) -> None:
         super().__init__(scope.root, cancelled)
-        self._limit, self._newest_ns = scope.settings.max_file_bytes, scope.newest_ns
+        self._limit, self.newest_ns = scope.settings.max_file_bytes, scope.newest_ns
         self._only = () if only is None else (only, os.path.realpath(only))
         self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)
@@ -309,26 +328,7 @@ class _NoteSearch(FileSearch):
             first = self.files[real].path
             self.skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
-            file = source_file(stored, path, state, SOURCE, self.base)
-            self.files[real] = replace(file, mtime_ns=min(file.mtime_ns, self._newest_ns))
-
-
-def source_file(
-    stored: str, path: str, state: os.stat_result, source: str, base: str, kind: str = ""
-) -> SourceFile:
-    """Return a file as it was found on disk; `stored` is its path in the index."""
-    return SourceFile(
-        path=stored,
-        absolute=Path(path),
-        source=source,
-        size=state.st_size,
-        # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
-        mtime_ns=max(-INT64_MAX, min(INT64_MAX, state.st_mtime_ns)),
-        # File systems that make numbers up (pooled, networked) use all 64 bits and more.
-        inode=state.st_ino & INT64_MAX,
-        kind=kind,
-        base=base,
-    )
+            self.files[real] = self.source_file(path, stored, state)
 
 
 _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
@@ -389,7 +389,7 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
         return SkippedFile(name, nearest.reason, nearest.detail)
     real = os.path.realpath(place)
     for file in discovery.files:
-        if os.path.realpath(file.absolute) == real:
+        if os.path.realpath(file.place) == real:
             return SkippedFile(name, Reason.DUPLICATE_FILE, f"already found as {file.path}")
     if os.path.isdir(place):
         return SkippedFile(name, Reason.NOT_A_NOTE, kind(stat.S_IFDIR))

@@ -61,10 +61,10 @@ def read_document(
         while piece := stream.read(min(_PIECE_BYTES, max_bytes + 1 - len(raw))):
             raw += piece
     if len(raw) > max_bytes:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file.place)
     text, warning, bad_line, no_text = _decoded(raw, any_bytes)
     if no_text and not any_bytes:
-        raise OSError(errno.EILSEQ, f"no text: {no_text}", str(file.absolute))
+        raise OSError(errno.EILSEQ, f"no text: {no_text}", file.place)
     text = text.removeprefix(_BYTE_ORDER_MARK).replace("\0", _REPLACEMENT)
     matter = front_matter(text)
     day, day_from = day_of_path(file.path), Reason.FILE_NAME

@@ -18,7 +18,7 @@ class SourceFile(Struct, frozen=True):
     """A file that discovery found; `path` is relative to the workspace root with `/` separators."""
 
     path: str
-    absolute: Path
+    place: str
     source: str
     size: int
     mtime_ns: int
@@ -26,9 +26,14 @@ class SourceFile(Struct, frozen=True):
     kind: str = ""
     """Of a transcript: the `TranscriptKind` that its place suggests; empty: told by its content."""
     session: str = ""
-    """The session whose events `absolute`, a database, holds; empty for a file of its own."""
+    """The session whose events `place`, a database, holds; empty for a file of its own."""
     base: str = ""
     """The folder below which no link is followed to open it; empty: the one that holds it."""
+
+    @property
+    def absolute(self) -> Path:
+        """Its absolute path; made when asked for, as a scan makes thousands of files."""
+        return Path(self.place)
 
 
 class SkippedFile(Struct, frozen=True):

@@ -400,7 +400,7 @@ def _document(note: Note, root: Path) -> tuple[Document, list[ChunkSpan]]:
         line += lines
     text = "\n".join(note.pieces)
     mtime_ns = int(np.datetime64(note.day, "ns").astype(np.int64))
-    file = SourceFile(note.path, root / note.path, "memory", len(text), mtime_ns, 0)
+    file = SourceFile(note.path, str(root / note.path), "memory", len(text), mtime_ns, 0)
     digest = hashlib.sha256(text.encode()).hexdigest()
     dated = note.day.isoformat() in note.path
     document = Document(

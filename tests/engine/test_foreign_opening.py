@@ -153,7 +153,7 @@ def test_an_opening_takes_no_lock_from_another_connection(sidecar: State) -> Non
     opened.is_current()
     opened.close()
     base = str(sidecar.folder)
-    with open_lines(SourceFile("", sidecar.database, "", 0, 0, 0, session="s1", base=base)):
+    with open_lines(SourceFile("", str(sidecar.database), "", 0, 0, 0, session="s1", base=base)):
         pass
     lock = [sys.executable, "-c", _TAKE_ALL, str(sidecar.database)]
     assert subprocess.run(lock, capture_output=True, text=True, check=True).stdout == "held\n"

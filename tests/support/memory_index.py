@@ -73,7 +73,7 @@ class ListedFiles(Files):
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[model.Document]:
         for path, text in sorted(self.index.texts.items()):
-            file = model.SourceFile(path, self.index.root / path, "memory", len(text), 0, 0)
+            file = model.SourceFile(path, str(self.index.root / path), "memory", len(text), 0, 0)
             yield model.Document(file, text, "", None, None, None)
 
     def source(self, path: str) -> SourceText:

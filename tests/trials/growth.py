@@ -486,7 +486,7 @@ class Scanner(Struct, frozen=True):
 
 
 def _document(text: str) -> Document:
-    file = SourceFile("a.md", Path("/m/a.md"), "memory", len(text), 0, 0)
+    file = SourceFile("a.md", "/m/a.md", "memory", len(text), 0, 0)
     return Document(file, text, "0" * 64, None, None, None)
 
 

@@ -93,7 +93,7 @@ NOT_OF_THE_TEXT = {CareRule.NEAR_DUPLICATE, CareRule.UNREACHABLE, CareRule.NO_TE
 
 
 def document(path: str, text: str) -> Document:
-    file = SourceFile(path, Path("/nowhere") / path, "memory", len(text), 0, 0)
+    file = SourceFile(path, f"/nowhere/{path}", "memory", len(text), 0, 0)
     return Document(file, text, "", day_of_path(path) or front_matter(text).day, None, None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -41,7 +40,7 @@ def utf16_length(text: str) -> int:
 
 
 def document(text: str, path: str = "memory/note.md") -> Document:
-    file = SourceFile(path, Path("/nowhere") / path, "memory", len(text), 0, 0)
+    file = SourceFile(path, f"/nowhere/{path}", "memory", len(text), 0, 0)
     return Document(file, text, "", None, None, None)
 
 

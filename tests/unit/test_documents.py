@@ -28,7 +28,7 @@ from tests.support.known import load
 
 
 def source_file(path: Path, name: str = "memory/note.md") -> SourceFile:
-    return SourceFile(name, path, "memory", 0, 0, 0)
+    return SourceFile(name, str(path), "memory", 0, 0, 0)
 
 
 def read(folder: Path, content: bytes, name: str = "memory/note.md") -> Document:

@@ -91,7 +91,7 @@ def _disk_file(
     path: str, absolute: str | Path, source: str, root: str, state: os.stat_result, base: str = ""
 ) -> DiskFile:
     times = state.st_size, state.st_mtime_ns, state.st_ino
-    return DiskFile(path, Path(absolute), source, *times, base=base, root=root)
+    return DiskFile(path, str(absolute), source, *times, base=base, root=root)
 
 
 class LeftOut(NamedTuple):
@@ -417,7 +417,7 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
             listed[f"{session}.jsonl"] = DiskFile(
                 f"{SESSIONS}/{session}.jsonl",
-                opened.real,
+                str(opened.real),
                 SESSIONS,
                 last if isinstance(last, int) else 0,
                 whole(changed) * 10**6,

@@ -19,7 +19,7 @@ from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.reading import EventSession, sessions_in
-from memtui.memory.discover import INT64_MAX, Discovery, FileSearch, source_file
+from memtui.memory.discover import INT64_MAX, Discovery, FileSearch
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import first_link, link_target, said, unwritten, written
 from memtui.memory.transcripts import openclaw_files
@@ -250,7 +250,7 @@ def locate(
     cancelled: IsCancelled = lambda: False,
 ) -> list[TranscriptPlace]:
     """Find the transcripts place by place; a file counts where it is found first."""
-    by_file: dict[tuple[Path, str], str] = {}
+    by_file: dict[tuple[str, str], str] = {}
     stored: set[str] = set()
     located = []
     for place in places_of(scope):
@@ -260,14 +260,14 @@ def locate(
         files, skipped = [], list(search.skipped.values())
         for _, file in sorted(search.files.items()):
             # An agent's file is one wherever it is; a database holds many sessions.
-            key = file.absolute, file.session
+            key = file.place, file.session
             earlier = by_file.get(key)
             if earlier is None and file.path not in stored:
                 by_file[key] = file.path
                 stored.add(file.path)
                 files.append(file)
             elif earlier is None:
-                where, detail = redact_path(written(str(file.absolute))), f"{file.path} is another"
+                where, detail = redact_path(written(file.place)), f"{file.path} is another"
                 skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, detail))
             elif earlier != file.path:
                 detail = f"already found as {earlier}"
@@ -301,6 +301,7 @@ class _Search(FileSearch):
     """One look into one place, with the transcripts by their stored paths."""
 
     path_words = "path of transcripts"
+    source = SOURCE
 
     def __init__(
         self,
@@ -377,7 +378,7 @@ class _Search(FileSearch):
         kind, masked = self._place.kind or "", redact_path(stored)
         while masked in self.files:  # Two credentials may begin and end alike.
             masked = f"{masked}'"
-        self.files[masked] = source_file(masked, path, state, SOURCE, self.base, kind)
+        self.files[masked] = self.source_file(path, masked, state, kind)
 
     def skip(self, path: str, reason: Reason, detail: str) -> None:
         super().skip(redact_path(path), reason, detail)
@@ -389,7 +390,7 @@ def event_files(database: Path, prefix: str, base: str = "") -> tuple[SourceFile
     return tuple(
         SourceFile(
             path=redact_path(f"{prefix}{written(one.session)}{_MARK}"),
-            absolute=database,
+            place=str(database),
             source=SOURCE,
             size=one.size,
             mtime_ns=max(0, min(INT64_MAX, one.changed_ms * 10**6)),

@@ -173,8 +173,8 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
     """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
     if file.session:
         # SQLite opens it by its path. To open it here too would lose the locks of this process.
-        if file.base and first_link(path := str(file.absolute), file.base) is not None:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if file.base and first_link(file.place, file.base) is not None:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), file.place)
         pieces = _event_pieces(file.absolute, file.session, limit)
         stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:
