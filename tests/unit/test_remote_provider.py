@@ -54,6 +54,19 @@ from tests.support.known import cases, load
 TEXTS = ["the router is in the hall", "the gate code changed"]
 
 
+def ask(choice: EmbeddingSettings) -> None:
+    """Embed a query."""
+    with remote_provider(choice) as it:
+        it.embed_query("router")
+
+
+def refused(said: str, choice: EmbeddingSettings, **given: Any) -> ProviderError:
+    """Return the failure of a query, which tells this."""
+    with remote_provider(choice, **given) as it, pytest.raises(ProviderError, match=said) as caught:
+        it.embed_query("router")
+    return caught.value
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_keys_and_prefixes_on_the_wire(provider: str) -> None:
     model = {"gemini": "gemini-embedding-2", "ollama": "nomic-embed-text"}.get(provider, MODEL)
@@ -157,14 +170,8 @@ def test_a_new_key_is_looked_for_once_when_one_is_refused() -> None:
 
 def test_a_refused_key_is_named_by_its_place() -> None:
     with embedding_server(repeated_key(401), stays=True) as server:
-        with (
-            remote_provider(choice_at("openai", server)) as it,
-            pytest.raises(
-                ProviderError, match="the key of OPENAI_API_KEY is not accepted"
-            ) as caught,
-        ):
-            it.embed_query("router")
-        assert "embedding.key_env" in caught.value.hint
+        error = refused("the key of OPENAI_API_KEY is not accepted", choice_at("openai", server))
+        assert "embedding.key_env" in error.hint
         assert len(server.seen) == 1
 
 
@@ -175,12 +182,7 @@ def unreadable(*_given: object, **_named: object) -> FoundKey:
 def test_a_key_that_cannot_be_read_where_the_settings_name_it() -> None:
     with embedding_server() as server:
         choice = choice_at("openai", server, key_command="pass")
-        with (
-            remote_provider(choice, find=unreadable) as it,
-            pytest.raises(ProviderError, match="key_command") as caught,
-        ):
-            it.embed_query("router")
-        assert caught.value.failure is Failure.NO_KEY
+        assert refused("key_command", choice, find=unreadable).failure is Failure.NO_KEY
         assert not server.seen
 
 
@@ -240,8 +242,7 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
             assert caught.value.failure is Failure.BAD_SETTING
             assert "embedding.allow_insecure" in caught.value.hint
         # A key that turns up only when it is asked for is not sent either.
-        with remote_provider(choice) as late, pytest.raises(ProviderError, match="would go to"):
-            late.embed_query("router")
+        refused("would go to", choice)
         assert len(server.seen) == 2
 
 
@@ -315,11 +316,7 @@ def test_a_hanging_query_stops_at_once() -> None:
 def test_a_query_has_a_time_of_its_own() -> None:
     with embedding_server(hanging, stays=True) as server:
         choice = choice_at("openai", server, query_timeout=0.2, batch_timeout=60.0)
-        with (
-            remote_provider(choice) as provider,
-            pytest.raises(ProviderError, match=r"no answer from .* in 0\.2 s"),
-        ):
-            provider.embed_query("router")
+        refused(r"no answer from .* in 0\.2 s", choice)
 
 
 def test_closed() -> None:
@@ -368,13 +365,8 @@ def test_no_more_requests_at_once_than_allowed_but_a_query_goes_by() -> None:
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 2**20)
     endless = fixed(Answer(b"[" + b" " * 2**20 + b"]"))
-    with (
-        embedding_server(endless, stays=True) as server,
-        remote_provider(choice_at("openai", server)) as it,
-        pytest.raises(ProviderError, match="1 MiB") as caught,
-    ):
-        it.embed_query("router")
-    assert caught.value.failure is Failure.BAD_ANSWER
+    with embedding_server(endless, stays=True) as server:
+        assert refused("1 MiB", choice_at("openai", server)).failure is Failure.BAD_ANSWER
 
 
 @pytest.fixture
@@ -383,11 +375,10 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def ask(base_url: str, **fields: Any) -> None:
-    """Embed a query by OpenAI's protocol at an address."""
+def at(base_url: str, **fields: Any) -> EmbeddingSettings:
+    """Choose OpenAI's protocol at an address."""
     given = {"base_url": base_url, "model": MODEL, **NO_OTHER_KEYS, **fields}
-    with remote_provider(EmbeddingSettings(provider="openai", **given)) as it:
-        it.embed_query("router")
+    return EmbeddingSettings(provider="openai", **given)
 
 
 @pytest.mark.usefixtures("no_proxies")
@@ -395,9 +386,9 @@ def test_a_proxy_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     with embedding_server() as proxy, embedding_server() as server:
         for name in PROXY_NAMES:
             monkeypatch.setenv(name, proxy.url)
-        ask(f"{server.url}/v1")
+        ask(at(f"{server.url}/v1"))
         assert not proxy.seen
-        ask("http://embeddings.invalid/v1", allow_insecure=True)
+        ask(at("http://embeddings.invalid/v1", allow_insecure=True))
     assert proxy.seen[0].path == "http://embeddings.invalid/v1/embeddings"
     assert len(server.seen) == 1
 
@@ -406,10 +397,9 @@ def test_a_proxy_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROXY_NAMES:
         monkeypatch.setenv(name, "strange://user:SECRET@127.0.0.1")
-    with pytest.raises(ProviderError) as caught:
-        ask("http://embeddings.invalid/v1")
-    assert caught.value.failure is Failure.BAD_SETTING
-    assert "SECRET" not in str(caught.value)
+    error = refused("the proxy or certificate settings here", at("https://embeddings.invalid/v1"))
+    assert error.failure is Failure.BAD_SETTING
+    assert "SECRET" not in str(error)
 
 
 @contextmanager
@@ -426,11 +416,10 @@ def tls_server() -> Iterator[EmbeddingServer]:
 def test_a_certificate_of_ones_own_is_trusted_where_it_is_named() -> None:
     with tls_server() as server:
         url = server.url.replace("http:", "https:") + "/v1"
-        with pytest.raises(ProviderError, match="TLS") as caught:
-            ask(url)
-        assert caught.value.failure is Failure.UNREACHABLE
-        assert "embedding.ca_file" in caught.value.hint
-        ask(url, ca_file=str(TLS / "certificate.pem"))
+        error = refused("TLS", at(url))
+        assert error.failure is Failure.UNREACHABLE
+        assert "embedding.ca_file" in error.hint
+        ask(at(url, ca_file=str(TLS / "certificate.pem")))
     assert [key_in(seen) for seen in server.seen] == [KEY]
 
 
@@ -440,12 +429,12 @@ def test_certificates_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").touch()
     os.mkfifo(tmp_path / "pipe")
     path = tmp_path / name
-    with pytest.raises(ProviderError, match="cannot read the certificates in") as caught:
-        ask("https://embeddings.invalid/v1", ca_file=str(path))
-    assert caught.value.failure is Failure.BAD_SETTING
-    assert str(path) in str(caught.value)
+    choice = at("https://embeddings.invalid/v1", ca_file=str(path))
+    error = refused("cannot read the certificates in", choice)
+    assert error.failure is Failure.BAD_SETTING
+    assert str(path) in str(error)
     is_read = name in ("certificate.txt", "empty")
-    assert ("it holds no certificate" in str(caught.value)) == is_read
+    assert ("it holds no certificate" in str(error)) == is_read
 
 
 def test_certificates_of_the_environment_that_cannot_be_read(
@@ -453,6 +442,5 @@ def test_certificates_of_the_environment_that_cannot_be_read(
 ) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    with pytest.raises(ProviderError, match="certificate settings here") as caught:
-        ask("https://embeddings.invalid/v1")
-    assert caught.value.failure is Failure.BAD_SETTING
+    error = refused("certificate settings here", at("https://embeddings.invalid/v1"))
+    assert error.failure is Failure.BAD_SETTING
