@@ -55,13 +55,15 @@ def test_the_fewest_changes_are_written(
     assert not place.plan(ranking).changes
 
 
-def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
+@pytest.mark.parametrize("own", ["", "[profiles.team]\nk = 5\ndedup = true\n"])
+def test_a_profile_of_the_other_file_is_not_named(place: Configured, own: str) -> None:
+    place.user.write_text(own)
     place.project.write_text("[profiles.team]\nk = 3\n")
     team = place.load().settings.named_rankings()["team"]
     plan = place.write(team)
-    assert place.user.read_text() == "[ranking]\nk = 3\n"
+    assert place.user.read_text() == f"{own}\n[ranking]\nk = 3\n".lstrip()
     assert plan.notes == ("profile team is not this file's: its values, on memtui",)
-    assert plan.ranking == replace(team, profile="memtui")
+    assert place.ranking() == plan.ranking == replace(team, profile="memtui")
     place.user.write_text("")
     place.write(team, Source.PROJECT)
     assert place.project.read_text() == '[profiles.team]\nk = 3\n\n[ranking]\nprofile = "team"\n'
@@ -223,18 +225,6 @@ def test_profiles_come_and_go_and_the_rest_stays(place: Configured) -> None:
     for name in ("b.c", "a"):
         write(plan_removal(place.files(), name), place.files())
     assert place.user.read_text() == before
-
-
-def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
-    place: Configured,
-) -> None:
-    place.user.write_text("[profiles.b]\nk = 5\ndedup = true\n")
-    place.project.write_text("[profiles.b]\nk = 9\n")
-    shown = place.load().settings.named_rankings()["b"]
-    plan = place.write(shown)
-    assert place.user.read_text() == "[profiles.b]\nk = 5\ndedup = true\n\n[ranking]\nk = 9\n"
-    assert plan.notes == ("profile b is not this file's: its values, on memtui",)
-    assert place.ranking() == plan.ranking == replace(shown, profile="memtui")
 
 
 def test_a_file_changed_meanwhile_is_not_overwritten(place: Configured) -> None:
