@@ -69,14 +69,13 @@ class Terminal:
 
     def wait_for_end(self) -> int:
         """Wait until the program has ended, and return its exit code."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
+
+        def has_ended(shown: str) -> bool:
             # Written by the shell around the program: tmux does not always notice an end.
-            written = self._exit_code.read_text() if self._exit_code.exists() else ""
-            if written.endswith("\n"):
-                return int(written)
-            _between_looks.wait(_POLL_SECONDS)
-        raise AssertionError(f"did not end; on screen:\n{self.screen()}")
+            return self._exit_code.exists() and self._exit_code.read_text().endswith("\n")
+
+        self.until(has_ended, "its end")
+        return int(self._exit_code.read_text())
 
     def ends(self, code: int = 0) -> None:
         """Wait until the program has ended with this exit code; fails with why it did not."""

@@ -207,14 +207,9 @@ def readable_by_all(release: str) -> Iterator[State]:
         yield make_state(Path(folder) / "state", release)
 
 
-def forbid_writing(state: State) -> None:
+def permit(state: State, folders: int, files: int) -> None:
     for path in [state.folder, *state.folder.rglob("*")]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-
-
-def allow_writing(state: State) -> None:
-    for path in [state.folder, *state.folder.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+        path.chmod(folders if path.is_dir() else files)
 
 
 @pytest.mark.parametrize("may_write", [True, False])
@@ -247,8 +242,8 @@ def test_an_index_in_every_state_is_read_without_a_trace(
         if lost:
             state.beside(lost).unlink()
         if not may_write:
-            forbid_writing(state)
-            stack.callback(allow_writing, state)
+            permit(state, 0o555, 0o444)
+            stack.callback(permit, state, 0o755, 0o644)
             stack.enter_context(without_privileges())
         read_unseen(state, how, word)
 

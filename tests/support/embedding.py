@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -176,11 +175,6 @@ def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
     """Tell what the chosen provider would be, without loading it; `None` for keyword only."""
     registration = resolve(choice)
     return None if registration is None else registration.identity(choice)
-
-
-def text_hash(text: str) -> str:
-    """Hash a text as the chunker does: sha256 hex of its UTF-8 form."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:

@@ -11,10 +11,11 @@ from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vector
 from memtui.embedding.registry import Registration
 from memtui.embedding.registry import registered as providers
 from memtui.errors import ProviderError, stop_if
+from memtui.memory.documents import text_hash
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
-from tests.support.embedding import HashedProvider, text_hash
+from tests.support.embedding import HashedProvider
 
 KEY_REFUSED = ProviderError(
     "HTTP 401 from api.example: the key was refused",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from itertools import product
 from types import FrameType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -19,7 +20,7 @@ from memtui.embedding.provider import clean_vectors
 from memtui.errors import Cancelled
 from memtui.memory.chunking import Packer, chunk_document, chunk_id, chunk_text, size_estimate
 from memtui.model import ChunkSpan, Document, SourceFile
-from tests.support.known import load
+from tests.support.known import load, utf16_length
 
 VECTORS: dict[str, Any] = load("chunking")
 MIXED_LINE = "Line {}: 这是中英文混合的测试内容 with some English text"
@@ -33,10 +34,6 @@ CONTENTS = {
     "long latin line tokens 200": "a" * 2000,
     "default note": "# Title\n\n- one\n- two\n\n## Next\n" + "para " * 500,
 }
-
-
-def utf16_length(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
 
 
 def document(text: str, path: str = "memory/note.md") -> Document:
@@ -260,17 +257,10 @@ def cost(text: str, tokens: int) -> int:
 @pytest.mark.parametrize(
     ("piece", "tokens"),
     [
-        ("a", 400),
-        ("word ", 400),
-        ("\n", 400),
-        ("line of text\n", 400),
-        ("记忆搜索", 400),
-        ("a你😀𠀀", 400),
+        *product(["a", "word ", "\n", "line of text\n", "记忆搜索", "a你😀𠀀", "- \n"], [400]),
         # Every blank line is carried over again and again: smaller chunks, and more of them.
         ("x" * 400 + "\n" * 80, 100),
-        ("- \n", 400),
     ],
-    ids=["one line", "words", "blank lines", "lines", "han", "mixed", "long and blank", "bullets"],
 )
 def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int) -> None:
     times = (4_000 if tokens < 400 else 12_000) // len(piece)
