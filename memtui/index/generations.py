@@ -270,7 +270,7 @@ class WriterLock:
         with self._guard:
             if not self.is_held:
                 return False
-            if file_state(self._folder.lock_path) == self._locked:
+            if file_state(self._folder.lock_path).continues(self._locked):
                 return True
             self.is_held = False
             self._lock.release()

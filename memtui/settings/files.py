@@ -337,18 +337,19 @@ def sync_folder(folder: Path) -> None:
 
 
 class FileState(NamedTuple):
-    """The identity of a file, and its size in bytes."""
+    """The identity of a file, its size in bytes, and when it changed, in ns since 1970."""
 
     device: int
     inode: int
     size: int
+    mtime_ns: int
 
     def continues(self, before: FileState) -> bool:
         """Tell whether this is the file of `before` and still has all of it."""
         return self[:2] == before[:2] and self.size >= before.size
 
 
-NO_FILE = FileState(0, 0, 0)
+NO_FILE = FileState(0, 0, 0, 0)
 
 
 def file_state(path: Path) -> FileState:
@@ -357,7 +358,7 @@ def file_state(path: Path) -> FileState:
         state = os.stat(path)
     except OSError:
         return NO_FILE
-    return FileState(state.st_dev, state.st_ino, state.st_size)
+    return FileState(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 TEMPORARY = ".memtui-"

@@ -115,8 +115,7 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
             with suppress(ValueError):
                 dims = rows.parse_vector(newest[0][1]).size or None
         latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
-        stamps = (opened.fingerprint.database, opened.fingerprint.log)
-        changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
+        changed_ns = max(opened.fingerprint.database.mtime_ns, opened.fingerprint.log.mtime_ns)
         return replace(
             agent,
             generation=layout.generation,

@@ -23,6 +23,7 @@ from memtui.index.foreign.disk import SESSIONS, Listing, Why
 from memtui.index.foreign.rows import MEMORY
 from memtui.model import Reason, status
 from memtui.retrieval.connection import snapshot
+from memtui.settings.files import file_state
 from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
@@ -120,8 +121,7 @@ class _Audit(Struct):
         notes = self._compare_notes(MEMORY in sources, cancelled)
         transcripts = self._compare_transcripts(SESSIONS in sources)
         leftovers = self._report_leftovers()
-        seen, current = opened.fingerprint.database, opening.fingerprint_of(opened.real).database
-        if seen is not None and (current is None or current.inode != seen.inode):
+        if file_state(opened.real).inode != opened.fingerprint.database.inode:
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
         order = list(status.Severity)

@@ -184,8 +184,7 @@ class StoredTables:
         The search index of FTS5 is part of the check.
         """
         opened = self._opened
-        stamp = opened.fingerprint.database
-        size = stamp.size if stamp is not None else 0
+        size = opened.fingerprint.database.size
         tables, result = ["1"], "ok"
         if not self._deep and size > MAX_BYTES:
             tables = [opened.layout.meta, opened.layout.files]

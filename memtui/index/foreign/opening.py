@@ -33,6 +33,7 @@ from memtui.index.database import (
 from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
+from memtui.settings.files import NO_FILE, FileState, file_state
 from memtui.text.sanitize import listed, safe_line
 
 _WRITE_VERSION = 18
@@ -61,19 +62,11 @@ index_format: Final[Callable[[], Mapping[str, Any]]] = partial(read_table, "open
 """Read the names of tables and columns, the parts of the identity, and the words of faults."""
 
 
-class FileStamp(Struct, frozen=True):
-    """The state of one file: `mtime_ns` in nanoseconds, `size` in bytes."""
-
-    inode: int
-    size: int
-    mtime_ns: int
-
-
 class Fingerprint(Struct, frozen=True):
-    """The state of a database and what lies beside it; `None`: there is no such file."""
+    """The state of a database and what lies beside it."""
 
-    database: FileStamp | None
-    log: FileStamp | None
+    database: FileState
+    log: FileState
     shared: bool
     """True if the log's shared memory is there: some program has, or had, the database open."""
     header: bytes
@@ -83,16 +76,8 @@ class Fingerprint(Struct, frozen=True):
 
 def fingerprint_of(real: Path) -> Fingerprint:
     """Return the state of a database and of the files beside it; no lock is taken or lost."""
-
-    def stamp(path: Path) -> FileStamp | None:
-        try:
-            state = path.stat()
-        except OSError:
-            return None
-        return FileStamp(state.st_ino, state.st_size, state.st_mtime_ns)
-
-    shared = stamp(_beside(real, "-shm")) is not None
-    database, log, header = stamp(real), stamp(_beside(real, "-wal")), b""
+    shared = file_state(_beside(real, "-shm")) != NO_FILE
+    database, log, header = file_state(real), file_state(_beside(real, "-wal")), b""
     with suppress(DatabaseError, OSError):
         header = read_beside(real)
     return Fingerprint(database, log, shared, header)
@@ -108,7 +93,7 @@ def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
     A lock is taken where a journal is hot, and with `settled` wherever there is no log. Whether the
     files changed meanwhile is for the caller to find out. Raises what SQLite and the system raise.
     """
-    has_log = seen.log is not None and (seen.shared or seen.log.size > 0)
+    has_log = seen.log != NO_FILE and (seen.shared or seen.log.size > 0)
     uses_log = seen.header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
     journal = b""
     with suppress(FileNotFoundError), _beside(real, "-journal").open("rb") as file:
@@ -139,7 +124,7 @@ def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
     folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
     with undone_on_error(folder.cleanup):
         target = Path(folder.name) / "copy.sqlite"
-        size = seen.database.size if seen.database is not None else 0
+        size = seen.database.size
         with target.open("xb") as file:
             for offset in range(0, size, _COPY_STEP):
                 file.write(read_beside(real, min(_COPY_STEP, size - offset), offset=offset))
