@@ -116,9 +116,14 @@ class Cancelled(Exception):
     """Work that was stopped because something newer superseded it or the user asked."""
 
 
-def stop_if(cancelled: IsCancelled | None) -> None:
-    """Raise `Cancelled` where work is not wanted any more; without `cancelled` it always is."""
-    if cancelled is not None and cancelled():
+def never() -> bool:
+    """Stand for `IsCancelled` of work that nobody stops."""
+    return False
+
+
+def stop_if(cancelled: IsCancelled) -> None:
+    """Raise `Cancelled` where work is not wanted any more."""
+    if cancelled():
         raise Cancelled
 
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from memtui.embedding.provider import CHECK_SECONDS
 from memtui.embedding.services import Address, Service, sendable
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.settings.openclaw.read import (
     AUTH_PROFILES,
     Secret,
@@ -60,7 +60,7 @@ def find_key(
     choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
     *,
-    cancelled: IsCancelled | None = None,
+    cancelled: IsCancelled = never,
     only_look: bool = False,
 ) -> FoundKey:
     """Find the key to send to an address; `env` is that of the process unless given.
@@ -109,7 +109,7 @@ def _usual_places(
     address: Address,
     choice: EmbeddingSettings,
     env: Mapping[str, str],
-    cancelled: IsCancelled | None,
+    cancelled: IsCancelled,
     only_look: bool,
 ) -> Iterator[FoundKey]:
     """Yield what each place holds that the settings do not name, in the order of `find_key`.
@@ -201,7 +201,7 @@ def key_of_command(
     command: str,
     env: Mapping[str, str],
     *,
-    cancelled: IsCancelled | None = None,
+    cancelled: IsCancelled = never,
     limit: float = 10.0,
 ) -> str:
     """Run a command without a shell and return the first line that it prints, blanks dropped.
@@ -284,7 +284,7 @@ def may_hold_a_key(env: Mapping[str, str]) -> bool:
     return sys.platform != "linux" or is_chosen or any(map(env.get, signs))
 
 
-def key_of_keyring(name: str, *, cancelled: IsCancelled | None = None, limit: float = 5.0) -> str:
+def key_of_keyring(name: str, *, cancelled: IsCancelled = never, limit: float = 5.0) -> str:
     """Return the key that the keyring holds for a provider; empty where there is none.
 
     Raises `ValueError`, in one line without any value, when it cannot be asked or takes longer

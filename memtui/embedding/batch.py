@@ -46,7 +46,7 @@ from memtui.embedding.services import (
     as_json,
     value_in,
 )
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.model import Failure, Usage
 from memtui.settings.files import StateFolder, sync_folder
 from memtui.text.ecmascript import well_formed
@@ -347,8 +347,8 @@ class BatchRun:
     text_of: Callable[[str], str]
     store: BatchStore
     cache: EmbeddingCache
-    cancelled: IsCancelled = lambda: False
-    interrupted: IsCancelled = lambda: False
+    cancelled: IsCancelled = never
+    interrupted: IsCancelled = never
     progress: Callable[[str, int, int], None] = lambda phase, done, total: None
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.services import Address, Request
-from memtui.errors import IsCancelled, ProviderError, stop_if, undone_on_error
+from memtui.errors import IsCancelled, ProviderError, never, stop_if, undone_on_error
 from memtui.model import Failure
 from memtui.settings.containment import expand_path
 from memtui.settings.files import read_bytes
@@ -238,7 +238,7 @@ class ServiceClient:
         self._client: httpx.AsyncClient | None = None
         self._loop = _event_loop()
 
-    def run(self, work: Coroutine[Any, Any, T], cancelled: IsCancelled | None = None) -> T:
+    def run(self, work: Coroutine[Any, Any, T], cancelled: IsCancelled = never) -> T:
         """Run a coroutine in the thread of the event loop and wait for its result.
 
         Raises `Cancelled` within 0.1 s once `cancelled()`, and `ProviderError` (`closed`) when
@@ -300,7 +300,7 @@ class ServiceClient:
         if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
 
-    def _check(self, cancelled: IsCancelled | None) -> None:
+    def _check(self, cancelled: IsCancelled) -> None:
         if self._closed:
             words = f"the connection to {self.address.shown} is closed"
             raise ProviderError(words, failure=Failure.CLOSED)
@@ -314,7 +314,7 @@ class ServiceClient:
         import httpx
 
         try:
-            self._check(None)
+            self._check(never)
             if self._client is None:
                 verify: ssl.SSLContext | bool = True
                 if self.address.is_loopback and self.address.url.startswith("http:"):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from memtui import errors
+from memtui.errors import IsCancelled, never
 from memtui.model import Failure, Usage
 from memtui.text.sanitize import safe_line
 
@@ -106,18 +107,16 @@ class Provider:
         """Return whether it is not sent the texts that hold a credential."""
         return False
 
-    def embed_query(self, text: str, *, cancelled: errors.IsCancelled | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled = never) -> Vector:
         """Embed a query; raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop."""
         raise NotImplementedError
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: errors.IsCancelled | None = None
-    ) -> Vectors:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Vectors:
         """Embed texts in their order; raises `ProviderError`, or `Cancelled` once asked to stop."""
         raise NotImplementedError
 
     def word_pieces(
-        self, text: str, starts: Sequence[int], *, cancelled: errors.IsCancelled | None = None
+        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled = never
     ) -> list[WordPieces] | None:
         """Return the word pieces of each stretch of a text, at most 254 of each.
 
@@ -140,7 +139,7 @@ class Provider:
         with _counting:
             self._usage = self._usage.plus(usage)
 
-    def batches(self, cancelled: errors.IsCancelled) -> BatchInterface | None:
+    def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
         """Return the batch interface, if one is wanted and there is one; may look for a key."""
         return None
 
@@ -207,7 +206,7 @@ class LocalProvider(Provider):
         self._queue = ThreadPoolExecutor(1, "memtui-model")
 
     def embed_query(
-        self, text: str, *, cancelled: errors.IsCancelled | None = None, role: Role = Role.QUERY
+        self, text: str, *, cancelled: IsCancelled = never, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
         vector, tokens = self._ask(cancelled, self.embed, text, role)
@@ -216,7 +215,7 @@ class LocalProvider(Provider):
 
     def _ask(
         self,
-        cancelled: errors.IsCancelled | None,
+        cancelled: IsCancelled,
         model: Callable[Arguments, Item],
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
@@ -236,9 +235,7 @@ class LocalProvider(Provider):
         except Exception as error:  # libraries raise what they like, and so does a closed queue
             raise errors.ProviderError(f"the {name} model failed: {one_line(error)}") from error
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: errors.IsCancelled | None = None
-    ) -> Vectors:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Vectors:
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
@@ -247,7 +244,7 @@ class LocalProvider(Provider):
         return rows
 
     def word_pieces(
-        self, text: str, starts: Sequence[int], *, cancelled: errors.IsCancelled | None = None
+        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled = never
     ) -> list[WordPieces] | None:
         pieces = self.pieces
         return self._ask(cancelled, pieces, text, starts) if pieces is not None else None

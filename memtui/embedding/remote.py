@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from memtui.embedding import http, provider, services
 from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.registry import Registration
-from memtui.errors import IsCancelled, ProviderError, SettingsError
+from memtui.errors import IsCancelled, ProviderError, SettingsError, never
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import masked_text
@@ -162,7 +162,7 @@ class RemoteProvider(provider.Provider):
         self._spare: dict[str, provider.Values] = {}
         """Vectors that were paid for in a call that failed before its end."""
 
-    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> provider.Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled = never) -> provider.Vector:
         # Of one that is longer than an input may be, the beginning is what is looked for.
         beginning = well_formed(provider.split_input(text, self.plan.input_bytes)[0])
         made: dict[str, provider.Values] = {}
@@ -171,7 +171,7 @@ class RemoteProvider(provider.Provider):
         return provider.clean_vectors(made[prefixed[0]])
 
     def embed_documents(
-        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
+        self, texts: Sequence[str], *, cancelled: IsCancelled = never
     ) -> provider.Vectors:
         import numpy as np
 

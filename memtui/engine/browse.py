@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.engine.ports import Index, Progressed, Reading, RecentFile, Words
 from memtui.engine.search import Search, Tops
-from memtui.errors import IsCancelled
+from memtui.errors import IsCancelled, never
 from memtui.memory.care import duplicates
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import (
@@ -101,7 +101,7 @@ class Browse:
 
     def files(self) -> Sequence[MemoryFile]:
         """Return every file that discovery finds or the index holds, by path."""
-        return self._index.files.entries(lambda: False)
+        return self._index.files.entries(never)
 
     def paths(self) -> Sequence[str]:
         """Return every file that the index holds, by path; empty before the first index."""
@@ -190,7 +190,7 @@ class Browse:
     def care(
         self,
         *,
-        cancelled: IsCancelled = lambda: False,
+        cancelled: IsCancelled = never,
         progressed: Progressed = lambda done, total: None,
     ) -> CareReport:
         """Look through the whole memory for what needs care; nothing is written."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Progressed
 from memtui.engine.search import Search
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.memory.care import rules
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.discover import SOURCE, SUFFIXES
@@ -84,12 +84,12 @@ def follow_link(index: Index, path: str, link: rules.WrittenLink) -> LinkTarget:
     if heading and not (link.target if link.is_wiki else address.partition("#")[0]):
         return LinkTarget(path, heading)
     names = rules.NoteNames(file_test(index))
-    for file in index.files.entries(lambda: False) if target else ():
+    for file in index.files.entries(never) if target else ():
         names.add_path(file.path)
     place = names.place_of(path, target, is_wiki=link.is_wiki)
     if target and not place and link.is_wiki:
         # The titles are read only where no note is called so.
-        for document in index.files.documents(lambda: False):
+        for document in index.files.documents(never):
             if isinstance(document, Document):
                 names.add(document)
         place = names.place_of(path, target, is_wiki=True)

@@ -19,7 +19,7 @@ from memtui.embedding.registry import other_of, resolve
 from memtui.engine.places import CITED, file_meant
 from memtui.engine.ports import Index, SearchRequest, TranscriptStore
 from memtui.engine.search import Search
-from memtui.errors import IsCancelled, MemtuiError, stop_if
+from memtui.errors import IsCancelled, MemtuiError, never, stop_if
 from memtui.index.transcripts import discovery, reading
 from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
@@ -142,7 +142,7 @@ class ConversationService:
             known, scan = self._scans.get(path, (None, None))
             if known != file:
                 is_told = row is not None and row.is_told
-                scan = None if is_told else self._scan(file, lambda: False, whole=False)
+                scan = None if is_told else self._scan(file, never, whole=False)
             listings.append(self._listing(file, place, row, scan or Scan()))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
@@ -151,7 +151,7 @@ class ConversationService:
         listings: Sequence[ConversationListing],
         counted: Callable[[ConversationListing], object],
         *,
-        cancelled: IsCancelled = lambda: False,
+        cancelled: IsCancelled = never,
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         transcripts = self._transcripts()
@@ -161,7 +161,7 @@ class ConversationService:
                 scan = self._scan(transcripts[path].file, cancelled)
                 counted(self._listing(*transcripts[path], scan))
 
-    def read(self, path: str, *, cancelled: IsCancelled = lambda: False) -> OpenConversation:
+    def read(self, path: str, *, cancelled: IsCancelled = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
         if (transcript := self._transcripts().get(path)) is None:
             raise ConversationGone(
@@ -191,7 +191,7 @@ class ConversationService:
         paths: Sequence[str] | None = None,
         *,
         found: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
-        cancelled: IsCancelled = lambda: False,
+        cancelled: IsCancelled = never,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.ports import Index, Progressed, SearchRequest
-from memtui.errors import Cancelled, IndexMissing, IsCancelled, MemtuiError, stop_if
+from memtui.errors import Cancelled, IndexMissing, IsCancelled, MemtuiError, never, stop_if
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.retrieval.query import parse_query
@@ -198,7 +198,7 @@ class Search:
         legs = self._index.legs
         while True:
             # One call after the other: while word pieces are made, others have their turn.
-            pool = self._thread.call(lambda: legs.retrieve(request, lambda: False, None))
+            pool = self._thread.call(lambda: legs.retrieve(request, never, None))
             if not pool.pieces_due:
                 return pool
 
@@ -232,7 +232,7 @@ class Search:
         queries: Sequence[str],
         *,
         ranking: Ranking | None = None,
-        cancelled: IsCancelled = lambda: False,
+        cancelled: IsCancelled = never,
         progressed: Progressed = lambda done, total: None,
     ) -> Tops:
         """Return the first k results of each query, asked one at a time behind every search.

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import ProviderIdentity, Vector
-from memtui.errors import IndexUnusable, IsCancelled
+from memtui.errors import IndexUnusable, IsCancelled, never
 from memtui.index.database import Connection, checkpoint, is_damage, number, open_database
 from memtui.settings.files import NO_FILE, file_state, make_private
 
@@ -107,7 +107,7 @@ class EmbeddingCache:
         limit: int,
         live: Callable[[], Mapping[ProviderIdentity, Iterable[str]]],
         *,
-        cancelled: IsCancelled = bool,
+        cancelled: IsCancelled = never,
     ) -> int:
         """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 

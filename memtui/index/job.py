@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.errors import Cancelled, IsCancelled
+from memtui.errors import Cancelled, IsCancelled, never
 from memtui.index.database import Recipe
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import IndexFolder
@@ -171,9 +171,9 @@ class Job(Struct):
     progress: ProgressReporter
     transcripts: TranscriptScope
     """The conversations that are indexed beside the notes."""
-    cancelled: IsCancelled = lambda: False
+    cancelled: IsCancelled = never
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    gives_way: Callable[[], bool] = lambda: False
+    gives_way: Callable[[], bool] = never
     """True if other work is asked for, which waiting for a service gives way to."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.bus import Bus, StatusChanged
-from memtui.errors import Cancelled, IsCancelled, MemtuiError, undone_on_error
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, never, undone_on_error
 from memtui.index.database import DatabaseError
 from memtui.index.index_rows import KnownFile
 from memtui.index.transcripts.discovery import (
@@ -368,7 +368,7 @@ class TranscriptFollower:
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
 
-    def due(self, cancelled: IsCancelled = lambda: False) -> tuple[str, ...]:
+    def due(self, cancelled: IsCancelled = never) -> tuple[str, ...]:
         """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
         scope = self.scope()
         # Who opts out of all asks for a sync.

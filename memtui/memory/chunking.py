@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from memtui.data import read_table
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 from memtui.text.ecmascript import utf16_head
@@ -181,7 +181,7 @@ def chunk_document(
     *,
     tokens: int = 400,
     overlap: int = 80,
-    cancelled: IsCancelled | None = None,
+    cancelled: IsCancelled = never,
 ) -> list[ChunkSpan]:
     """Cut a document into the chunks that are indexed.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memtui.embedding.provider import Provider, clean_vectors
-from memtui.errors import Cancelled, IsCancelled, stop_if
+from memtui.errors import Cancelled, IsCancelled, never, stop_if
 from memtui.model import LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
 from memtui.retrieval.query import Query
@@ -45,7 +45,7 @@ class VectorLeg(Struct, frozen=True):
         limit: int,
         allowed: Collection[int] | None,
         *,
-        cancelled: IsCancelled | None = None,
+        cancelled: IsCancelled = never,
     ) -> LegAnswer:
         """Find the `limit` nearest chunks among the allowed ones.
 

@@ -22,7 +22,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Registration, resolve
-from memtui.errors import ProviderError, stop_if
+from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 
@@ -70,14 +70,12 @@ class HashedProvider(Provider):
         self.before_cut: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
 
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled = never) -> Vector:
         """Embed one text; shape (dimensions,)."""
         self._begin(1)
         return clean_vectors(self._raw(text))
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Vectors:
         """Embed texts in their order; shape (n, dimensions)."""
         self._begin(len(texts))
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
@@ -87,7 +85,7 @@ class HashedProvider(Provider):
         return clean_vectors(rows)
 
     def word_pieces(
-        self, text: str, starts: Sequence[int], *, cancelled: Callable[[], bool] | None = None
+        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled = never
     ) -> list[WordPieces] | None:
         """Make each word a piece; its vector is one of the 32 axes."""
         if self.identity.word_pieces is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider, WordPieces
 from memtui.embedding.registry import registered, registration_of
-from memtui.errors import ProviderError, stop_if
+from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.model import Usage
 from memtui.retrieval.passages import PIECE_UNIT, pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
@@ -123,9 +123,7 @@ class Paused:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Any:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Any:
         """Embed until the texts are used up, then wait."""
         self._left -= len(texts)
         if self._left < 0:

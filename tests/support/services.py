@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Registration
 from memtui.embedding.registry import registered as providers
-from memtui.errors import ProviderError, stop_if
+from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.memory.documents import text_hash
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -102,15 +102,13 @@ class _Caller(Provider):
         self._hashed = HashedProvider(model=identity.model, dimensions=service.dimensions)
         self._salt = f"{service.name} {identity.model} "
 
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled = never) -> Vector:
         self._begin(cancelled)
         self._service.queries.append(text)
         self.dimensions = self._service.dimensions
         return self._hashed.embed_query(self._salt + text)
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Vectors:
         if self._service.before is not None:
             self._service.before()
         self._begin(cancelled)
@@ -130,7 +128,7 @@ class _Caller(Provider):
             self._closed = True
             self._service.open -= 1
 
-    def _begin(self, cancelled: Callable[[], bool] | None) -> None:
+    def _begin(self, cancelled: IsCancelled) -> None:
         if self._closed:
             raise ProviderError("the provider is closed", failure=Failure.CLOSED)
         pause = threading.Event()

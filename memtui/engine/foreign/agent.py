@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
-from memtui.errors import Cancelled, IsCancelled, stop_if
+from memtui.errors import Cancelled, IsCancelled, never, stop_if
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
@@ -191,7 +191,7 @@ class AgentLegs(Legs):
         text: str,
         scope: SearchScope,
         filters: Filters = NO_FILTERS,
-        cancelled: IsCancelled = lambda: False,
+        cancelled: IsCancelled = never,
         partial: Partial | None = None,
     ) -> CandidatePool:
         """Ask the legs that the ranking of a request searches with.

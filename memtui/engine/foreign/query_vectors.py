@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from memtui.embedding import services
-from memtui.errors import Cancelled, IsCancelled, ProviderError
+from memtui.errors import Cancelled, IsCancelled, ProviderError, never
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.candidates import Vector
@@ -85,7 +85,7 @@ class QueryVectors:
     _closed: threading.Event = field(init=False, default_factory=threading.Event)
 
     def find(
-        self, query: str, *, typing: bool, cancelled: IsCancelled = lambda: False
+        self, query: str, *, typing: bool, cancelled: IsCancelled = never
     ) -> QueryVector | NoVector:
         """Find the vector of `query`; `typing`: the user has not finished it.
 

@@ -12,7 +12,7 @@ from memtui.embedding import registry
 from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
-from memtui.errors import Cancelled, IsCancelled, MemtuiError, SettingsError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, SettingsError, never
 from memtui.model import ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
@@ -118,7 +118,7 @@ def provider_listings(
     return tuple(listings)
 
 
-def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> ProbeResult:
+def probe(choice: EmbeddingSettings, cancelled: IsCancelled = never) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it."""
     registration = None
     provider = None

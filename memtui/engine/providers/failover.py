@@ -29,7 +29,7 @@ from memtui.embedding.provider import (
     one_line,
 )
 from memtui.embedding.registry import other_of, registration_of, resolve
-from memtui.errors import Cancelled, IsCancelled, MemtuiError, ProviderError, SettingsError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, ProviderError, SettingsError, never
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.files import StateFolder
 from memtui.settings.schema import EmbeddingSettings
@@ -106,12 +106,10 @@ class WatchedProvider(Provider):
     def withholds(self) -> bool:
         return self.remote and not self.choice.send_credentials
 
-    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled = never) -> Vector:
         return self._call(lambda inner, stop: inner.embed_query(text, cancelled=stop), cancelled)
 
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
-    ) -> Vectors:
+    def embed_documents(self, texts: Sequence[str], *, cancelled: IsCancelled = never) -> Vectors:
         """Embed texts; raises `TextsRefused` where some are refused and others are not."""
 
         def embed_or_split(inner: Provider, stop: IsCancelled) -> Vectors:
@@ -126,19 +124,17 @@ class WatchedProvider(Provider):
         return self._call(embed_or_split, cancelled)
 
     def word_pieces(
-        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled | None = None
+        self, text: str, starts: Sequence[int], *, cancelled: IsCancelled = never
     ) -> list[WordPieces] | None:
         return self._call(
             lambda inner, stop: inner.word_pieces(text, starts, cancelled=stop), cancelled
         )
 
-    def _call(
-        self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled | None
-    ) -> T:
+    def _call(self, embed: Callable[[Provider, IsCancelled], T], cancelled: IsCancelled) -> T:
         assert self.inner is not None
         closing = self.closing.is_set
         try:
-            answer = embed(self.inner, lambda: closing() or (cancelled is not None and cancelled()))
+            answer = embed(self.inner, lambda: closing() or cancelled())
         except TextsRefused:
             self.misses = 0
             raise

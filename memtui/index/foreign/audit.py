@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.errors import Cancelled, IsCancelled, MemtuiError
+from memtui.errors import Cancelled, IsCancelled, MemtuiError, never
 from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, opening, rows
 from memtui.index.foreign.agents import ForeignTarget
@@ -51,7 +51,7 @@ def examine(
     *,
     now: datetime,
     deep: bool = False,
-    cancelled: IsCancelled = lambda: False,
+    cancelled: IsCancelled = never,
 ) -> status.Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 

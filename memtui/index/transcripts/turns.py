@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.errors import IsCancelled, MemtuiError, stop_if
+from memtui.errors import IsCancelled, MemtuiError, never, stop_if
 from memtui.index.transcripts.reading import open_lines
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
@@ -104,7 +104,7 @@ class OpenConversation:
         """
         return (self._masked(at, turn) for at, turn in self._again())
 
-    def find(self, text: str, *, cancelled: IsCancelled = lambda: False) -> Sequence[int]:
+    def find(self, text: str, *, cancelled: IsCancelled = never) -> Sequence[int]:
         """Return the places in `turns` whose whole text holds `text`, in any case.
 
         Raises `Cancelled`, and `ConversationGone` when the file is not what was read any more.
@@ -132,7 +132,7 @@ class OpenConversation:
         return replace(short, text=text, size=len(text))
 
     def _again(
-        self, cancelled: IsCancelled = lambda: False, *, first: int = 0
+        self, cancelled: IsCancelled = never, *, first: int = 0
     ) -> Iterator[tuple[int, Turn]]:
         """Read the file again from a line on: each turn's place and whole, unmasked."""
         shown = self.turns

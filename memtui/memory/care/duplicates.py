@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.model import Chunk
 
 SHINGLE_WORDS: Final = 3
@@ -64,7 +64,7 @@ _FORM = re.compile(
 _DIGITS = re.compile("[0-9]+")
 
 
-def without_forms(texts: Sequence[str], cancelled: IsCancelled = lambda: False) -> list[str]:
+def without_forms(texts: Sequence[str], cancelled: IsCancelled = never) -> list[str]:
     """Return each text without headings, tasks, empty fields and shared short lines.
 
     Lines that differ in their numbers alone count as one. Raises `Cancelled`.
@@ -129,7 +129,7 @@ def near_duplicates(
     texts: Sequence[str],
     *,
     apart: Callable[[int, int], bool] = lambda first, second: True,
-    cancelled: IsCancelled = lambda: False,
+    cancelled: IsCancelled = never,
     progressed: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Pair]:
     """Find the pairs of texts that are near-duplicates, as `likeness` has it.
