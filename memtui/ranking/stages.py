@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.model import (
     EPOCH,
     CandidatePool,
@@ -275,21 +276,7 @@ def multiplied(
 
 
 DAY = timedelta(days=1)
-
-# OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
-_DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md\Z", re.ASCII)
-_DATED_2026_8 = re.compile(
-    r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md\Z", re.ASCII
-)
-_EVERGREEN_FILES = {
-    DateRule.MEMTUI: frozenset({"MEMORY.md", "USER.md"}),
-    DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md", "memory.md"}),
-    DateRule.OPENCLAW_2026_4: frozenset({"MEMORY.md"}),
-    DateRule.OPENCLAW_2026_8: frozenset({"MEMORY.md", "USER.md"}),
-}
-
-_INSTRUCTIONS = frozenset({"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"})
-"""Files that tell an agent what to do, in any folder of a project: they hold as they stand."""
+_DATES = read_table("dates.toml")
 
 
 def decay_factors(
@@ -318,12 +305,11 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
     everything else has its file time.
     OpenClaw's rules (`temporal-decay.ts`) leave a file without a known time as it is.
     """
-    is_memtui = rule is DateRule.MEMTUI
+    is_memtui, names = rule is DateRule.MEMTUI, _DATES[rule]
     path, day, origin, is_dated = chunk.path, chunk.day, chunk.day_from, chunk.day is not None
     if not is_memtui:
         path = path.replace("\\", "/").removeprefix("./")
-        pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
-        match = pattern.search(path)
+        match = re.search(names["dated"], path, re.ASCII)
         day, origin, is_dated = None, None, match is not None
         if match is not None:
             # An impossible date matches the pattern: such a file is neither dated nor evergreen.
@@ -331,9 +317,8 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
                 day = date(*map(int, match.groups()))
     if day is not None:
         return datetime(day.year, day.month, day.day, tzinfo=UTC), origin or Reason.FILE_NAME
-    is_named = path.removeprefix("./") in _EVERGREEN_FILES[rule] or (
-        is_memtui and path.rpartition("/")[2] in _INSTRUCTIONS
-    )
+    is_instruction = path.rpartition("/")[2] in names.get("instructions", ())
+    is_named = is_instruction or path.removeprefix("./") in names["evergreen"]
     is_undated_note = path.startswith("memory/") and not is_dated
     if (is_named or is_undated_note) and (is_memtui or chunk.source == "memory"):
         return None, Reason.EVERGREEN

@@ -60,11 +60,6 @@ Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
-_FITTING: Final = {
-    IndexGeneration.SIDECAR: ("2026.2", "2026.4"),
-    IndexGeneration.AGENT: ("2026.7", "2026.9"),
-    IndexGeneration.AGENT_BLOB: ("2026.9",),
-}
 
 
 def choose_profile(
@@ -80,7 +75,7 @@ def choose_profile(
         (config.version if config else None, "the configuration was written by"),
     ):
         release = releases.release_of_version(version) if version else None
-        if release is not None and release.name in _FITTING[layout.generation]:
+        if release is not None and layout.generation in release.generations:
             return releases.PREFIX + release.name, f"{where} {version}"
     if layout.generation is IndexGeneration.AGENT_BLOB:
         return "openclaw-2026.9", "vectors are stored as blobs"

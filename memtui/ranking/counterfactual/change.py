@@ -10,6 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, Stage, value_at, with_value
 from memtui.model.inquiry import LegRank
 from memtui.ranking.pipeline import runs
@@ -123,18 +124,9 @@ FEATURE_OF: Mapping[Parameter, int] = {
 """Each weight of context, and the place of its feature in `FEATURES`."""
 
 RANGES: Mapping[Parameter, tuple[float, float]] = {
-    Parameter.VECTOR_WEIGHT: (0.0, 1.0),
-    Parameter.RRF_K: (0.01, 10_000.0),
-    **dict.fromkeys(FEATURE_OF, (0.0, 20.0)),
-    Parameter.HALF_LIFE: (1.0, 36_500.0),
-    Parameter.FLOOR: (0.0, 1.0),
-    Parameter.MIN_SCORE: (0.0, HIGHEST_MINIMUM),
-    Parameter.LAMBDA: (0.0, 1.0),
-    Parameter.K: (1, 200),
-    Parameter.CANDIDATE_MULTIPLIER: (1, 50),
-}
-"""Within which a value is looked for: what the settings allow, without half-lives below a day and
-weights of context below 0, by which a match would count against a chunk."""
+    Parameter(key): (low, high) for key, (low, high) in read_table("ranges.toml").items()
+} | {Parameter.MIN_SCORE: (0.0, HIGHEST_MINIMUM)}
+"""Within which a value is looked for."""
 
 DEPTH = (Parameter.K, Parameter.CANDIDATE_MULTIPLIER)
 """Only these change how many hits of each leg take part."""

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.errors import SettingsError
 from memtui.model import DateRule, Fusion, Ranking, SearchMode
-from memtui.model.status import Identity
+from memtui.model.status import Identity, IndexGeneration
 from memtui.settings.openclaw import schema
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.schema import leaves, with_values
@@ -59,6 +59,8 @@ class Release(Struct, frozen=True):
     """Values, by the field of the configuration, that it has whatever is written."""
     short_terms: ShortTerms
     expansion: Expansion
+    generations: tuple[IndexGeneration, ...]
+    """The forms of an index that it can have made."""
     before: tuple[int, ...] = ()
     """The first version that follows the rules of the next release; empty for the newest."""
     filters_by_model: bool = False
