@@ -44,11 +44,10 @@ from memtui.embedding.services import (
     Request,
     WrongAnswer,
     as_json,
-    value_in,
 )
 from memtui.errors import IsCancelled, never, stop_if
 from memtui.model import Failure, Usage
-from memtui.settings.files import StateFolder, sync_folder
+from memtui.settings.files import StateFolder, sync_folder, value_in
 from memtui.text.ecmascript import well_formed
 
 if TYPE_CHECKING:

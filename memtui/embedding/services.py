@@ -26,6 +26,7 @@ from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
 from memtui.errors import ProviderError
 from memtui.model import Failure
+from memtui.settings.files import value_in
 from memtui.settings.schema import MOST_DIMENSIONS, EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
@@ -411,13 +412,6 @@ class WrongAnswer(ValueError):
     def __init__(self, words: str, failure: Failure = Failure.BAD_ANSWER) -> None:
         super().__init__(words)
         self.failure = failure
-
-
-def value_in(answer: object, path: str) -> Any:
-    """Return what stands at a dotted path in parsed JSON; `None` where it is not there."""
-    for name in path.split("."):
-        answer = answer.get(name) if isinstance(answer, Mapping) else None
-    return answer
 
 
 _Numbers: TypeAlias = Annotated[list[float], msgspec.Meta(min_length=1)]

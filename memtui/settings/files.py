@@ -270,6 +270,13 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) < 400 else float(digits)
 
 
+def value_in(content: object, path: str) -> Any:
+    """Return what stands at a dotted path in parsed JSON; `None` where it is not there."""
+    for name in path.split("."):
+        content = content.get(name) if isinstance(content, Mapping) else None
+    return content
+
+
 def in_words(error: msgspec.ValidationError) -> str:
     """Return what is wrong behind its place: `query 3, result 1, score: expected …`."""
     what, _, path = str(error).partition(" - at `$")

@@ -39,11 +39,8 @@ def shown_value(key: str, value: Any) -> Any:
         return [shown_value(key, item) for item in value]
     if not isinstance(value, str):
         return value
-    if key == KEY_COMMAND:
-        return shown_command(value)
-    if key == KEY_VARIABLE:
-        return shown_variable(value)
-    return masked_text(value)
+    shown = {KEY_COMMAND: shown_command, KEY_VARIABLE: shown_variable}.get(key, masked_text)
+    return shown(value)
 
 
 def masked_text(text: str) -> str:

@@ -47,6 +47,7 @@ from memtui.retrieval.openclaw.tables import (
     readable,
     text_of,
 )
+from memtui.retrieval.pool import NOTHING_ASKED
 from memtui.retrieval.query import NO_FILTERS, Filters, parse_query
 from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.read import read_remote
@@ -245,7 +246,7 @@ class AgentLegs(Legs):
             mode, cosines = SearchMode.FILTERS_ONLY, tuple[tuple[str, float], ...]()
             keyword = newest_hits(opened, scope, ranking.candidates)
             keyword_state = LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST)
-            vector_state = LegState(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
+            vector_state = NOTHING_ASKED
         else:
             keyword, keyword_state = self._search_keywords(opened, text, ranking, scope)
             cosines, vector_state = self._search_vectors(opened, vector, ranking, scope)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.settings.containment import is_inside
-from memtui.settings.files import cause_of, read_bytes
+from memtui.settings.files import cause_of, read_bytes, value_in
 from memtui.settings.openclaw.schema import (
     DEFAULT_AGENT,
     KEYS,
@@ -281,13 +281,6 @@ def agent_id(name: Any) -> str:
     return plain or DEFAULT_AGENT
 
 
-def deep(content: Any, *steps: str) -> Any:
-    """Return what stands below these names; `None` where nothing does."""
-    for step in steps:
-        content = content.get(step) if isinstance(content, Mapping) else None
-    return content
-
-
 def object_at(content: Any, place: str, problems: list[str], effect: str = "") -> dict[str, Any]:
     """Return an object of the document; empty for anything else, which is a problem."""
     if content is not None and not isinstance(content, dict):
@@ -297,11 +290,11 @@ def object_at(content: Any, place: str, problems: list[str], effect: str = "") -
 
 def agents_in(document: Any, problems: list[str]) -> list[Table]:
     """Return the agents of a document, each once; what cannot be one is a problem."""
-    agents = object_at(deep(document, "agents"), "agents", problems)
+    agents = object_at(value_in(document, "agents"), "agents", problems)
     entries: list[tuple[Any, str, Any]] = []
     listed = agents.get("list")
     if isinstance(listed, list):
-        entries += [(deep(one, "id"), f"agents.list[{n}]", one) for n, one in enumerate(listed)]
+        entries += [(value_in(one, "id"), f"agents.list[{n}]", one) for n, one in enumerate(listed)]
     elif listed is not None:
         problems.append("agents.list: must be a list")
     for name, item in object_at(agents.get("entries"), "agents.entries", problems).items():
@@ -318,9 +311,9 @@ def agents_in(document: Any, problems: list[str]) -> list[Table]:
     return list(tables.values()) or [Table("agents", {}, DEFAULT_AGENT)]
 
 
-def steps_of(layout: Layout | None) -> tuple[str, ...]:
-    """Return the way from an agent to its keys of memory search."""
-    return ("memory", "search") if layout == NEW_LAYOUT else ("memorySearch",)
+def path_below(layout: Layout | None) -> str:
+    """Return the dotted way from an agent to its keys of memory search."""
+    return NEW_LAYOUT if layout == NEW_LAYOUT else "memorySearch"
 
 
 class _Reader:
@@ -333,9 +326,9 @@ class _Reader:
     def config(self, document: Mapping[str, Any], path: Path | None) -> OpenClawConfig:
         agents = agents_in(document, self.problems)
         owners = [document, *(agent.content for agent in agents)]
-        is_new = any(deep(one, *steps_of(NEW_LAYOUT)) is not None for one in owners)
-        defaults = deep(document, "agents", "defaults")
-        old = [deep(one, *steps_of(OLD_LAYOUT)) for one in (defaults, *owners[1:])]
+        is_new = any(value_in(one, path_below(NEW_LAYOUT)) is not None for one in owners)
+        defaults = value_in(document, "agents.defaults")
+        old = [value_in(one, path_below(OLD_LAYOUT)) for one in (defaults, *owners[1:])]
         is_old = any(content is not None for content in old)
         # Of both layouts the newer one, which newer releases read.
         layout: Layout | None = NEW_LAYOUT if is_new else OLD_LAYOUT if is_old else None
@@ -343,8 +336,8 @@ class _Reader:
             text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
             self.problems.append(text)
         place: str = layout or OLD_LAYOUT
-        shared = self._table(document, place, place.split("."))
-        citations = deep(document, "memory", "citations")
+        shared = self._table(document, place, place)
+        citations = value_in(document, "memory.citations")
         if citations not in _CITATIONS:
             if citations is not None:
                 self.problems.append("memory.citations: must be auto, on or off; auto is used")
@@ -352,18 +345,18 @@ class _Reader:
         for_others = self._search([shared], citations)
         marked = (agent.name for agent in agents if agent.content.get("default") is True)
         default = next(marked, agents[0].name)
-        steps = steps_of(layout)
+        below = path_below(layout)
         configs = []
         for agent in agents:
-            place = f"{agent.place}.{'.'.join(steps)}"
-            search = self._search([shared, self._table(agent.content, place, steps)], citations)
+            own = self._table(agent.content, f"{agent.place}.{below}", below)
+            search = self._search([shared, own], citations)
             if search.store_path:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
                 search = replace(search, store_path=str(store))
             folder = self._workspace(document, agent, is_default=agent.name == default)
             configs.append(AgentConfig(agent.name, folder, search, agent.name == default))
-        backend = deep(document, "memory", "backend")
-        version = deep(document, "meta", "lastTouchedVersion")
+        backend = value_in(document, "memory.backend")
+        version = value_in(document, "meta.lastTouchedVersion")
         return OpenClawConfig(
             path,
             layout,
@@ -374,8 +367,10 @@ class _Reader:
             backend=backend if isinstance(backend, str) else "builtin",
         )
 
-    def _table(self, content: Any, place: str, steps: Sequence[str]) -> Table:
-        return Table(place, object_at(deep(content, *steps), place, self.problems, _DEFAULTS_HOLD))
+    def _table(self, content: Any, place: str, path: str) -> Table:
+        return Table(
+            place, object_at(value_in(content, path), place, self.problems, _DEFAULTS_HOLD)
+        )
 
     def _search(self, tables: Sequence[Table], citations: str) -> MemorySearchConfig:
         """Read tables, weakest first, into one configuration; extra paths are joined."""
@@ -383,12 +378,12 @@ class _Reader:
         groups |= {group.rpartition(".")[0] for group in groups}
         for table in tables:
             for group in sorted(groups - {""}):
-                self._table(table.content, f"{table.place}.{group}", group.split("."))
+                self._table(table.content, f"{table.place}.{group}", group)
         values: dict[str, Any] = {}
         paths: dict[str, str] = {}
         set_keys: set[str] = set()
         for key in KEYS:
-            written = [(one, deep(one.content, *key.name.split("."))) for one in tables]
+            written = [(one, value_in(one.content, key.name)) for one in tables]
             written = [(one, value) for one, value in written if value is not None]
             if written:
                 set_keys.add(key.name)
@@ -439,7 +434,7 @@ class _Reader:
         if own is not None:
             return own
         place = "agents.defaults.workspace"
-        shared = self._folder(deep(document, *place.split(".")), place)
+        shared = self._folder(value_in(document, place), place)
         if not is_default:
             beside = self._state / f"workspace-{agent.name}"
             places = [beside] if shared is None else [shared / agent.name, beside]
@@ -503,15 +498,15 @@ def read_remote(
     if config.layout is not None:
         # The strongest first.
         own = (one.content for one in agents_in(document, []) if one.name == agent_id(agent))
-        tables += [deep(content, *steps_of(config.layout), "remote") for content in own]
-        tables.append(deep(document, *config.layout.split("."), "remote"))
+        tables += [value_in(content, f"{path_below(config.layout)}.remote") for content in own]
+        tables.append(value_in(document, f"{config.layout}.remote"))
     key, headers = (
-        next(filter(None, (deep(table, name) for table in tables)), None)
+        next(filter(None, (value_in(table, name) for table in tables)), None)
         for name in ("apiKey", "headers")
     )
     named = (
         content
-        for name, content in _table(document, "models", "providers").items()
+        for name, content in _table(document, "models.providers").items()
         if _folded(name) == _PROVIDER_IDS.get(provider, provider) and isinstance(content, dict)
     )
     shared, place = next(filter(None, named), {}), "models.providers"
@@ -524,8 +519,8 @@ def read_remote(
     )
 
 
-def _table(content: Any, *steps: str) -> Mapping[str, Any]:
-    table = deep(content, *steps)
+def _table(content: Any, path: str) -> Mapping[str, Any]:
+    table = value_in(content, path)
     return table if isinstance(table, Mapping) else {}
 
 
