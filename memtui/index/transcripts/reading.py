@@ -44,6 +44,7 @@ from memtui.memory.transcripts.stream import (
 from memtui.model import Reason, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.retrieval.openclaw.tables import whole
+from memtui.settings.files import FileState, file_state
 
 TABLE: Final = "transcript_events"
 _NEEDED: Final = frozenset({"session_id", "seq"})
@@ -216,19 +217,13 @@ def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
     return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
 
 
-def _stamp(registry: Path) -> tuple[int, ...]:
-    """Return the state of a list, of a database with its log; empty when there is none."""
-    numbers: list[int] = []
-    for path in (registry, registry.with_name(f"{registry.name}-wal")):
-        # Without a list nothing is said about any session.
-        with suppress(OSError):
-            state = path.lstat()
-            numbers += (state.st_ino, state.st_size, state.st_mtime_ns)
-    return tuple(numbers)
+def _stamp(registry: Path) -> tuple[FileState, FileState]:
+    """Return the state of a list, of a database with its log."""
+    return file_state(registry), file_state(registry.with_name(f"{registry.name}-wal"))
 
 
 @lru_cache(maxsize=8)
-def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, list[str]]:
+def _registered(path: Path, stamp: tuple[FileState, FileState]) -> Mapping[str | None, list[str]]:
     if path.name == REGISTRY:
         return registered_sessions(path)
 
