@@ -22,21 +22,12 @@ from tests.support.conversations import answered, asked, began, claude, codex, c
 from tests.support.hostile import ATTACKS
 from tests.trials.frame import Case, Options
 
+TABLES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 MARKER: Final = "PWNED"
 SEQUENCES: Final = (
-    f"\x1b]2;{MARKER}\x1b\\",
-    f"\x1b]0;{MARKER}\x07",
-    f"\x1b]8;;http://{MARKER}/\x1b\\link\x1b]8;;\x1b\\",
-    f"\x1b]52;c;{MARKER}\x07",
-    f"\x1b[31m{MARKER}\x1b[2J\x1b[H\x1b[6n\x1b[?1049l",
-    f"\x1bP+q{MARKER}\x1b\\",
-    f"\x1b_{MARKER}\x1b\\\x1b^{MARKER}\x1b\\\x1bc",
-    f"\x9b31m{MARKER}\x9d2;{MARKER}\x9c\x90{MARKER}\x9c",
-    f"\u202e{MARKER}\u2066 \u2028 \u2029 \u200b \u200d\ufeff",
-    f"{MARKER}\r\x08\x0b\x0c\x00\x7f\x07\x0e\x0f",
+    *TABLES["hostile"],
     "e" + "\u0301" * 400,
     "👩‍👩‍👧‍👦" * 30 + "家族" * 30,
-    "[@click=app.quit]hi[/] [/] [/foo] $leg {0} %s",
     "a" * 5000,
 )
 WORD: Final = "heron"
@@ -86,26 +77,8 @@ def make_sessions(folder: Path) -> None:
         (folder / name).write_bytes(b"".join(lines))
 
 
-TOKEN: Final = re.compile(
-    r"(?P<csi>(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~])"
-    r"|(?P<string>(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c))"
-    r"|(?P<escape>\x1b[ -/]*[0-OQ-WYZ\\`-~])"
-    r"|(?P<control>[\x00-\x1f\x7f-\x9f])"
-    r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
-)
-FROM_TEXTUAL: Final = re.compile(
-    r"\x1b\]22;[a-z-]*\x07"  # the pointer's shape
-    r"|\x1b\[(?:"
-    r"\?(?:1049|1000|1003|1015|1006|1004|1016|25|2004|2026|2048|7)[hl]"  # modes, on and off
-    r"|\?(?:2026|2048)\$p"  # whether a mode is known
-    r"|\?1;[12]S"
-    r"|[<>=]\d*(?:;\d+)*u|\?u"  # what keys tell
-    r"|\d+;\d+H|H"  # to a place
-    r"|(?:\d+(?:[;:]\d+)*)?m"  # colours
-    r"|[023]?[JK]"
-    r"|[56]n"
-    r")"
-)
+TOKEN: Final = re.compile(TABLES["token"], re.VERBOSE)
+FROM_TEXTUAL: Final = re.compile(TABLES["from Textual"], re.VERBOSE)
 """Every sequence that Textual's driver for Linux writes, and no other."""
 COPIED: Final = re.compile(r"\x1b\]52;c;[A-Za-z0-9+/]*={0,2}\x07")
 """What copies a text, in base64: only after the key that asks for it."""
@@ -174,12 +147,8 @@ SIZE: Final = (24, 80)
 _QUIET_SECONDS: Final = 0.4
 _LONGEST_SECONDS: Final = 20.0
 ESCAPE: Final = "\x1b"
-KEYS: Final = {
-    **{"escape": ESCAPE, "enter": "\r", "tab": "\t", "down": "\x1b[B"},
-    **{"F1": "\x1bOP", "F9": "\x1b[20~", "ctrl+p": "\x10", "ctrl+r": "\x12"},
-}
+KEYS: Final[Mapping[str, str]] = TABLES["named keys"]
 """What a terminal sends for keys that have names."""
-TABLES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SCENES: Final[Mapping[str, Sequence[str]]] = TABLES["scenes"]
 """The keys that are pressed, one after the other, by what they show."""
 COPYING: Final = frozenset({"configuration"})
