@@ -51,10 +51,9 @@ def test_a_provider_that_cannot_be_loaded_is_replaced(scene: Scene) -> None:
     scene.first.unloadable = ProviderError(
         "no key was found", hint="set FIRST_KEY", failure=Failure.NO_KEY
     )
-    with scene.open(
+    with scene.synced(
         model="large", dimensions=12, base_url="https://first.example/v1", key_env="FIRST"
     ) as engine:
-        engine.index.sync(wait=True)
         state = engine.index.status().provider
         assert (state.requested, state.actual, state.state) == ("first", "spare", Reason.FALLBACK)
         assert (state.model, state.failure, state.hint) == (
@@ -78,8 +77,7 @@ def test_a_provider_that_cannot_be_loaded_is_replaced(scene: Scene) -> None:
 
 @pytest.mark.parametrize("calls", ["-", "--", "--+--+", "---", "+---"])
 def test_three_passing_failures_in_a_row_are_an_outage(scene: Scene, calls: str) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         for number, call in enumerate(calls):
             scene.first.refusal = DOWN if call == "-" else None
             assert (vector_leg(engine, f"query {number}").status is LegStatus.OK) == (call == "+")
@@ -95,8 +93,7 @@ def test_three_passing_failures_in_a_row_are_an_outage(scene: Scene, calls: str)
 
 def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
     scene.spare.unloadable = KEY_REFUSED
-    with scene.open(provider="spare") as engine:
-        engine.index.sync(wait=True)
+    with scene.synced(provider="spare") as engine:
         state = engine.index.status().provider
         assert (state.actual, state.state) == (None, Reason.PROVIDER_FAILED)
         assert not any(each.is_fallback or each.is_actual for each in engine.providers.available())
@@ -106,8 +103,7 @@ def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
 
 
 def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         sent = list(scene.first.texts)
         assert sorted(sent) == sorted(set(sent))
         scene.first.refusal = KEY_REFUSED
@@ -134,8 +130,7 @@ def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) ->
 
 def test_a_first_that_stays_away_is_asked_ever_more_seldom(scene: Scene) -> None:
     scene.first.refusal = KEY_REFUSED
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         settled(engine, "spare")
         delays = []
         for _ in range(6):
@@ -148,8 +143,7 @@ def test_a_first_that_stays_away_is_asked_ever_more_seldom(scene: Scene) -> None
 
 
 def test_a_wish_to_sync_has_the_first_asked_at_once(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         scene.first.refusal = DOWN
         for query in ("one", "two", "three"):
             vector_leg(engine, query)
@@ -194,8 +188,7 @@ def test_a_request_that_the_service_failed_is_made_again_in_the_same_sync(scene:
         scene.first.refusal = next(refusals, None)
 
     scene.first.before = fail_twice
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         assert (engine.index.status().state, engine.index.status().vectors) == (
             IndexState.READY,
             len(NOTES),
@@ -207,8 +200,7 @@ def test_a_request_that_the_service_failed_is_made_again_in_the_same_sync(scene:
 def test_when_both_fail_both_are_named(scene: Scene) -> None:
     scene.first.unloadable = KEY_REFUSED
     scene.spare.unloadable = ProviderError("the model is damaged", failure=Failure.BROKEN_FILE)
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         state = engine.index.status().provider
         assert (state.requested, state.actual) == ("first", None)
         assert state.state is Reason.PROVIDER_FAILED
@@ -222,8 +214,7 @@ def test_when_both_fail_both_are_named(scene: Scene) -> None:
 
 
 def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    scene.synced().close()
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
         swapped = EventQueue(engine.bus, IndexChanged)
@@ -248,8 +239,7 @@ def test_closing_does_not_wait_for_a_provider_that_hangs(scene: Scene) -> None:
 
 def test_another_program_is_told_why_the_index_is_of_another_model(scene: Scene) -> None:
     scene.first.refusal = KEY_REFUSED
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         settled(engine, "spare")
     (note,) = scene.data.glob("*/provider.json")
     assert note.stat().st_mode & 0o077 == 0
@@ -264,16 +254,14 @@ def test_another_program_is_told_why_the_index_is_of_another_model(scene: Scene)
     with scene.open(provider="spare") as engine:
         assert engine.index.status().provider.state is Reason.OK
     scene.first.refusal = None
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         assert engine.index.status().provider.state is Reason.OK
     assert not note.exists()
 
 
 @pytest.mark.parametrize("damaged", ["", "{}", "[1]", '{"requested": "first"}', "\x00"])
 def test_a_damaged_note_of_the_provider_says_nothing(scene: Scene, damaged: str) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    scene.synced().close()
     folder = next(scene.data.iterdir())
     (folder / "provider.json").write_text(damaged, encoding="utf-8")
     with scene.open() as engine:
@@ -286,8 +274,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
     scene: Scene, refusal: ProviderError, remote: bool
 ) -> None:
     scene.first.remote = remote
-    with scene.open(provider="spare", fallback="none") as engine:
-        engine.index.sync(wait=True)
+    with scene.synced(provider="spare", fallback="none") as engine:
         if remote:
             scene.first.refusal = refusal
         else:
@@ -340,8 +327,7 @@ def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
     scene: Scene,
 ) -> None:
     scene.first.knows_dimensions = False
-    with scene.open(fallback="none") as engine:
-        engine.index.sync(wait=True)
+    scene.synced(fallback="none").close()
     scene.first.dimensions = 8
     with scene.open(fallback="none") as engine:
         (scene.root / "memory/late.md").write_text("A later note.\n", encoding="utf-8")
@@ -356,8 +342,7 @@ def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
 
 def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Scene) -> None:
     closed = ProviderError("the provider is closed", failure=Failure.CLOSED)
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         scene.first.refusal = closed
         for query in ("one", "two", "three", "four"):
             assert vector_leg(engine, query).status is LegStatus.FAILED
@@ -369,8 +354,7 @@ def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
     scene: Scene,
 ) -> None:
     third = Service("third", model="model-three", dimensions=8)
-    with registered(third), scene.open() as engine:
-        engine.index.sync(wait=True)
+    with registered(third), scene.synced() as engine:
         third.hanging.set()
         engine.providers.switch(EmbeddingSettings(provider="third"))
         assert third.entered.wait(WAIT)
@@ -393,8 +377,7 @@ def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
 
 def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> None:
     scene.first.remote = True
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    scene.synced().close()
     with registered(scene.first), scene.open(provider="spare") as engine:
         state = vector_leg(engine, "router")
         assert (state.status, state.reason) == (LegStatus.SKIPPED, Reason.NO_VECTORS)
@@ -403,8 +386,7 @@ def test_no_text_goes_to_a_service_that_is_no_longer_chosen(scene: Scene) -> Non
 
 
 def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         nobody = EmbeddingSettings(provider="nobody")
         for ask in (engine.providers.switch, engine.providers.cost):
             with pytest.raises(SettingsError, match="nobody"):
@@ -476,8 +458,7 @@ def test_closing_stops_a_probe_that_hangs(scene: Scene) -> None:
 
 
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         ready = EventQueue(engine.bus, SearchReady)
         scene.first.hanging.set()
         engine.search.submit("heron", typing=False)
@@ -502,8 +483,7 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
     chosen = [EmbeddingSettings(provider=name) for name in ("spare", "first", "none")]
     pick = random.Random(5)
     seen: Counter[str] = Counter()
-    with scene.open(fallback="none") as engine:
-        engine.index.sync(wait=True)
+    with scene.synced(fallback="none") as engine:
         for number in range(150):
             if number % 7 == 0:
                 engine.providers.switch(chosen[number % 3])
@@ -528,15 +508,13 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
 def test_an_index_of_an_older_memtui_is_made_anew_from_the_cache(scene: Scene) -> None:
     """Nobody is asked for a vector, and no other provider takes over for one that is down."""
     scene.first.remote = True
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    scene.synced().close()
     with closing(open_database(next(scene.data.iterdir()) / "index-1.db")) as connection:
         write_meta(connection, {"schema_version": str(SCHEMA_VERSION - 1)})
     scene.first.texts.clear()
     scene.first.queries.clear()
     scene.first.refusal = DOWN
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         status = engine.index.status()
         assert (status.generation, status.vectors) == (2, status.chunks)
         assert status.provider.actual == "first"
@@ -594,8 +572,7 @@ def test_the_other_texts_of_the_batch_get_their_vectors(
 ) -> None:
     scene.first.batch_size = batch_size
     scene.first.alter = refusing("kyoto", error)
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         status = engine.index.status()
         assert (status.chunks, status.vectors) == (len(NOTES), len(NOTES) - 1)
         assert (status.state, status.provider.state) == (IndexState.DEGRADED, Reason.OK)
@@ -648,8 +625,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
 
 def test_a_service_that_refuses_everything_is_replaced(scene: Scene) -> None:
     scene.first.refusal = BAD
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         status = engine.index.status()
         assert status.provider.state is Reason.FALLBACK
         assert status.vectors == status.chunks

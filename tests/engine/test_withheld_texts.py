@@ -63,10 +63,8 @@ def test_a_service_is_not_sent_a_credential_and_words_find_the_chunk(scene: Scen
 
 
 def test_what_was_withheld_is_sent_by_the_next_sync_once_allowed(scene: Scene) -> None:
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-    with scene.open(send_credentials=True) as engine:
-        engine.index.sync(wait=True)
+    scene.synced().close()
+    with scene.synced(send_credentials=True) as engine:
         assert (engine.index.status().withheld, engine.index.status().vectors) == ((), 7)
     assert [text for text in scene.first.texts if SECRET in text] == [NOTE]
     with scene.open() as engine:
@@ -84,8 +82,7 @@ def test_what_a_model_does_not_read_has_no_vector_and_makes_nothing_stale(
     (scene.root / "memory" / "net.md").write_text(russian, encoding="utf-8")
     if is_cached:
         # By a memtui that embedded every script.
-        with scene.open(send_credentials=True) as engine:
-            engine.index.sync(wait=True)
+        with scene.synced(send_credentials=True) as engine:
             assert engine.index.status().unread == 0
     scene.first.scripts = ("LATIN ",)
     with scene.open(send_credentials=True) as engine:
@@ -109,16 +106,14 @@ def test_what_a_model_does_not_read_has_no_vector_and_makes_nothing_stale(
 
 
 def test_closing_ends_the_look_for_what_a_switch_would_not_send(scene: Scene) -> None:
-    with scene.open(provider="spare", fallback="none") as engine:
-        engine.index.sync(wait=True)
+    with scene.synced(provider="spare", fallback="none") as engine:
         engine.index.stop()
         with pytest.raises(Cancelled):
             engine.providers.cost(EmbeddingSettings.parse({"provider": "first"}))
 
 
 def test_a_provider_of_this_machine_is_given_everything(scene: Scene) -> None:
-    with scene.open(provider="spare", fallback="none") as engine:
-        engine.index.sync(wait=True)
+    with scene.synced(provider="spare", fallback="none") as engine:
         assert engine.index.status().vectors == len(NOTES) + 1
         assert engine.providers.cost().withheld == ()
         # What a switch would not send is named before it.
@@ -157,8 +152,7 @@ def test_no_piece_of_a_private_key_is_sent(scene: Scene) -> None:
     mark = "RSA PRIVATE KEY-----"
     note = "\n".join(["# Key", "", f"-----BEGIN {mark}", *key, f"-----END {mark}", ""])
     (scene.root / "memory" / "key.md").write_text(note, encoding="utf-8")
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
+    with scene.synced() as engine:
         assert len(engine.index.status().withheld) > 3
     assert not [text for text in scene.first.texts if any(line in text for line in key)]
 

@@ -40,6 +40,12 @@ class Scene:
         settings = Settings(embedding=EmbeddingSettings.parse(values))
         return Engine.open(self.root, settings, data_dir=self.data, bus=bus, clock=self.clock)
 
+    def synced(self, bus: Bus | None = None, **embedding: object) -> Engine:
+        """Open it, and wait until all is indexed."""
+        engine = self.open(bus, **embedding)
+        engine.index.sync(wait=True)
+        return engine
+
     def meta(self) -> dict[str, str]:
         """What the live index says of itself."""
         folder = next(self.data.iterdir())

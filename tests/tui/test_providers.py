@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,19 +158,9 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
             yield made
 
 
-def opened(scene: Scene, **embedding: object) -> Callable[[Bus], Any]:
-    """A factory of engines whose index is made."""
-
-    def make(bus: Bus) -> Any:
-        engine = scene.open(bus, **embedding)
-        engine.index.sync(wait=True)
-        return engine
-
-    return make
-
-
 async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
-    async with running(opened(scene, provider="spare", fallback="none", price=2000.0)) as run:
+    engine = partial(scene.synced, provider="spare", fallback="none", price=2000.0)
+    async with running(engine) as run:
         commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
         assert not commands["provider: voyage"].discover
         commands["provider: first"].run()
@@ -197,7 +188,8 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
     files = SettingsFiles({"MEMTUI_CONFIG": str(file)}, None)
     embedding = EmbeddingSettings(provider="spare", fallback="none")
     options = UiOptions(Settings(embedding=embedding), files=files)
-    async with running(opened(scene, provider="spare", fallback="none"), options=options) as run:
+    engine = partial(scene.synced, provider="spare", fallback="none")
+    async with running(engine, options=options) as run:
         run.app.memories.choose_provider("first")
         screen = cast("ProvidersScreen", run.app.screen)
         await run.until(lambda: bool(screen.listings))

@@ -34,6 +34,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -308,13 +309,9 @@ def _services(words: list[str], folder: Path) -> Iterator[Any]:
         for note in NOTES:
             os.utime(scene.root / note, (time.time() - 3 * 86_400,) * 2)
 
-        def open_engine(bus: Bus) -> Engine:
-            engine = scene.open(bus, provider=words[0], keyring=False, agent_keys=False)
-            engine.index.sync(wait=True)
-            return engine
-
+        make = partial(scene.synced, provider=words[0], keyring=False, agent_keys=False)
         with registered(scene.first, scene.spare):
-            yield open_engine, scene.root
+            yield make, scene.root
 
 
 def _conversations(folder: Path) -> Homes:
