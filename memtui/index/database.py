@@ -37,9 +37,7 @@ _UNKNOWN_FORMAT = "unsupported file format"
 
 PAGE_SIZE = 16384
 BUSY_TIMEOUT_MS = 5000
-_CACHE_KIB = 64 * 1024
-_MMAP_BYTES = 2**30
-_JOURNAL_BYTES = 64 * 2**20
+_SQL: Final = read_table("queries.toml")["pragmas"]
 _PROGRESS_STEPS = 20_000
 _HEADER_BYTES = 100
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -120,22 +118,10 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
         with undone_on_error(connection.close):
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             if not readonly:
-                # Before the first page is written; without effect on a file that has pages.
-                connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-                connection.execute(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}").fetchall()
-                # A loss of power may undo the last transactions, which the next sync makes again.
-                connection.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
-                connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}").fetchall()
-                # Writes go to the log alone as long as it may stay: `checkpoint` takes them over.
-                pages = _JOURNAL_BYTES // PAGE_SIZE
-                connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").fetchall()
-                connection.execute("PRAGMA foreign_keys = ON")
-            # Sorting must not write note text to files outside the index folder.
-            connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
-            # The first read: a file that is no database is found here and not by a query.
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+                journal, synced = ("OFF", "OFF") if bulk else ("WAL", "NORMAL")
+                pragmas = _SQL["writing"].format(page=PAGE_SIZE, journal=journal, synced=synced)
+                connection.execute(pragmas).fetchall()
+            connection.execute(_SQL["opening"]).fetchall()
     return connection
 
 
@@ -161,12 +147,7 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
             if access is Access.LOG:
                 # Before the first read: SQLite then indexes the log in memory, not in a -shm file.
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-            connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            # The owner may shorten the file any time, and reading a mapped page that is gone kills.
-            connection.execute("PRAGMA mmap_size = 0").fetchall()
-            # A file that can be written has its conditions checked with its pages.
-            connection.execute("PRAGMA ignore_check_constraints = ON")
+            connection.execute(_SQL["beside"]).fetchall()
             _watch(connection, STATEMENT_S + path.stat().st_size / _BYTES_A_SECOND)
             vector_extension(connection)
     return connection

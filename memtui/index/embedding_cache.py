@@ -123,9 +123,7 @@ class EmbeddingCache:
 
         def evict(connection: Connection) -> int:
             excess = _used_bytes(connection) - limit
-            connection.execute(_SQL["by_use"])
-            connection.execute("DROP TABLE IF EXISTS temp.live")
-            connection.execute("CREATE TEMP TABLE live(id INTEGER)")
+            connection.execute(_SQL["before_evicting"])
             for identity, hashes in live_hashes.items():
                 connection.execute(_SQL["live"], _bindings(identity, hashes))
             # Some rows at a time, by the mean size of one.
