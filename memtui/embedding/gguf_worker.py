@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from memtui.data import read_table
+
 MARK: Final = b"\x00memtui-gguf "
 INSTALL: Final = "install it with: pip install 'xllamacpp>=2026.10,<2027'"
 ERRORS: Final = "errors"
@@ -33,7 +35,6 @@ NOT_LOADED: Final = 3
 """The exit code where the library is what cannot be loaded."""
 LOOKED_AT_A_TOKEN: Final = 8
 """Characters of a text for each token that fits; what is beyond is not looked at."""
-_ERRORS_ONLY: Final = 1
 _LONGEST_SOCKET: Final = 100
 """Bytes of a path: macOS takes 103, Linux 107."""
 
@@ -49,23 +50,15 @@ class _Model:
         self._key = secrets.token_hex(16)
         params = library.CommonParams()
         params.model.path = path
-        params.embedding = True
-        params.embd_normalize = -1
+        for name, value in read_table("gguf.toml").items():
+            setattr(params, name, value)
         # A text is one batch: an encoder must see all of it at once.
         params.n_ctx = params.n_batch = params.n_ubatch = length
-        params.n_parallel = 1
         params.pooling_type = library.llama_pooling_type(pooling)
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        # The same vectors on every machine, and the processor is what everybody has.
-        params.n_gpu_layers = 0
         params.flash_attn_type = library.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         # A file that is written to while it is mapped would change the vectors.
         params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_NONE
-        params.cache_prompt = params.fit_params = params.warmup = params.ui = False
-        params.endpoint_props = params.endpoint_slots = False
-        params.n_threads_http = 1
-        params.offline = True
-        params.verbosity = _ERRORS_ONLY
         params.api_keys = [self._key]
         self._socket = str(folder / "server.sock")
         if hasattr(socket, "AF_UNIX") and len(self._socket.encode()) <= _LONGEST_SOCKET:
