@@ -8,6 +8,7 @@ import signal
 import threading
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import settings
 
@@ -54,6 +55,22 @@ def pytest_sessionfinish() -> None:
     for thread in threading.enumerate():
         if thread.name == "memtui-model":
             thread.join(20)
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The SQL of every connection that is opened from now on, in its order."""
+    asked: list[str] = []
+
+    def note(cursor: object, sql: str, bindings: object) -> bool:
+        asked.append(sql)
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+    return asked
 
 
 @pytest.fixture(scope="session")

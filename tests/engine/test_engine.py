@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -48,19 +47,9 @@ def hashed() -> Iterator[None]:
 
 
 def test_a_query_reads_nothing_of_the_index_twice(
-    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+    memory: SmallMemory, statements: list[str]
 ) -> None:
     """With filters, a phrase that stands nowhere, and hits of both legs, of the same strength."""
-    statements: list[str] = []
-
-    def note(cursor: object, sql: str, bindings: object) -> bool:
-        statements.append(sql)
-        return True
-
-    def trace(connection: apsw.Connection) -> None:
-        connection.exec_trace = note
-
-    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
     with memory.open(write=False) as engine:
         engine.search.ask(QUERY)
         statements.clear()

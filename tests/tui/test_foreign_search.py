@@ -88,8 +88,7 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
         for size in SIZES:
             await resize(run.pilot, size)
             assert "no meaning match: no query vector: needs openai/text-embedding" in run.text
-        await press(run.pilot, "f4")
-        await settle(run.app, run.pilot)
+        await run.press("f4")
         assert "no query vector" in run.text
         explained = run.app.screen
         assert isinstance(explained, ExplainScreen)
@@ -161,8 +160,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             await settle(run.app, run.pilot)
             assert [request.body["input"] for request in server.seen] == [["router"]]
             assert run.app.search_screen.query_input.has_focus
-            await press(run.pilot, "enter")
-            await settle(run.app, run.pilot)
+            await run.press("enter")
             assert run.app.search_screen.results.has_focus, "there is no result to read"
             await run.search("another query", typing=True)
             assert "~ meaning match: press Enter to ask embeddings.example" in run.text

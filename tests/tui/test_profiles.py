@@ -22,7 +22,7 @@ from memtui.tui.widgets.parameter_panes import ParamPanel
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
-from tests.tui.harness import Running, all_lines, dark, running, settle
+from tests.tui.harness import Running, all_lines, dark, resize, running, settle
 
 MakeOptions = Callable[..., UiOptions]
 
@@ -54,18 +54,12 @@ def options(user_file: Path, tmp_path: Path) -> MakeOptions:
 
 
 async def _open(run: Running, *keys: str) -> WriteDialog:
-    await run.pilot.press("escape", *keys, "w")
-    await settle(run.app, run.pilot)
+    await run.press("escape", *keys, "w")
     screen = run.app.screen
     assert isinstance(screen, WriteDialog)
     await run.until(lambda: screen.plan is not None or "✗" in run.text)
     await settle(run.app, run.pilot)
     return screen
-
-
-async def _press(run: Running, *keys: str) -> None:
-    await run.pilot.press(*keys)
-    await settle(run.app, run.pilot)
 
 
 async def test_the_workspaces_file_and_what_wins_over_the_users(
@@ -79,20 +73,20 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         screen = await _open(run, "plus", "F", "C")
         assert "vs config: " in str(run.app.search_screen.results.border_subtitle)
         assert "! ranking.k: $MEMTUI_RANKING__K gives 3 and wins over this file" in run.text
-        await _press(run, "tab")
+        await run.press("tab")
         assert screen.where is Where.PROJECT
         assert ".memtui.toml (new)" in run.text
         assert '+ fusion = "rrf"' in run.text
-        await _press(run, "enter")
+        await run.press("enter")
         assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\ncontext.enabled = false\n'
         assert user_file.read_text() == OWN
         assert run.app.options.ranking.k == 4
         assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)
         screen = await _open(run)
-        await _press(run, "tab")
+        await run.press("tab")
         await run.until(lambda: "⏎ close" in run.text)
         assert "Nothing to write: it is so already." in run.text
-        await _press(run, "enter")
+        await run.press("enter")
         assert (run.app.screen, run.toasts) == (run.app.search_screen, [])
 
 
@@ -104,19 +98,18 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
         screen = await _open(run, "m", "d", "plus", "F", "less_than_sign", "right_square_bracket")
         assert "enter write" in run.text
         assert "> my settings" in run.text
-        await run.pilot.resize_terminal(60, 16)
-        await settle(run.app, run.pilot)
+        await resize(run.pilot, (60, 16))
         box = screen.query_one("#write").region
         assert box.x == (60 - box.width) // 2
         assert box.bottom == 15
         top = run.text
-        await _press(run, "j", "j", "pagedown", "k", "pageup", "pagedown", "pagedown", "pagedown")
+        await run.press("j", "j", "pagedown", "k", "pageup", "pagedown", "pagedown", "pagedown")
         assert run.text != top
         assert "+ enabled = true" in run.text
         await run.pilot.click("#write-places", offset=(6, 2))
         await settle(run.app, run.pilot)
         assert screen.where is Where.PROFILE
-        await _press(run, "escape")
+        await run.press("escape")
         assert user_file.read_text() == sample_config()
 
 
@@ -127,13 +120,13 @@ async def test_what_cannot_be_written_is_told(
         await _open(run, "m")
         with monkeypatch.context() as patch:
             patch.setattr("os.access", lambda *args: False)
-            await _press(run, "enter")
+            await run.press("enter")
             await run.until(lambda: "✗ cannot write " in run.text)
         assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
-        await _press(run, "tab", "tab", "tab")
+        await run.press("tab", "tab", "tab")
         await run.until(lambda: "TOML: Expected" in run.text)
-        await _press(run, "enter", "escape")
+        await run.press("enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"
 
@@ -181,21 +174,21 @@ def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one
 
 async def test_the_parameters_are_copied_as_an_agents_configuration(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
-        await _press(run, "escape", "m", "C")
+        await run.press("escape", "m", "C")
         assert run.app.screen is run.app.search_screen
-        await _press(run, "ctrl+p", *"agent conf")
+        await run.press("ctrl+p", *"agent conf")
         await run.until(lambda: "agent configuration…" in run.text)
-        await _press(run, "enter")
+        await run.press("enter")
         screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)
         assert run.app.clipboard == ""
-        await _press(run, "Y")
+        await run.press("Y")
         assert run.app.clipboard == fragment(ranking, "2026.9").text
-        await _press(run, "left", "left", "Y")
+        await run.press("left", "left", "Y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text
-        await _press(run, "right", "right", "right")
+        await run.press("right", "right", "right")
         assert str(screen.release) == "2026.9"
-        await _press(run, *["left"] * 5)
+        await run.press(*["left"] * 5)
         assert str(screen.release) == "2026.2"
 
 
@@ -206,20 +199,20 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         await run.search()
         screen = run.app.search_screen
         before = screen.state.ranking
-        await _press(run, "escape", "P")
+        await run.press("escape", "P")
         words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
         assert [name for name in PROFILES if PROFILE_WORDS[name] not in words] == []
         assert "recent-heavy your own decay on, half-life 30 d→14 d, results 6→4: " in words
         without = [name for name in PROFILES if "context" not in PROFILES[name].stages]
         assert words.count(WITHOUT_CONTEXT) == len([*without, "old"]) == 6
-        await _press(run, "escape")
+        await run.press("escape")
         assert screen.state.ranking == before
-        await _press(run, "P", "G", "k", "enter")
+        await run.press("P", "G", "k", "enter")
         assert screen.state.ranking == run.app.options.profiles["recent-heavy"]
         assert (screen.state.undoable, len(screen.results.rows)) == ([before], 4)
-        await _press(run, "P", "G", "enter", "C")
+        await run.press("P", "G", "enter", "C")
         assert screen.state.ranking == run.app.options.profiles["old"]
         assert "old ranks without context: nothing to switch, P chooses another" in run.text
-        await _press(run, "comma")
+        await run.press("comma")
         panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
         assert re.search("passages in context +not used\n +old ranks without context", panel)

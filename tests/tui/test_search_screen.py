@@ -9,7 +9,6 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from msgspec.structs import replace
 from textual import events
@@ -394,25 +393,15 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
 
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), WIDE])
 async def test_weights_of_passages_are_changed_without_reading_the_index(
-    size: tuple[int, int], run_on: Any, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], run_on: Any, statements: list[str]
 ) -> None:
-    reads: list[str] = []
-
-    def note(cursor: object, sql: str, bindings: object) -> bool:
-        reads.append(sql)
-        return True
-
-    def trace(connection: apsw.Connection) -> None:
-        connection.exec_trace = note
-
-    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
     async with run_on(size=size) as run:
         await run.search("router config")
         await run.press("escape", "j")
         screen, rankings = run.app.search_screen, run.app.search_screen.rankings
         ticks = count(0.0, 1.0)
         rankings.clock = lambda: next(ticks)
-        reads.clear()
+        statements.clear()
         panel = run.app.screen.query_one(ParamPanel).rows
         assert panel.rows == (), "nobody sees it"
         await run.press("C", "C", "comma")
@@ -447,7 +436,7 @@ async def test_weights_of_passages_are_changed_without_reading_the_index(
         assert screen.state.ranking.context.cover == used.cover + 0.25
         await run.press("0")
         assert screen.state.ranking == Ranking()
-        assert [sql for sql in reads if "chunks" in sql or "passages" in sql] == []
+        assert [sql for sql in statements if "chunks" in sql or "passages" in sql] == []
 
 
 async def test_a_result_stands_at_the_line_of_its_best_passage(
