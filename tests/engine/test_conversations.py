@@ -148,18 +148,11 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
         ],
     )
     conversation = engine.conversations.read(PATH)
-    assert [(turn.line, turn.kind) for turn in conversation.turns] == [
-        (1, TurnKind.OTHER),
-        (2, TurnKind.MESSAGE),
-        (3, TurnKind.TOOL_CALL),
-        (4, TurnKind.TOOL_RESULT),
-        (5, TurnKind.RESET),
-        (6, TurnKind.COMPACTION),
-        (7, TurnKind.MALFORMED),
-        (8, TurnKind.MESSAGE),
-        (9, TurnKind.THINKING),
-        (9, TurnKind.MESSAGE),
-    ]
+    kinds = (
+        "other message tool_call tool_result reset compaction malformed message thinking message"
+    )
+    assert [turn.kind for turn in conversation.turns] == kinds.split()
+    assert [turn.line for turn in conversation.turns] == [*range(1, 10), 9]
     places = range(len(conversation.turns))
     assert list(map(conversation.whole, places)) == list(conversation.wholes())
     result = conversation.turns[3]

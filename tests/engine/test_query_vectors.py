@@ -435,8 +435,10 @@ def test_a_cached_vector_of_a_note_is_named_as_such(
 
 def write(folder: Path, content: object, name: str = "vectors.json") -> Path:
     path = folder / name
-    data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    path.write_bytes(data)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
 
@@ -489,18 +491,10 @@ def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "where", "what"),
     [
-        (b"", ":1", "broken JSON"),
-        (b'{\n"a": [1,}', ":2", "broken JSON"),
+        *cases("query_vectors", "bad_files"),
         (b"[" * 100_000, "", "broken JSON"),
         (gzip.compress(b"[1, 2]", mtime=0)[:-9], "", "broken gzip"),
-        ([], "", "it holds no vector"),
-        ({"router": 1}, "", '"router": Expected `array`, got `int`'),
-        ({"router": []}, "", '"router": Expected `array` of length >= 1'),
-        ({"router": [1, "2"]}, "", '"router": value 2: Expected `float`, got `str`'),
-        ({"a\x1b[2J": [None]}, "", '"a\u241b[2J": value 1: Expected `float`'),
-        (b'{"router": [NaN, 1]}', "", '"router": value 1: Expected `float`'),
-        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router": value 1: Expected `float` <'),
-        ([{"vector": [1]}], "", "value 1: Object missing required field `query`"),
+        (f'{{"router": [1{"0" * 400}]}}', "", '"router": value 1: Expected `float` <'),
     ],
     ids=lambda value: repr(value)[:30],
 )

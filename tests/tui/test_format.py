@@ -39,44 +39,25 @@ from tests.tui.samples import make_ranked
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
 
-def ago(seconds: float) -> str:
-    return fmt.ago(NOW - timedelta(seconds=seconds), NOW)
+WRITERS: dict[str, Callable[[Any], str]] = {
+    "score": fmt.score,
+    "count": fmt.count,
+    "rounded": fmt.rounded,
+    "duration": duration,
+    "age": fmt.age,
+    "ago": lambda seconds: fmt.ago(NOW - timedelta(seconds=seconds), NOW),
+}
 
 
-@pytest.mark.parametrize(
-    ("write", "cases"),
-    [
-        (fmt.score, {0.8194: "0.819", -0.0434: "−0.043", -0.0001: "0.000", float("nan"): "–"}),
-        (fmt.count, {0: "0", 999: "999", 1284: "1,284", 1_000_000: "1,000,000"}),
-        (
-            fmt.rounded,
-            {840: "840", 9_999: "9,999", 12_400: "12 k", 512_000: "0.5 M", 2_500_000_000: "2.5 G"},
-        ),
-        (
-            duration,
-            {0.038: "38 ms", 2.41: "2.4 s", 59.4: "59 s", 65: "1 min 5 s", 7800: "2 h 10 min"},
-        ),
-        (
-            fmt.age,
-            {None: "undated", -3: "in 3 d", 0.9: "today", 59.9: "59 d", 66.9: "2 mo", 2600: "7 y"},
-        ),
-        (
-            ago,
-            {1: "just now", 3: "3 s ago", 300: "5 min ago", 7200: "2 h ago", 1036800: "12 d ago", 9e6: "3 mo ago",
-             -172800: "2026-02-15"},
-        ),
-    ],
-)  # fmt: skip
-def test_numbers_are_written_the_same_everywhere(
-    write: Callable[[Any], str], cases: dict[Any, str]
-) -> None:
-    assert {value: write(value) for value in cases} == cases
+@pytest.mark.parametrize(("name", "written"), load("interface")["numbers"].items())
+def test_numbers_are_written_the_same_everywhere(name: str, written: list[list[Any]]) -> None:
+    assert [[value, WRITERS[name](value)] for value, _ in written] == written
 
 
 def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest() -> None:
     shares = [fmt.percent(part, 1000) for part in (168, 999, 1000)]
     assert shares == ["17 %", "99 %", "100 %"]
-    assert fmt.percent(1, 0) == fmt.NOTHING
+    assert fmt.percent(1, 0) == fmt.score(float("nan")) == fmt.NOTHING == "–"
     assert [sparkline(ranks) for ranks in ([7, 7, 4, 3], [3, 3], [3])] == ["▁▁▆█", "", ""]
 
 
