@@ -14,7 +14,6 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from importlib import resources
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -293,8 +292,8 @@ class MiniLM:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         providers = ["CPUExecutionProvider"]
         self._session = onnxruntime.InferenceSession(str(path), options, providers=providers)
-        file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
-        pieces = gzip.decompress(file.read_bytes()).decode("utf-8")
+        packed = (DATA_FOLDER / "minilm-vocab.txt.gz").read_bytes()
+        pieces = gzip.decompress(packed).decode("utf-8")
         self._tokenizer = WordPiece(pieces.removesuffix("\n").split("\n"))
         with np.load(DATA_FOLDER / "minilm-pieces.npz") as numbers:
             self._mean = numbers["mean"].astype(np.float32)

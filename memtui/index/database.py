@@ -22,7 +22,7 @@ from typing import Final
 import apsw
 from msgspec import DecodeError, Struct
 
-from memtui.data import read_table
+from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, undone_on_error
 from memtui.text.languages import STEMMER
@@ -360,12 +360,11 @@ def damage(connection: apsw.Connection) -> str | None:
 SCHEMA_VERSION: Final = 7
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
-_TABLES: Final = Path(__file__).parents[1] / "data" / "index.sql"
 
 
 def create(connection: Connection) -> None:
     """Make the tables of an empty index file."""
-    tables = _TABLES.read_text(encoding="utf-8")
+    tables = (DATA_FOLDER / "index.sql").read_text("utf-8")
     connection.execute(tables.replace("{tokenize}", FTS5_TOKENIZE))
     write_meta(connection, {"schema_version": str(SCHEMA_VERSION)})
 

@@ -20,7 +20,6 @@ from memtui.settings.files import NO_FILE, file_state, make_private
 
 T = TypeVar("T")
 
-_SCHEMA: Final = DATA_FOLDER / "embedding_cache.sql"
 _SQL: Final = read_table("queries.toml")["cache"]
 
 
@@ -206,7 +205,7 @@ class EmbeddingCache:
                     connection.execute("PRAGMA auto_vacuum = FULL").fetchall()
                     # Only writing the file anew changes it, even one without tables.
                     connection.execute("VACUUM")
-                connection.execute(_SCHEMA.read_text(encoding="utf-8"))
+                connection.execute((DATA_FOLDER / "embedding_cache.sql").read_text("utf-8"))
             file = file_state(self.path)
         self._file = file
         return self._connection

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from memtui.data import DATA_FOLDER
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import PROJECT_FILES, is_memory, is_project
 from memtui.memory.paths import written
@@ -117,7 +118,7 @@ def beside_words(root: Path, env: Mapping[str, str], home: Path) -> str:
 
 def demo_root() -> Path:
     """Give the folder of the sample memory that comes with memtui."""
-    return Path(__file__).resolve().parent.parent / "data" / "demo"
+    return DATA_FOLDER / "demo"
 
 
 def workspace_id(root: Path) -> str:

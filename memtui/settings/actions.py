@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from memtui.data import DATA_FOLDER
+
 HIDDEN: Final = 0
 """The place in the key bar of an action that is not shown there."""
 _LAST: Final = 99
-_FILE: Final = Path(__file__).parents[1] / "data" / "actions.txt"
 
 
 class Action(Struct, frozen=True):
@@ -66,7 +66,7 @@ def _parse(table: str) -> Iterator[Action]:
         )
 
 
-ALL_ACTIONS: Final = tuple(_parse(_FILE.read_text("utf-8")))
+ALL_ACTIONS: Final = tuple(_parse((DATA_FOLDER / "actions.txt").read_text("utf-8")))
 ACTIONS: Final = tuple(action for action in ALL_ACTIONS if action.id)
 """The configurable actions, in the order of `memtui help keys`."""
 ACTION_IDS: Final = frozenset(action.id for action in ACTIONS)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import fields, replace
 
-from memtui.data import read_table
+from memtui.data import DATA_FOLDER, read_table
 from memtui.errors import SettingsError
 from memtui.model import FEATURES, HIGHEST_MINIMUM, Fusion, Ranking, value_at, with_value
 from memtui.ranking.profiles import PROFILES as BUILT_IN
@@ -483,7 +483,7 @@ def protected_keys(values: Mapping[str, Any], root: Path) -> tuple[str, ...]:
 
 def sample_config() -> str:
     """Return a TOML document with every key as a comment: explanation, then `# key = default`."""
-    text = (Path(__file__).parents[1] / "data" / "config.toml").read_text("utf-8")
+    text = (DATA_FOLDER / "config.toml").read_text("utf-8")
     for action in ACTIONS:
         keys = toml_value(",".join(action.keys))
         text += f"#{toml_value(action.id)} = {keys}  # {action.help}\n"
