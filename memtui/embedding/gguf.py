@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct
 
 import memtui
+from memtui.data import read_table
 from memtui.embedding import provider
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.packaged import default_threads, require_packages
@@ -40,11 +41,6 @@ from memtui.text.sanitize import safe_line
 NAME: Final = "gguf"
 PACKAGE: Final = "xllamacpp"
 NO_MODEL: Final = "set embedding.model_path to a GGUF file of an embedding model"
-DEFAULT_MODELS: Final = (
-    "hf:ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/embeddinggemma-300m-qat-Q8_0.gguf",
-    "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
-)
-"""OpenClaw's own models (OPENCLAW.md, section 10): today's, and that of its first releases."""
 _URI = re.compile(r"(?:hf|huggingface):(?://)?|(?:hf|huggingface)\.co/")
 
 
@@ -80,7 +76,7 @@ def find_model(choice: EmbeddingSettings) -> tuple[Path | None, str]:
 
     name = choice.model_path or search.local_model_path
     if not name:
-        return fetched(*DEFAULT_MODELS), "OpenClaw's default model"
+        return fetched(*read_table("gguf.toml")["default_models"]), "OpenClaw's default model"
     origin = "embedding.model_path" if choice.model_path else "OpenClaw's configuration"
     if _URI.match(name):
         return fetched(name), origin

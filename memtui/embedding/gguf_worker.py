@@ -50,7 +50,7 @@ class _Model:
         self._key = secrets.token_hex(16)
         params = library.CommonParams()
         params.model.path = path
-        for name, value in read_table("gguf.toml").items():
+        for name, value in read_table("gguf.toml")["params"].items():
             setattr(params, name, value)
         # A text is one batch: an encoder must see all of it at once.
         params.n_ctx = params.n_batch = params.n_ubatch = length

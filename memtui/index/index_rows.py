@@ -155,7 +155,6 @@ def write_file(
     `seen_ns` is the time of the scan that found the file.
     """
     day = document.day if document is not None else None
-    origin = document.day_from if document is not None else None
     values = (
         file.source,
         content_hash,
@@ -163,7 +162,7 @@ def write_file(
         file.mtime_ns,
         file.inode,
         day.isoformat() if day else None,
-        origin.value if origin else None,
+        document.day_from if document is not None else None,
         document.importance if document is not None else None,
         lines,
         json.dumps(document.warnings if document else [no_text] * bool(no_text)),

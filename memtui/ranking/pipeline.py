@@ -169,9 +169,8 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     steps: list[Done] = []
     traces: list[StageTrace] = []
     for stage in ranking.stages:
-        step = None
-        if stage not in SWITCHES or SWITCHES[stage](ranking):
-            step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
+        state = StageState(pool, ranking, now, rows, scores, order)
+        step = STAGES[stage](state) if runs(ranking, stage) else None
         if step is None:
             traces.append(StageTrace(stage, False, ()))
             continue
