@@ -150,14 +150,7 @@ def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> Non
 
 
 @pytest.mark.parametrize(
-    ("made_by", "chunking", "version", "profile"),
-    [
-        ("2026.7.1", 3, "", "openclaw-2026.9"),
-        ("2026.7.1", 2, "", "openclaw-2026.7"),
-        ("2026.4.26", None, "2026.2.17", "openclaw-2026.2"),
-        ("2026.4.26", None, "2026.4.26", "openclaw-2026.4"),
-        ("2026.4.26", None, "2026.9.6", "openclaw-2026.2"),
-    ],
+    ("made_by", "chunking", "version", "profile"), load("agents")["profiles of versions"]
 )
 def test_the_version_decides_within_the_tables(
     tmp_path: Path, made_by: str, chunking: int | None, version: str, profile: str

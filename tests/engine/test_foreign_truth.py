@@ -362,27 +362,13 @@ def test_a_note_that_became_a_link_is_gone_whatever_is_configured(case: Case) ->
         )
 
 
-def test_the_vector_state_is_never_unknown(tmp_path: Path) -> None:
-    states = {}
-    for number, (version, statement) in enumerate(
-        (
-            (AGENT_BLOB, "DELETE FROM {meta} WHERE key = 'memory_vector_rebuild_v1'"),
-            (AGENT_BLOB, "UPDATE {meta} SET value = '1' WHERE key = 'memory_vector_rebuild_v1'"),
-            (AGENT_BLOB, "DROP TABLE {vec}"),
-            (AGENT, "DROP TABLE {vec}"),
-            (AGENT, "DELETE FROM {vec}"),
-        )
-    ):
-        case = make_case(tmp_path / str(number), version)
-        case.sql(statement)
-        states[number] = case.look().vector_state
-    assert list(states.values()) == [
-        "unverified",
-        "incomplete",
-        "incomplete",
-        "absent",
-        "incomplete",
-    ]
+@pytest.mark.parametrize(("version", "statement", "state"), load("agents")["vector states"])
+def test_the_vector_state_is_never_unknown(
+    tmp_path: Path, version: str, statement: str, state: str
+) -> None:
+    case = make_case(tmp_path, version)
+    case.sql(statement)
+    assert case.look().vector_state == state
 
 
 def test_a_swap_while_it_is_open(tmp_path: Path) -> None:

@@ -131,19 +131,13 @@ def shared_place(indexes: dict[str, Path], tmp_path: Path) -> tuple[Path, Any]:
     return index, {**content, "queries": [query]}
 
 
-def test_chunks_of_the_same_lines_are_told_apart(
+def test_chunks_of_the_same_lines_are_told_apart_and_paired_in_their_order_where_ranks_differ(
     shared_place: tuple[Path, Any], tmp_path: Path
 ) -> None:
     index, content = shared_place
     found = run(index, written(tmp_path / "same.json", content))
     assert [(verdict.stage, verdict.detail) for verdict in found.queries] == [(None, "")]
     assert found.score_difference <= LAST_BIT
-
-
-def test_chunks_of_the_same_lines_are_paired_in_their_order_where_ranks_differ(
-    shared_place: tuple[Path, Any], tmp_path: Path
-) -> None:
-    index, content = shared_place
     results = content["queries"][0]["results"]
     results.insert(0, results.pop(2))
     (verdict,) = run(index, written(tmp_path / "moved.json", content)).queries
