@@ -124,6 +124,14 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
         lambda: load_patterns("secrets").values(),
     ),
     "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
+    "memtui.ranking.stages:chunk_day": (
+        "search",
+        lambda: [
+            re.compile(names["dated"], re.ASCII)
+            for names in read_table("dates.toml").values()
+            if "dated" in names
+        ],
+    ),
     "memtui.retrieval.query:path_pattern": ("search", lambda: list(map(path_pattern, _GLOBS))),
     "memtui.text.languages:stemmed_by": ("search", lambda: [re.compile("[\U0010f700-\U0010f71f]")]),
     "memtui.tui.screens.sessions.turn_view:marks": (
