@@ -25,7 +25,7 @@ from memtui.report import words
 from memtui.report.json_text import plain
 from memtui.settings.containment import is_inside
 from memtui.settings.load import SettingsFiles
-from memtui.settings.write import opted_in, plan_transcripts, write
+from memtui.settings.write import covers, opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import listed
 
@@ -157,7 +157,7 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         sources = [
             source
             for source in session.engine.conversations.sources()
-            if name is None or _is_part(source.name, name)
+            if name is None or covers(name, source.name)
         ]
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
@@ -174,11 +174,6 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         notes=[] if sources else [unknown],
         exit_code=EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING,
     )
-
-
-def _is_part(source: str, name: str) -> bool:
-    """Tell whether a source is the one of that name, a part of it, or what it is a part of."""
-    return source == name or name == source.partition(":")[0] or source == name.partition(":")[0]
 
 
 @command("sessions enable", of=sessions)
@@ -234,7 +229,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         located, destinations = locate(scope, everything=True), text_goes(hosts_in(settings))
         # As they will be.
         all_sources = transcript_sources(scope, located, {}, destinations)
-        future = [one for one in all_sources if any(_is_part(one.name, name) for name in chosen)]
+        future = [one for one in all_sources if any(covers(name, one.name) for name in chosen)]
     if not invocation.json:
         # Said before it is written.
         output = invocation.output()

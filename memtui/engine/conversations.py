@@ -347,11 +347,8 @@ class ConversationService:
             state, detail = scan.trouble
         elif row is None:
             why = ""
-            if not self._store.scope.takes(place, file):
-                is_of_project = place.kind is TranscriptKind.CLAUDE_CODE
-                project = discovery.agent_of(file) if is_of_project else ""
-                name = f"{place.name}:{project}" if project else place.name
-                state, why = Reason.DISABLED, f"source {name} is off"
+            if not place.is_indexed:
+                state, why = Reason.DISABLED, f"source {place.name} is off"
             elif state in _WHOLE:
                 state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
             detail = "; ".join(filter(None, (why, detail)))
@@ -470,11 +467,9 @@ def transcript_sources(
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:
-            why, detail = Reason.DISABLED, "its project is off"
+            why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
             if file.path in indexed:
                 why, detail = indexed[file.path].facts.reason, indexed[file.path].facts.detail
-            elif scope.takes(place, file):
-                why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
             if why not in _WHOLE and (file.path in indexed or place.is_indexed):
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)

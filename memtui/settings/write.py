@@ -393,6 +393,13 @@ def write(plan: Plan, files: load.SettingsFiles) -> None:
             ) from error
 
 
+def covers(name: str, place: str) -> bool:
+    """Tell whether a name opts in a place of transcripts; of a program without one, any name."""
+    program, _, pattern = name.partition(":")
+    other, _, part = place.partition(":")
+    return program == other and (not pattern or not part or fnmatchcase(part, pattern))
+
+
 def names_for(
     named: Sequence[str], places: Collection[str], chosen: Sequence[str]
 ) -> tuple[str, ...]:
@@ -402,13 +409,6 @@ def names_for(
     so far; `places` the names of all places there are, `chosen` those that are to be opted in. A
     name stays as long as every place that it covers is chosen, also while there is no such place.
     """
-
-    def covers(name: str, place: str) -> bool:
-        """Tell whether a name opts in a place, or a part of it where places are not told apart."""
-        program, _, pattern = name.partition(":")
-        other, _, part = place.partition(":")
-        return program == other and (not pattern or not part or fnmatchcase(part, pattern))
-
     remaining = [
         name
         for name in dict.fromkeys(named)

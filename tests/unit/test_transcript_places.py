@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -131,12 +132,16 @@ def test_a_search_can_be_stopped(homes: Homes, tmp_path: Path) -> None:
 
 
 def test_places_say_what_is_opted_in(homes: Homes, tmp_path: Path) -> None:
-    scope = homes.scope(tmp_path, "openclaw:work", "claude-code:x*", paths=("logs",))
+    own = re.sub(r"[\W_]", "-", str(tmp_path))
+    homes.claude("e.jsonl", b"", own)
+    scope = homes.scope(tmp_path, "openclaw:work", "claude-code:*-shed", paths=("logs",))
     places = list(places_of(scope))
     assert [(place.name, place.is_indexed) for place in places] == [
         ("openclaw:main", False),
         ("openclaw:work", True),
-        ("claude-code", True),
+        (f"claude-code:{own}", False),
+        ("claude-code:-home-garden", False),
+        ("claude-code:-home-shed", True),
         ("codex", False),
         ("logs", True),
     ]

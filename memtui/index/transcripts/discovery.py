@@ -108,12 +108,6 @@ class TranscriptScope(Struct, frozen=True):
                 return source
         return None
 
-    def takes(self, place: TranscriptPlace, file: SourceFile) -> bool:
-        """Return whether a transcript of a place is indexed; of Claude Code by its project."""
-        if place.kind is TranscriptKind.CLAUDE_CODE:
-            return self.source_of(place.kind, agent_of(file)) is not None
-        return place.is_indexed
-
 
 def transcript_scope_of(
     settings: Settings,
@@ -156,7 +150,7 @@ class TranscriptPlace(Struct, frozen=True):
     """A folder, file or glob in which transcripts are looked for, and what was found in it."""
 
     name: str
-    """Its name in the settings: `openclaw:main`, `claude-code`, `codex`, or a path."""
+    """Its name in the settings: `openclaw:main`, `claude-code:PROJECT`, `codex`, or a path."""
     kind: TranscriptKind | None
     folder: str
     """Absolute; of a glob the pattern."""
@@ -172,36 +166,40 @@ class TranscriptPlace(Struct, frozen=True):
 
 def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
     """Iterate over the places of transcripts, opted in or not; folders are listed, no more."""
-    openclaw = TranscriptKind.OPENCLAW
-    for agent, folder in _agent_folders(scope):
+    openclaw, claude_code, codex = TranscriptKind
+    for agent, folder in _folders_in(scope.homes.openclaw, AGENTS):
         sessions, is_indexed = folder / SESSIONS, scope.source_of(openclaw, agent) is not None
         events = folder / EVENTS_DATABASE
         database = os.fspath(events) if events.is_file() else ""
         if database or sessions.is_dir():
             name = f"{openclaw}:{agent}"
             yield TranscriptPlace(name, openclaw, os.fspath(sessions), is_indexed, agent, database)
-    below = {TranscriptKind.CLAUDE_CODE: (PROJECTS,), TranscriptKind.CODEX: (SESSIONS, ARCHIVED)}
-    for program, names in below.items():
-        home = scope.homes.of(program)
-        if home is not None and any(os.path.isdir(home / name) for name in names):
-            opted = any(source.partition(":")[0] == program for source in scope.sources)
-            yield TranscriptPlace(program.value, program, os.fspath(home), opted)
     root = os.path.abspath(scope.root)
+    # Claude Code calls a project's folder so. That of the folder that is open comes first.
+    own = re.sub("[^A-Za-z0-9]", "-", root)
+    projects = _folders_in(scope.homes.claude_code, PROJECTS)
+    for project, folder in sorted(projects, key=lambda one: one[0] != own):
+        is_indexed = scope.source_of(claude_code, project) is not None
+        name = f"{claude_code}:{project}"
+        yield TranscriptPlace(name, claude_code, os.fspath(folder), is_indexed)
+    home = scope.homes.codex
+    if home is not None and any(os.path.isdir(home / name) for name in (SESSIONS, ARCHIVED)):
+        is_indexed = scope.source_of(codex) is not None
+        yield TranscriptPlace(codex.value, codex, os.fspath(home), is_indexed)
     for path in scope.paths:
         yield TranscriptPlace(written(path), None, absolute_setting(path, root), True)
 
 
-def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
-    if scope.homes.openclaw is None:
+def _folders_in(home: Path | None, name: str) -> list[tuple[str, Path]]:
+    if home is None:
         return []
-    agents = scope.homes.openclaw / AGENTS
     try:
-        with os.scandir(agents) as entries:
+        with os.scandir(home / name) as entries:
             names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
     except OSError:
-        # Without such a folder there are no agents; one that may not be listed has none to show.
+        # Without such a folder there is nothing; one that may not be listed has none to show.
         return []
-    return [(written(name), agents / name) for name in names]
+    return [(written(one), home / name / one) for one in names]
 
 
 def discover_transcripts(
@@ -256,7 +254,7 @@ def locate(
     for place in places_of(scope):
         if not (place.is_indexed or everything):
             continue
-        search = _Search(scope, place, cancelled, everything=everything)
+        search = _Search(scope, place, cancelled)
         files, skipped = [], list(search.skipped.values())
         for _, file in sorted(search.files.items()):
             # An agent's file is one wherever it is; a database holds many sessions.
@@ -283,18 +281,20 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
     Only the places are looked through whose paths begin as this one does.
     """
     for place in places_of(scope):
-        prefix = f"{place.kind}/" if place.kind is not None else ""
-        if place.kind is TranscriptKind.OPENCLAW:
-            prefix = _prefix(scope, place.agent)
-        if path.startswith(prefix):
-            files = _Search(scope, place, lambda: False, everything=True).files
+        if path.startswith(_prefix(scope, place)):
+            files = _Search(scope, place, lambda: False).files
             if path in files:
                 return files[path]
     return None
 
 
-def _prefix(scope: TranscriptScope, agent: str) -> str:
-    return f"{SOURCE}/{agent}/" if scope.rules.stores_agent else f"{SOURCE}/"
+def _prefix(scope: TranscriptScope, place: TranscriptPlace) -> str:
+    if place.kind is None:
+        return ""
+    if place.kind is TranscriptKind.OPENCLAW:
+        return f"{SOURCE}/{place.agent}/" if scope.rules.stores_agent else f"{SOURCE}/"
+    project = f"{written(os.path.basename(place.folder))}/"
+    return f"{place.kind}/{project if place.kind is TranscriptKind.CLAUDE_CODE else ''}"
 
 
 class _Search(FileSearch):
@@ -304,42 +304,32 @@ class _Search(FileSearch):
     source = SOURCE
 
     def __init__(
-        self,
-        scope: TranscriptScope,
-        place: TranscriptPlace,
-        cancelled: IsCancelled,
-        *,
-        everything: bool,
+        self, scope: TranscriptScope, place: TranscriptPlace, cancelled: IsCancelled
     ) -> None:
         super().__init__(scope.root, cancelled)
         self._scope = scope
         self._place = place
-        program, folder = place.kind, place.folder
-        match program:
+        folder, prefix = place.folder, _prefix(scope, place)
+        match place.kind:
             case TranscriptKind.OPENCLAW:
-                self._look_into_agent()
+                self._look_into_agent(prefix)
+            case TranscriptKind.CLAUDE_CODE if os.path.islink(folder):
+                self.skip(prefix.rstrip("/"), Reason.SYMLINK, link_target(folder))
             case TranscriptKind.CLAUDE_CODE:
-                projects = [
-                    entry
-                    for entry in self._listed(os.path.join(folder, PROJECTS), f"{program}/")
-                    if everything or scope.source_of(program, written(entry.name))
-                ]
-                self.base = os.path.join(folder, PROJECTS)
-                self.walk(projects, f"{program}/")
+                self.base = os.path.dirname(folder)
+                self.walk(self._listed(folder, prefix), prefix)
             case TranscriptKind.CODEX:
-                archived = f"{program}/{ARCHIVED}/"
-                for name, prefix in ((SESSIONS, f"{program}/"), (ARCHIVED, archived)):
+                for name, below in ((SESSIONS, prefix), (ARCHIVED, f"{prefix}{ARCHIVED}/")):
                     self.base = os.path.join(folder, name)
-                    self.walk(self._listed(self.base, prefix), prefix)
+                    self.walk(self._listed(self.base, below), below)
             case None:
                 self.look_at_extra(unwritten(place.name))
 
     def _listed(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
         return self.list_folder(folder, prefix) if os.path.lexists(folder) else []
 
-    def _look_into_agent(self) -> None:
+    def _look_into_agent(self, prefix: str) -> None:
         place, rules, in_rows = self._place, self._scope.rules, False
-        prefix = _prefix(self._scope, place.agent)
         self.base = os.path.dirname(os.path.dirname(place.folder))
         if (link := first_link(place.folder, self.base)) is not None:
             self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(link))
@@ -450,14 +440,17 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
             tail = f"{part}/" if part and literal == part else literal
             prefix = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
         expected.append((source, home / folders[program], prefix))
-        for agent, folder in _agent_folders(scope) if program is TranscriptKind.OPENCLAW else ():
+        for agent, folder in (
+            _folders_in(home, AGENTS) if program is TranscriptKind.OPENCLAW else ()
+        ):
             is_elsewhere = folder.is_symlink() or (folder / EVENTS_DATABASE).is_file()
             if scope.source_of(program, agent) == source and not is_elsewhere:
-                expected.append((f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)))
+                place = TranscriptPlace(f"{program}:{agent}", program, "", True, agent)
+                expected.append((place.name, folder / SESSIONS, _prefix(scope, place)))
     for source, folder, prefix in expected:
         try:
             # Within an agent's folder, one that may not be listed is found so by who looks there.
-            if folder.name == AGENTS or not folder.is_dir():
+            if folder.name in (AGENTS, PROJECTS) or not folder.is_dir():
                 os.scandir(folder).close()
         except OSError as error:
             detail = f"{written(str(folder))}: {said(error)}; what was indexed of it stays"
