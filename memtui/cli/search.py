@@ -21,10 +21,10 @@ from memtui.report.status import agent_gets_words, state_detail, vectors_note
 from memtui.retrieval.query import query_problems
 
 _INDENT, _BAR = 8, 16
-_PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down")
-UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼", strict=True))
-ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-", strict=True))
-"""One character for each part of a bar, and for a movement."""
+_PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down", "cut")
+UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼…", strict=True))
+ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-~", strict=True))
+"""One character for each part of a bar, for a movement, and for what is cut off."""
 
 
 @command("search")
@@ -182,6 +182,7 @@ def rows(
             f"  {words.aside_words(ranked, hit)}".rstrip(),
         ]
         text, spans = words.excerpt_of(hit, width - _INDENT)
+        text = text.replace(UNICODE["cut"], glyphs["cut"])
         parts: list[Part] = [" " * _INDENT]
         end = 0
         for start, stop in spans:

@@ -237,7 +237,7 @@ class Layout(Struct, frozen=True):
         """
         columns, axis = section.columns, section.axis
         places = list(range(len(columns)))
-        names = tuple(column.name for column in columns)
+        names = tuple(self._safe(column.name) for column in columns)
         bars = self.bars if axis is not None else 0
         rows: list[tuple[int | None, Row, tuple[str, ...], str]] = [
             (number, row, tuple(map(self._safe, row.cells)), " " * bars)

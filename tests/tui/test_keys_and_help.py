@@ -253,6 +253,7 @@ async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> 
             (["4"], ""),
             (["5"], ""),
             (["E"], "enter"),
+            (["escape", "ctrl+p"], ""),
         ):
             await run.press(*keys)
             assert named in run.text
