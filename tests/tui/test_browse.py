@@ -105,8 +105,8 @@ def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
     orders = {
         Sort.SIZE: ["a.md", "b.md", "2026-02-01.md"],
         Sort.CHUNKS: ["b.md", "a.md", "2026-02-01.md"],
-        # A file's own day counts before its last change.
-        Sort.DATE: ["a.md", "b.md", "2026-02-01.md"],
+        # The undated last, however new they are.
+        Sort.DATE: ["2026-02-01.md", "a.md", "b.md"],
         # What never came up first, and last what has no chunk that could.
         Sort.RECALLS: ["b.md", "a.md", "2026-02-01.md"],
     }
@@ -258,7 +258,7 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
     async with running(memory.open) as run:
         notes = run.app.search_screen.notes
         await run.press("escape", "2", "o", "o", "o", "o")
-        assert "no queries asked yet" in run.text
+        await run.until(lambda: "No queries asked yet: recalls" in run.text)
         await run.press("o", "o", "o")
         assert "by size" in run.text
         assert " B " in run.text, "what it is ordered by is shown where sizes have no room"

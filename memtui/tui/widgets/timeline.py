@@ -235,7 +235,7 @@ class Timeline(Container):
         self._note = ""
 
     def show_note(self, note: str) -> None:
-        """Show what goes on, in place of the legend; empty for nothing."""
+        """Show how the count of recalls goes, in place of their scale; empty for nothing."""
         self._note = note
         self.describe()
 
@@ -250,9 +250,10 @@ class Timeline(Container):
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
         words = [f"{glyphs.CHOSEN_DAY} {day:%a} {day}", *words]
-        legend = draw_key("B", f"by {heat_map.measure.value}  less {glyphs.DENSITY} more")
-        if self._note:
-            legend = Content(safe_line(self._note))
+        scale = f"less {glyphs.DENSITY} more"
+        if self._note and heat_map.measure is Measure.RECALLS:
+            scale = safe_line(self._note)
+        legend = draw_key("B", f"by {heat_map.measure.value}  {scale}")
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
         self.border_subtitle = Content("  ".join(words[:3])) if self.has_class("-slim") else legend
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []

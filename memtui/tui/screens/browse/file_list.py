@@ -51,7 +51,7 @@ class Sort(StrEnum):
 
     NAME = "name"
     DATE = "date"
-    """Newest first."""
+    """Newest first, then the undated, what was changed last first."""
     SIZE = "size"
     """Largest first."""
     CHUNKS = "chunks"
@@ -133,7 +133,7 @@ def tree_lines(
         if not source and not alone and len(inside) == 1:
             ((only, parted),) = inside.items()
             return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", around)
-        alone.sort(key=lambda one: (_sort_number(one[1], sort, recalled), natural(one[0])))
+        alone.sort(key=lambda one: (*_sort_numbers(one[1], sort, recalled), natural(one[0])))
         lines = [TreeLine(id_, name, [file for _, file in parted], around, source=source)]
         around, left_out = (id_, *around), list[TreeLine]()
         for part, file in alone:
@@ -150,18 +150,15 @@ def tree_lines(
     ]
 
 
-def _sort_number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
+def _sort_numbers(
+    file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None
+) -> tuple[float, float]:
     if sort is Sort.DATE:
-        when = date_of(file)
-        return -(when.timestamp() // 60) if when is not None else 0.0
+        changed = file.changed.timestamp() // 60 if file.changed is not None else 0
+        return -file.day.toordinal() if file.day is not None else 0, -changed
     if sort is Sort.RECALLS and recalled is not None:
-        return recalled.get(file.path, 0) if file.chunks else math.inf
-    return {Sort.SIZE: -(file.size or 0), Sort.CHUNKS: -file.chunks}.get(sort, 0)
-
-
-def date_of(file: MemoryFile) -> datetime | None:
-    """Return the day of a file that has one, else when it was changed."""
-    return datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
+        return recalled.get(file.path, 0) if file.chunks else math.inf, 0
+    return {Sort.SIZE: -(file.size or 0), Sort.CHUNKS: -file.chunks}.get(sort, 0), 0
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -374,6 +371,7 @@ class FileList:
         queries, ranking = search.notes.queries, search.state.ranking
         if not queries:
             self._show_note("no queries asked yet")
+            tell(screen, "No queries asked yet: recalls count how often your searches find a note.")
             return
         self._show_note("counting recalls")
 
@@ -461,15 +459,16 @@ class FileList:
         file, is_roomy = line.file, width >= _ROOMY
         is_open = file is None and line.id not in self._folded
         if file is not None:
-            when, date = "", date_of(file)
-            if date is not None and file.day is not None:
-                when = fmt.age((self._screen.engine.now() - date).total_seconds() / 86_400)
+            when = "undated" if self.sort is Sort.DATE else ""
+            if file.day is not None:
+                midnight = datetime.combine(file.day, time(), UTC)
+                when = fmt.age((self._screen.engine.now() - midnight).total_seconds() / 86_400)
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
             size = fmt.size_words(file.size) if file.size is not None else ""
             last = size if self.sort is Sort.SIZE else when
-            numbers = f" {number:>4} {size:>7} {when:>6}" if is_roomy else f" {number:>3} {last:>7}"
+            numbers = f" {number:>4} {size:>7} {when:>7}" if is_roomy else f" {number:>3} {last:>7}"
         elif is_roomy:
             numbers = f" {fmt.count(line.number, 'file')}  {fmt.size_words(line.size)}"
         else:
