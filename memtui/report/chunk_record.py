@@ -27,7 +27,7 @@ _SEARCHED = 8_000
 
 
 def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
-    """Return what is one line: identity, size, vector, date, importance, last change.
+    """Return what is one line: size, date, last change, vector, importance, identity.
 
     With a clock to count them from with ages, and times as they are there.
     """
@@ -60,15 +60,15 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
         ago = words.ago(record.changed, now)
         changed += f"  {ago}" if ago not in changed else ""
     facts = {
-        "id": chunk.id,
-        "SHA-256": chunk.hash,
         "holds": ", ".join(words.count(size, noun) for noun, size in sizes.items()),
+        "date": date or "none of its own",
+        "changed": changed,
         "model": (chunk.model or "none") + (f"  by {record.provider}" if record.provider else ""),
         "vector": vector,
-        "date": date or "none of its own",
         "importance": "not set" if importance is None else words.short_number(importance),
-        "changed": changed,
         "source": f"{chunk.source}  row {record.rowid} of the index",
+        "id": chunk.id,
+        "SHA-256": chunk.hash,
     }
     if chunk.project_keys:
         facts["source"] += f"  project {', '.join(chunk.project_keys)}"

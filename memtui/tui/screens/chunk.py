@@ -41,6 +41,7 @@ SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {
     "by name": lambda term: term.term,
 }
 """The orders of the terms, in the order of their key."""
+ABOUT = "One part of the file, searched and ranked by itself"
 _WORDS = 24
 """So many of the rarest words are looked for in neighbours."""
 
@@ -119,6 +120,7 @@ class ChunkScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
+        self.query_one("#facts").border_title = ABOUT
         self.text.border_title = Content("Text")
         self.parts.show("text")
         self.text.focus()
@@ -225,7 +227,7 @@ class ChunkScreen(Screen[None]):
             lines = f"lines {record.chunk.start_line}-{record.chunk.end_line}"
             place = Content.assemble(
                 (f"Chunk {part}of {safe_line(record.chunk.path)}", "bold $primary"),
-                (f", {lines}: one part, searched and ranked by itself", fmt.MUTED),
+                (f", {lines}", fmt.MUTED),
             )
             cells = [row.cells for row in section.rows]
             facts = [(name, Content(safe_line(value))) for name, value in cells]

@@ -18,6 +18,7 @@ from memtui.errors import WriterLocked
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import tell
 from memtui.tui.bindings import next_of
+from memtui.tui.widgets.bars import draw_key
 
 WIDE, HUGE, TALL = 100, 160, 30
 WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
@@ -55,12 +56,12 @@ class PartLine(Static):
 
     def entitle(self, titles: Mapping[str, str]) -> None:
         self._titles = titles
-        line = Content(" ").join(
+        drawn = [
             Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
             for name, title in titles.items()
-            if self.has_others
-        )
-        self.update(line, layout=False)
+        ]
+        shown = (*drawn, draw_key("tab", "next")) if self.has_others else ()
+        self.update(Content(" ").join(shown), layout=False)
         self.refresh_bindings()
 
     @property
