@@ -241,7 +241,8 @@ def status(invocation: Invocation, deep: bool) -> int:
     more = now.pending_count - _PENDING_NAMED
     named = now.pending[:_PENDING_NAMED] + (f"and {words.count(more)} more",) * (more > 0)
     sections = status_sections(replace(now, pending=named))
-    lines: list[Line | Section] = [replace(one, title="") for one in sections]
+    titles = {"technical": "technical details"}
+    lines: list[Line | Section] = [replace(one, title=titles.get(one.id, "")) for one in sections]
     for probe in probes:
         hint = f" ({probe['hint']})" if probe["hint"] else ""
         word = "works" if probe["works"] else "FAILS"

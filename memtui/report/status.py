@@ -74,10 +74,10 @@ def provider_summary(provider: ProviderState) -> str:
     """Return who was asked for and who answers, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
-    requested = f" (by the setting {provider.requested})"
+    requested = f" (the setting is {provider.requested})"
     before = f"{provider.requested} -> " if is_fallback(provider) else ""
     after = "" if before or provider.requested == provider.actual else requested
-    return f"{before}{provider.actual}{after}"
+    return f"{before}{provider.actual} makes the vectors{after}"
 
 
 def why(provider: ProviderState) -> str:
@@ -241,7 +241,7 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
     skipped = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
     errors = [f"{time_words(one.at, now)} {one.where}: {one.message}" for one in status.errors]
     for name, label, texts, tone in (
-        ("pending", "pending", status.pending, Tone.PLAIN),
+        ("pending", "waiting", status.pending, Tone.PLAIN),
         ("skipped", "skipped", skipped, Tone.PLAIN),
         ("errors", "error", errors, Tone.ERROR),
         ("warnings", "warning", status.warnings, Tone.WARN),
@@ -268,6 +268,11 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     )
     several = f" ({sources})" if len(status.sources) > 1 else ""
     yield Row(("holds", held_words(status, "vector") + several))
+    if has_other_writer(status):
+        ends = words.WRITER_WORDS["screen" if now is not None else "command"]
+        yield Row(
+            ("kept by", words.WRITER_WORDS["other"].format(status.writer, ends)), tone=Tone.WARN
+        )
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
     if provider.actual is not None and provider.detail:
@@ -297,6 +302,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
 def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     provider = status.provider
     yield Row(("index", status.index_dir))
+    if not status.generation:
+        return
     yield Row(("generation", words.count(status.generation)))
     if provider.actual is not None:
         stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
@@ -306,7 +313,6 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
         size = size_words(status.piece_bytes)
         yield Row(("word pieces", f"{words.count(status.pieces, 'chunk')}, {size}"))
     yield Row(("tokenizer", status.tokenizer))
-    yield Row(("writer", status.writer))
     if (stats := status.last_sync) is not None:
         did = (
             words.count(stats.files_seen, "file", after=" seen"),
@@ -358,7 +364,7 @@ def state_detail(status: IndexStatus) -> str:
             return f"keyword only: {provider.detail or words.reason_words(provider.state)}"
         case IndexState.ERROR if status.errors:
             return status.errors[-1].message
-        case IndexState.READY if foreign is None and not status.files:
+        case IndexState.READY | IndexState.NO_INDEX if foreign is None and not status.files:
             return f"no notes; {LOOKS_FOR}"
         case _:
             return ""

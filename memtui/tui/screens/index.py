@@ -247,7 +247,7 @@ def what_is_listed(status: IndexStatus) -> str:
         return f"{listed}: tab shows which, and why"
     files = fmt.count(status.files, "file")
     if has_other_writer(status):
-        return f"{files} indexed; the memtui that writes shows what waits or failed"
+        return f"{files} indexed; another memtui ({status.writer}) keeps the index"
     is_fine = status.state is IndexState.READY and status.files > 0
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 
