@@ -467,7 +467,7 @@ def transcript_sources(
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:
-            why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
+            why, detail = Reason.NOT_YET_INDEXED, "waits for the next index run"
             if file.path in indexed:
                 why, detail = indexed[file.path].facts.reason, indexed[file.path].facts.detail
             if why not in _WHOLE and (file.path in indexed or place.is_indexed):
@@ -475,7 +475,7 @@ def transcript_sources(
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
         off = f"off by the settings, but {len(rows)} in the index" if rows else "would be indexed"
-        detail += f"{'indexed' if place.is_indexed else off}: {WHAT_IS_INDEXED}"
+        detail += f"{'indexed of each' if place.is_indexed else off}: {WHAT_IS_INDEXED}"
         detail += f"; {destinations}" if destinations else ""
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         source = TranscriptSource(

@@ -114,10 +114,26 @@ def _folded(turn: Turn) -> str:
     return line.rstrip()
 
 
+def source_state(source: TranscriptSource) -> str:
+    """Return `off`, or `on` with how much is indexed, and how much waits."""
+    indexed = words.count(source.indexed)
+    if not source.is_indexed:
+        return f"off, {indexed} still indexed" if source.indexed else "off"
+    waiting = words.count(_waiting(source), after=" waiting")
+    return f"on, {indexed} indexed" + (f", {waiting}" if _waiting(source) else "")
+
+
+def _waiting(source: TranscriptSource) -> int:
+    return sum(file.reason is Reason.NOT_YET_INDEXED for file in source.skipped)
+
+
 def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     """Iterate over what is said of a source, with a label each; not over what is skipped."""
     if source.folder:
         yield "folder", source.folder
+        state = "on" if source.is_indexed else "off"
+        about = words.SOURCE_WORDS["waiting" if _waiting(source) else state]
+        yield "searches", about.format(name=source.name)
     if source.detail:
         yield "index", source.detail
     if source.is_indexed or source.indexed:
@@ -136,12 +152,13 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
 
 def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
-    yield f"{source.name}  {'indexed' if source.is_indexed else 'off'}"
-    labels = {"holds": "holds ", "left out": "left out: "}
+    yield f"{source.name}  {source_state(source)}"
+    labels = {"searches": "searches ", "holds": "holds ", "left out": "left out: "}
     lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source)]
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)
-        lines.append(f"skipped {skipped.path}: {why}")
+        waits = skipped.reason is Reason.NOT_YET_INDEXED
+        lines.append(f"{'waiting' if waits else 'skipped'} {skipped.path}: {why}")
     for line in lines:
         yield from words.wrapped(line, width, _INDENT)
 

@@ -384,7 +384,9 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         run, screen, reader = talks.run, talks.screen, talks.screen.reader
         before = talks.file.read_bytes()
         await talks.press("O")
-        await talks.shows("openclaw:main", "not indexed")
+        await talks.shows(
+            "openclaw:main", "find none of its conversations: space and enter turn it on"
+        )
         await talks.press("space", "space", "enter")
         assert run.app.screen is not screen, "nothing changed, nothing done"
         await talks.press("space", "enter")
@@ -444,8 +446,8 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         assert "n next match" not in run.text
         await talks.press("n")
         assert screen.focused is screen.reader.view, "no letter is taken for a text"
-        assert run.toasts == ["No match to go to: / looks for a text."]
-        await talks.press("A", "o")
+        await talks.press("A", "o", "n")
+        assert run.toasts == ["No match to go to: / looks for a text."], "n is the next search now"
         assert screen.conversations.sort_name == "newest", "the list is not shown"
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
@@ -491,6 +493,8 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
             await second.shows("claude-code")
             await second.press("space", "enter")
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
+            await second.press("O")
+            await second.shows("off, 1 still indexed")
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(

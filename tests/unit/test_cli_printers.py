@@ -59,7 +59,7 @@ from memtui.report.layout import Column, Layout, Row, Section, Tone
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import fmt
-from memtui.tui.screens.transcripts import source_facts
+from memtui.tui.screens.transcripts import source_facts, source_row
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings
 
@@ -156,7 +156,7 @@ def test_any_ranking_can_be_printed(some: CandidatePool, ranking: Ranking) -> No
     ranked = rank(some, ranking, now=NOW)
     assert HOSTILE.search(_all_printed(ranked, _status(), io.StringIO())) is None
     ascii_rows = "".join("".join(map(str, line)) for line in rows(ranked, {}, 80, ascii_only=True))
-    assert not set("█▒▓◇╌▲▼") & set(ascii_rows)
+    assert not set("█▒▓◇╌▲▼…") & set(ascii_rows)
 
 
 def test_text_is_left_alone_for_programs_and_where_it_is_asked_for() -> None:
@@ -289,6 +289,26 @@ def test_what_is_left_out_is_said_as_on_the_screen() -> None:
     turn = Turn(1, TurnKind.MESSAGE, "user", "x", 1, left_out="cron_prompt")
     assert "(not indexed: a scheduled prompt)" in next(turn_lines(turn, full=False, width=80))
     assert words.reason_words(Reason.CUT_AT_K) == fmt.reason_words(Reason.CUT_AT_K)
+
+
+@pytest.mark.parametrize(
+    ("is_on", "indexed", "waiting", "state"),
+    [
+        *((False, 0, 0, "off"), (False, 2, 0, "off, 2 still indexed")),
+        *((True, 5, 0, "on, 5 indexed"), (True, 2, 3, "on, 2 indexed, 3 waiting")),
+    ],
+)
+def test_a_source_is_off_or_on_or_waits(
+    is_on: bool, indexed: int, waiting: int, state: str
+) -> None:
+    files = tuple(SkippedFile(f"{at}.jsonl", Reason.NOT_YET_INDEXED) for at in range(waiting))
+    source = TranscriptSource("codex", None, "/f", is_on, indexed=indexed, skipped=files)
+    lines = list(source_lines(source, 200))
+    assert lines[0] == f"codex  {state}"
+    assert ("`memtui sessions enable codex`" in lines[2]) is not is_on
+    assert sum("waiting " in line for line in lines[1:]) == waiting
+    assert source_row(source, is_on).draw(100).plain.endswith(f" {state}")
+    assert "skipped" not in dict(source_facts(source)), "what waits is not left out"
 
 
 def test_the_table_of_agents_fits_whatever_they_are_called() -> None:

@@ -14,8 +14,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.engine import Engine
+from memtui.model import Reason
 from memtui.model.conversations import TranscriptSource, is_source
-from memtui.report.conversations import source_words
+from memtui.report.conversations import source_state, source_words
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
@@ -28,8 +29,8 @@ from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 
 TITLE = "Conversations in the index"
 INTRO = (
-    "What you and the assistant said is indexed of the sources that you choose, with credentials "
-    "masked; tool results are not. The transcripts are only read."
+    "Of a source that is on, what you and the assistant said is indexed, with credentials masked; "
+    "tool results are not. Of one that is off nothing is. The transcripts are only read."
 )
 SKIPPED_SHOWN = 12
 _LABEL = 11
@@ -56,7 +57,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", opens="use")
+            yield RowList(id="transcripts-list", opens="apply")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
 
@@ -108,7 +109,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
     @on(RowList.Opened)
     def row_opened(self) -> None:
         if self.selected == {name for name, source in self.sources.items() if source.is_indexed}:
-            self._draw("nothing changed: space chooses")
+            self._draw("nothing changed: space turns it on or off")
         else:
             self._use()
 
@@ -146,17 +147,14 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
 
 
 def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
-    """Draw whether it is chosen, its name, and how much of what was found is indexed."""
+    """Draw whether it is chosen, its name, and whether it is on, off or waits."""
     amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
         amount = "empty" if source.folder else "no such folder"
-    off = f" off, {fmt.count(source.indexed)} indexed" if source.indexed else " not indexed"
-    state, style = off, fmt.MUTED
+    state, style = f" {source_state(source)}", "$state-ok" if source.is_indexed else fmt.MUTED
     if is_chosen != source.is_indexed:
-        words = "will be indexed" if is_chosen else "will be taken out of the index"
+        words = "on: enter indexes it" if is_chosen else "off: enter takes it out"
         state, style = f" → {words}", "$state-warn"
-    elif source.is_indexed:
-        state, style = f" {fmt.count(source.indexed)} indexed", "$state-ok"
 
     def draw(width: int) -> Content:
         cells = min(_NAME, width // 3)
@@ -179,13 +177,15 @@ def source_facts(source: TranscriptSource) -> list[Fact]:
         (label, Content.styled(safe_line(text), "$state-warn" if label == "malformed" else ""))
         for label, text in source_words(replace(source, folder=fmt.home_relative(source.folder)))
     ]
-    if source.skipped:
-        counts = Counter(fmt.reason_words(file.reason) for file in source.skipped)
+    reasons = (file.reason for file in source.skipped)
+    counts = Counter(fmt.reason_words(one) for one in reasons if one is not Reason.NOT_YET_INDEXED)
+    if counts:
         words = "; ".join(f"{why} {fmt.count(number)}" for why, number in counts.most_common())
         facts.append(("skipped", Content(words)))
     for file in source.skipped[:SKIPPED_SHOWN]:
         why = safe_line(file.detail) or fmt.reason_words(file.reason)
-        facts.append(("", Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
+        label = "waiting" * (file.reason is Reason.NOT_YET_INDEXED)
+        facts.append((label, Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
     more = len(source.skipped) - SKIPPED_SHOWN
     if more > 0:
         facts.append(("", Content.styled(f"and {fmt.count(more)} more", fmt.MUTED)))

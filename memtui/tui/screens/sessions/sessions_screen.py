@@ -184,6 +184,13 @@ class SessionsScreen(Screen[None]):
         else:
             self.reader.open_within()
 
+    def action_match(self, step: int) -> None:
+        """Go to the next search where they are listed, else to the next match."""
+        if self.pane == "asked":
+            self.asked.calls_list.action_move(step)
+        else:
+            self.reader.match(step)
+
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
             if self.pane == "asked" and self.asked.comparison.has_focus == (step < 0):
