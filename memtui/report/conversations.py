@@ -132,8 +132,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     if source.folder:
         yield "folder", source.folder
         state = "on" if source.is_indexed else "off"
-        about = words.SOURCE_WORDS["waiting" if _waiting(source) else state]
-        yield "searches", about.format(name=source.name)
+        yield "searches", words.SOURCE_WORDS["waiting" if _waiting(source) else state]
     if source.detail:
         yield "index", source.detail
     if source.is_indexed or source.indexed:

@@ -269,10 +269,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     several = f" ({sources})" if len(status.sources) > 1 else ""
     yield Row(("holds", held_words(status, "vector") + several))
     if has_other_writer(status):
-        ends = words.WRITER_WORDS["screen" if now is not None else "command"]
-        yield Row(
-            ("kept by", words.WRITER_WORDS["other"].format(status.writer, ends)), tone=Tone.WARN
-        )
+        keeps = words.WRITER_WORDS["command" if now is None else "screen"]
+        yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
     if provider.actual is not None and provider.detail:

@@ -305,7 +305,7 @@ def test_a_source_is_off_or_on_or_waits(
     source = TranscriptSource("codex", None, "/f", is_on, indexed=indexed, skipped=files)
     lines = list(source_lines(source, 200))
     assert lines[0] == f"codex  {state}"
-    assert ("`memtui sessions enable codex`" in lines[2]) is not is_on
+    assert ("turn it on" in lines[2]) is not is_on
     assert sum("waiting " in line for line in lines[1:]) == waiting
     assert source_row(source, is_on).draw(100).plain.endswith(f" {state}")
     assert "skipped" not in dict(source_facts(source)), "what waits is not left out"
