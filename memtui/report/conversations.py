@@ -138,12 +138,12 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     if source.is_indexed or source.indexed:
         chunks = words.count(source.chunks, "chunk")
         messages = words.count(source.messages, "message")
-        of = f"{words.count(source.indexed)} of {words.count(source.found)}"
-        yield "holds", f"{of}: {chunks}, {messages}"
+        of = f"{words.count(source.indexed)} of {words.count(source.found)} read"
+        yield "holds", f"{chunks}, {messages}; {of}"
     if source.left_out:
         ordered = sorted(source.left_out.items(), key=lambda item: -item[1])
         left = [f"{words.left_out_words(code)} {words.count(number)}" for code, number in ordered]
-        yield "left out", ", ".join(left)
+        yield "left out", f"records: {', '.join(left)}"
     if source.malformed:
         verb = "is" if source.malformed == 1 else "are"
         yield "malformed", f"{words.count(source.malformed, 'line')} that {verb} no record"

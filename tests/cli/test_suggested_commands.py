@@ -96,7 +96,7 @@ def nothing(run: Run, root: Path) -> None:
         (distrusted, ["status", "search router --json", "index"], {"trust", "config show"}),
         (distrusted, ["trust --json"], {"trust --dry-run"}),
         (noted_by_claude, ["index", "status"], {"NOTES"}),
-        (conversed, ["sessions --coverage"], {"sessions enable claude-code"}),
+        (conversed, ["sessions --coverage"], {"sessions enable 'claude-code:-a b'"}),
         (conversed, ["sessions enable claude-code"], {"index"}),
         (nothing, ["sessions", "sessions --source codex"], {"sessions --coverage"}),
         (nothing, ["sessions nobody"], {"sessions --limit 0"}),

@@ -495,6 +495,10 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
             await second.press("O")
             await second.shows("off, 1 still indexed")
+        await talks.press("O")
+        await talks.shows("claude-code")
+        await talks.press("space", "enter")
+        await talks.run.until(lambda: "holds until memtui ends" in str(talks.run.toasts))
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(

@@ -17,6 +17,7 @@ from memtui.engine import Engine
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import source_state, source_words
+from memtui.report.words import ending
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
@@ -27,19 +28,20 @@ from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 
-TITLE = "Conversations in the index"
+TITLE = "Sources of conversations"
 INTRO = (
     "Of a source that is on, what you and the assistant said is indexed, with credentials masked; "
-    "tool results are not. Of one that is off nothing is. The transcripts are only read."
+    "tool results are not. The transcripts are only read. Enter applies the choice until memtui "
+    "ends; w writes it into your settings, too."
 )
 SKIPPED_SHOWN = 12
 _LABEL = 11
-_NAME = 24
+_NAME = 36
 _FOUND = 18
 
 
 class TranscriptsScreen(Dialog[bool], keys="transcripts"):
-    """Every place of transcripts. Returns whether another choice of them is indexed now."""
+    """Every place of transcripts. Returns whether the choice that is indexed now was written."""
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
         """`files` are the settings that the choice can be written to."""
@@ -111,9 +113,9 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
         if self.selected == {name for name, source in self.sources.items() if source.is_indexed}:
             self._draw("nothing changed: space turns it on or off")
         else:
-            self._use()
+            self._use(written=False)
 
-    def _use(self) -> None:
+    def _use(self, *, written: bool) -> None:
         if self._is_busy:
             return
         self._is_busy = True
@@ -126,7 +128,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
         in_background(
             self,
             lambda: self._engine.index.transcripts.use_sources(names),
-            lambda nothing: close(self, True),
+            lambda nothing: close(self, written),
             refused,
         )
 
@@ -143,7 +145,8 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
                 return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
 
             dialog = WriteDialog("Write the sources", files, {Where.USER: plan})
-            self.app.push_screen(dialog, lambda written: self._use() if written else None)
+            use = partial(self._use, written=True)
+            self.app.push_screen(dialog, lambda written: use() if written else None)
 
 
 def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
@@ -153,17 +156,21 @@ def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
         amount = "empty" if source.folder else "no such folder"
     state, style = f" {source_state(source)}", "$state-ok" if source.is_indexed else fmt.MUTED
     if is_chosen != source.is_indexed:
-        words = "on: enter indexes it" if is_chosen else "off: enter takes it out"
+        turned = f"on: enter indexes {'it' if source.found else 'what comes'}"
+        words = turned if is_chosen else "off: enter takes it out"
         state, style = f" → {words}", "$state-warn"
 
     def draw(width: int) -> Content:
-        cells = min(_NAME, width // 3)
-        name = fmt.fit(Content(safe_line(source.name)), max(8, cells))
+        cells = max(8, min(_NAME, width // 3))
+        program, colon, part = safe_line(source.name).partition(":")
+        # The end of a long name tells it from others.
+        part = ending(part, cells - 2 - len(program))
+        name = fmt.fit(Content(f"{program}{colon}{part}"), cells - 1)
         return Content.assemble(
             (f"[{'x' if is_chosen else ' '}]", "bold $primary" if is_chosen else fmt.MUTED),
             " ",
             name,
-            " " * max(1, cells - name.cell_length),
+            " " * (cells - name.cell_length),
             (f"{amount:<{_FOUND}}", "" if source.found else fmt.MUTED),
             (state, style),
         )

@@ -214,10 +214,13 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        def closed(changed: bool | None) -> None:
-            if changed:
-                self.conversations.load()
-                is_locked(self, self.engine, "The choice waits until this window writes: ")
+        def closed(written: bool | None) -> None:
+            if written is None:
+                return
+            self.conversations.load()
+            waits = is_locked(self, self.engine, "The choice waits until this window writes: ")
+            if not (waits or written):
+                tell(self, "The choice holds until memtui ends; O, then w, writes it for good.")
 
         screen = TranscriptsScreen(self.engine, app_of(self).options.files)
         self.app.push_screen(screen, closed)
