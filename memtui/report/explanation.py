@@ -215,28 +215,26 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
             score = f"score {words.NOTHING}", ""
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
-    failure = inquiry.first_failure if inquiry is not None else None
-    first = failure_words(failure) if failure is not None else ""
     if scored is not None:
-        is_pushed = failure is not None and failure.outcome is Outcome.PUSHED_OUT
-        verdict = f"NOT SHOWN: {drop_words(scored, ranked)}"
-        more = f"first {first}" if is_pushed else _greatest_loss(scored)
-        return "; ".join(filter(None, (verdict, more)))
+        return f"NOT SHOWN: {drop_words(scored, ranked)}"
     if inquiry is None:
         return ""
     if inquiry.rank is not None:
         return f"SHOWN at rank {inquiry.rank}"
-    return f"NOT SHOWN: {first}" if first else "NOT SHOWN"
+    failure = inquiry.first_failure
+    return f"NOT SHOWN: {failure_words(failure)}" if failure is not None else "NOT SHOWN"
 
 
-def _greatest_loss(drop: Drop) -> str:
-    """Return the stage before the last that moved a near miss down most; empty where none did."""
-    moves = pairwise(drop.stages[:-1])
-    before, after = max(moves, key=lambda move: move[1].rank - move[0].rank, default=(None, None))
-    if before is None or after is None or after.rank <= before.rank:
-        return ""
-    name = words.step_name(after.stage)
-    return f"lost most in {name}, {words.rank(before.rank)} → {words.rank(after.rank)}"
+def _push_words(drop: Drop, k: int) -> str:
+    """Return the stages that moved a near miss down since it was within k; empty if it never was.
+
+    `: decay #2 → #47, MMR → #54`.
+    """
+    within = [number for number, stage in enumerate(drop.stages) if stage.rank <= k]
+    stages = drop.stages[within[-1] :] if within else ()
+    down = [after for before, after in pairwise(stages) if after.rank > before.rank]
+    moves = ", ".join(f"{words.step_name(one.stage)} → {words.rank(one.rank)}" for one in down)
+    return moves and ": " + moves.replace(" →", f" {words.rank(stages[0].rank)} →", 1)
 
 
 def drop_words(drop: Drop, ranked: Ranked) -> str:
@@ -258,7 +256,9 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             rule = ", found by meaning too: no free place" if is_barred else ""
             return f"{compared} < minimum {minimum}{after}{rule}"
         case Reason.CUT_AT_K:
-            return f"rank {drop.stages[-1].rank} > {words.count(ranked.ranking.k, 'result')}"
+            results = words.count(ranked.ranking.k, "result")
+            pushed = _push_words(drop, ranked.ranking.k)
+            return f"rank {drop.stages[-1].rank} > {results}{pushed}"
         case Reason.DUPLICATE_TEXT:
             return f"same text as {arithmetic.place_of(ranked, numbers['duplicate_of'])}"
     return words.reason_words(drop.reason)
@@ -273,9 +273,6 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
     rank = _rank_words(step) if is_pool else ""
     if brief and rank:
         return f"{name}: {rank} > {step.numbers.get('limit')}"
-    if step.outcome is Outcome.PUSHED_OUT:
-        by = f" by {safe_line(step.other)}" if step.other else ""
-        return f"pushed down to {words.rank(step.rank)} in {name}{by}"
     why = ", ".join(filter(None, (rank, *_step_words(step)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
 
