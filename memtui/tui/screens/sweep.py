@@ -56,8 +56,8 @@ _STYLES = [f"${colour}" for colour in glyphs.SIGNS["sweep"]["lines"]]
 _DIGITS = 12
 _FINE = 100
 """Fine steps from one end of an axis to the other."""
-_NAMED = 4
-"""Chunks that are named at a flip; more are counted."""
+_NAMED, _PLACE = 4, 28
+"""Chunks that are named at a flip, more are counted; cells for the place of one."""
 
 
 class Subject(Struct, frozen=True):
@@ -362,9 +362,11 @@ class SweepScreen(Screen[Ranking | None]):
                 if after.start == flip[0]
             }
             named = [one for one in self.traced if one in changes][:_NAMED]
-            parts = []
-            for chunk_id in named:
-                (letter, style), (was, will) = self.traced[chunk_id], changes[chunk_id]
+            others = [one for one in changes if one not in named]
+            # A single one without a letter is named by its place.
+            alone, parts = others if len(others) == 1 else [], []
+            for chunk_id in (*named, *alone):
+                was, will = changes[chunk_id]
                 if was is None:
                     turn = f"in at {will}"
                 elif will is None:
@@ -372,10 +374,15 @@ class SweepScreen(Screen[Ranking | None]):
                 else:
                     glyph = glyphs.UP if will < was else glyphs.DOWN
                     turn = f"{glyph} {was}→{will}"
-                parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
-            if others := len(changes) - len(named):
+                letter, style = self.traced.get(chunk_id, ("", ""))
+                name = Content.styled(letter, f"bold {style}")
+                if not letter:
+                    scored = find(self.ranked, chunk_id)
+                    name = place_text(scored.chunk.path, cited_lines(scored)[0], _PLACE)
+                parts.append(Content.assemble(name, f" {turn}"))
+            if len(others) > 1:
                 nouns = ("other result",) if named else ("result not drawn", "results not drawn")
-                parts.append(Content.styled(fmt.count(others, *nouns), fmt.MUTED))
+                parts.append(Content.styled(fmt.count(len(others), *nouns), fmt.MUTED))
             value = Content.styled(f"{value_text(self.parameter, flip[1])}  ", "bold")
             lines.append(head + value + Content("   ").join(parts))
         return lines
