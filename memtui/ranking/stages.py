@@ -144,18 +144,20 @@ def mapped_scores(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dic
     }
 
 
+def taken_hits(pool: CandidatePool, ranking: Ranking) -> dict[Leg, Sequence[LegHit]]:
+    """Return the hits of each leg that take part in a ranking."""
+    most = None if pool.sized and pool.limit == ranking.candidates else ranking.candidates
+    only = ONLY_LEG.get(ranking.search_mode)
+    return {leg: pool.hits[leg][:most] if only in (None, leg) else () for leg in LEG_ORDER}
+
+
 def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
     """Fuse the first `ranking.candidates` hits of each leg.
 
     Returns the candidates in the order in which the legs name them (vector first), unsorted, and
     the ids of chunks of the pool that no leg has among its candidates.
     """
-    mode = ranking.search_mode
-    takes_all = pool.sized and pool.limit == ranking.candidates
-    hits: dict[Leg, Sequence[LegHit]] = {}
-    for leg in LEG_ORDER:
-        leg_hits = pool.hits[leg] if ONLY_LEG.get(mode, leg) is leg else ()
-        hits[leg] = leg_hits if takes_all else leg_hits[: ranking.candidates]
+    mode, hits = ranking.search_mode, taken_hits(pool, ranking)
     mapped = mapped_scores(hits, ranking)
     weights = {Leg.VECTOR: ranking.vector_weight, Leg.KEYWORD: ranking.keyword_weight}
     if mode is not SearchMode.HYBRID:

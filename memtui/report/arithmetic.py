@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
+from math import isfinite
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from memtui.model import (
 )
 from memtui.model.inquiry import WordTable
 from memtui.ranking.pipeline import runs
+from memtui.ranking.stages import taken_hits
 from memtui.ranking.trace import Explanation, cited_lines, shares_of, stage_score, stage_trace
 from memtui.report import words
 from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, Tone
@@ -43,6 +45,7 @@ TONES: Mapping[str, Tone] = {name: Tone(tone) for name, tone in words.STEP_TONES
 LEG_OF: Mapping[str, Leg] = {name: Leg(leg) for name, leg in words.FEATURE_LEGS.items()}
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
 CHANGED = "the index changed since the search: these numbers are of now"
+FACTORS = "rarity: the word's part of the query's; cosine: with the nearest word of the passage"
 NO_PASSAGES = "context: not used, this index keeps no passages"
 _SHARED_WORDS = 14
 
@@ -119,7 +122,8 @@ def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
     )
     nothing = ", ".join(one.word for one in shares if not one.value)
     notes = [f"0 each: {nothing}"] if nothing else []
-    notes += [f"weights for: {words.EVIDENCE_WORDS[ranked.pool.evidence]}"] if shares else []
+    evidence = words.EVIDENCE_WORDS[ranked.pool.evidence]
+    notes += [f"weights that are not set are those for an index with {evidence}"] if shares else []
     return Section(SectionId.SHARES, title, columns, rows, tuple(notes), axis=axis(ranked, scored))
 
 
@@ -130,18 +134,19 @@ def matches_section(ranked: Ranked, scored: Hit | Drop, matches: WordTable | Non
         why = () if matches is None else (f"no table: {words.reason_words(matches)}",)
         return Section(SectionId.WORDS, title, notes=why)
     *_, total = ends = [*accumulate((one.share for one in matches), initial=0.0)]
-    rows = []
     # What is shown adds up, too.
-    for one, (start, end) in zip(matches, pairwise(round(end, 3) for end in ends), strict=True):
+    shares = [end - start for start, end in pairwise(round(end, 3) for end in ends)]
+    rows = []
+    for one, share in zip(matches, shares, strict=True):
         pair = f"{one.word} → {', '.join(one.nearest) or 'nothing'}"
         formula = f"{words.score(one.weight)} × {words.score(one.cosine)}"
-        cells = (pair, words.score(end - start), formula)
-        rows.append(Row(cells, tone=Tone.VECTOR, extent=Extent(0.0, one.share)))
+        cells = (pair, words.score(share), formula)
+        rows.append(Row(cells, tone=Tone.VECTOR, extent=Extent(0.0, share)))
     columns = Column("query → passage"), Column("share", right=True), Column("rarity × cosine")
     stage, trace = stage_score(scored, Stage.CONTEXT), stage_trace(ranked, Stage.CONTEXT)
     weight = float(str(trace.numbers.get("word_pieces", 0.0))) if trace is not None else 0.0
     is_same = stage is not None and shares_of(stage).get("word_pieces", 0.0) == weight * total
-    notes, longest = () if is_same else (CHANGED,), max(one.share for one in matches) or None
+    notes, longest = (FACTORS,) if is_same else (FACTORS, CHANGED), max(shares) or None
     title = f"{title}: {words.score(total)} together"
     return Section(SectionId.WORDS, title, columns, tuple(rows), notes, axis=longest)
 
@@ -266,7 +271,14 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
                 kind = "boosted"
             origin += f" → {kind} {mapped}"
     elif ranking.fusion is Fusion.RELATIVE_SCORE:
-        origin = f"min-max of {origin}"
+        raws = [hit.raw for hit in taken_hits(pool, ranking)[leg] if isfinite(hit.raw)]
+        # Of the keyword match the smallest is the best, but for a program that scores otherwise.
+        is_signed = leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN
+        raws.sort(reverse=is_signed)
+        ends = dict(zip((*raws[:1], *raws[-1:]), (0, 1), strict=False))
+        origin += " scaled: " + ", ".join(
+            f"{words.short_number(raw)} → {ends[raw]}" for raw in ends
+        )
     elif ranking.fusion is Fusion.RRF:
         origin = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {origin}"
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
@@ -288,6 +300,7 @@ def _stage_words(
     `None` for a stage that has nothing to say of it.
     """
     ranking, numbers, name = ranked.ranking, stage.numbers, stage.stage.value
+    trace = stage_trace(ranked, stage.stage)
     cases = [f"{name} {stage.operation}", f"{name} {stage.reason}", name]
     if ranking.decay.enabled:
         cases.insert(0, f"{name} {stage.reason} decay")
@@ -301,6 +314,8 @@ def _stage_words(
         "compared": compared_score(stage.after, effective),
         # The release counts the content as 0 where only the name was found: read it off.
         "content": words.score(2 * stage.after - 1),
+        "left": words.count(len(trace.order) if trace is not None else 0),
+        "all": words.count(len(trace.order) + len(trace.dropped) if trace is not None else 0),
         "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
         "shown": words.count(ranking.k, "result"),

@@ -39,6 +39,8 @@ from memtui.ranking.counterfactual.change import (
     Parameter,
     apply,
 )
+from memtui.ranking.pipeline import for_mode, needs_search, rank
+from memtui.ranking.stages import taken_hits
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, cited_lines, compare_settings, explain, stage_score
 from memtui.report import arithmetic, words
@@ -84,6 +86,8 @@ class Explained(Struct, frozen=True, dict=True):
     """The reason why a part could not be found out."""
     due: frozenset[Part] = frozenset()
     """The parts that are still being looked for."""
+    configured: Ranking | None = None
+    """The ranking that a reset goes back to."""
 
     @property
     def chunk(self) -> Chunk | None:
@@ -105,6 +109,15 @@ class Explained(Struct, frozen=True, dict=True):
     def scored(self) -> Hit | Drop | None:
         """The result or the near miss; `None` for a chunk that is not in the pool."""
         return self.explanation.scored if self.explanation is not None else None
+
+    @cached_property
+    def configured_rank(self) -> int | None:
+        """The rank by the configured ranking, where the pool tells it and another one ranks."""
+        pool, chunk, configured = self.ranked.pool, self.chunk, self.configured
+        if configured in (None, self.ranking) or needs_search(pool, self.ranking, configured):
+            return None
+        reset = rank(pool, for_mode(configured, pool.search_mode), now=self.ranked.trace.now)
+        return reset.ranks.get(chunk.id) if chunk is not None else None
 
     @property
     def shown(self) -> bool:
@@ -332,21 +345,29 @@ def _step_words(step: TraceStep) -> list[str]:
     if "start_line" in values or "line" not in values:
         values.pop("last_line", None)
     compared = (text.format_map(values) for name, text in words.COMPARED.items() if name in values)
-    return list(filter(None, (why, safe_line(", ".join(step.words)), other, *compared)))
+    named = safe_line(", ".join(step.words))
+    if why and named and step.outcome is Outcome.MISSED:
+        why, named = f"{why}: {named}", ""
+    return list(filter(None, (why, named, other, *compared)))
 
 
 def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
     about = f"{words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
-    taken = words.count(ranked.ranking.candidates, "candidate")
-    pool = f"{taken} of each match, {words.count(len(ranked.pool.chunks))} together"
+    taken, found = taken_hits(ranked.pool, ranked.ranking), len(ranked.pool.chunks)
+    candidates = len({hit.chunk_id for hits in taken.values() for hit in hits})
+    first = f"the first {words.count(ranked.ranking.candidates)} of each search"
+    more = f", of {words.count(found)} that were found" if found > candidates else ""
+    pool = f"{words.count(candidates, 'candidate')}: {first}{more}"
     rows = [Row(("mode", about)), Row(("pool", pool))]
     for leg in Leg:
         state = ranked.pool.states[leg]
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
-            answer += f", {words.count(len(ranked.pool.hits[leg]), 'hit')}"
+            hits = len(ranked.pool.hits[leg])
+            answer += f", {words.count(hits, 'hit')}"
+            answer += f", {len(taken[leg])} of them candidates" if len(taken[leg]) < hits else ""
         rows.append(Row((words.leg_name(leg), answer), tone=arithmetic.TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
@@ -363,10 +384,10 @@ def ranks_section(
     if explanation is not None:
         legs, stages = explanation.scored.legs, explanation.scored.stages
         if found := words.strength_words(ranked, explanation.scored):
-            rows.append(Row(("match", found)))
+            rows.append(Row(("strength", found)))
         if legs:
             ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
-            rows.append(Row(("by match", ", ".join(ranks))))
+            rows.append(Row(("by search", ", ".join(ranks))))
         if stages:
             moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
             spark = words.sparkline([one.rank for one in stages])
@@ -478,8 +499,8 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if change.parameter is Parameter.K and change.rank_after not in ranks[-1:]:
             taken = apply(explained.ranking, change.parameter, change.new).candidates
             notes.append(
-                f"{change.new} results take {words.count(taken, 'candidate')} of each match: "
-                f"among these it is {words.rank(change.rank_after)}"
+                f"with {change.new} results each search gives {words.count(taken, 'candidate')}, "
+                f"among which it is {words.rank(change.rank_after)}"
             )
         rank, options = words.rank(change.rank_after), flags_of(explained.ranking, change)
         tone = Tone.OK if change is least.cheapest else Tone.PLAIN
@@ -488,33 +509,36 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if (needs := least.needs) is None:
             uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
             why = ": how deep a search must go is not known" if uncounted else ""
-            notes.append(f"nothing ranks it{why}")
+            notes.append(f"neither search finds it{why}")
         else:
             depths = {"results": needs.k, "candidates per result": needs.candidate_multiplier}
             ways = " or ".join(f"{name} {n}" for name, n in depths.items() if n is not None)
-            how = "no number of results or of candidates per result takes so many"
+            how = "no number of results or of candidates per result makes it one"
             if needs.candidates <= needs.taken:
-                how = "so many are taken: the merge of keywords and paths left it out"
+                how = "the merge of keywords and paths left it out"
             elif ways:
-                how = f"{ways} takes so many; what then shows it is listed, nothing else"
-            takes = f"a new search has to take {needs.candidates} candidates of each match"
-            notes += [f"{takes}, this one took {needs.taken}", how]
-    notes.append(
-        "each alone brings it into the list; the cost is the part of the range crossed"
-        if rows
-        else "no single parameter brings it into the list"
+                how = f"with {ways} it is one, which alone does not show it"
+            best = f"its best rank in a search is {words.rank(needs.candidates)}"
+            notes.append(f"it is no candidate: {best}, and each gives {needs.taken}; {how}")
+    if (reset := explained.configured_rank) is not None:
+        notes.append(f"reset, every parameter as configured: {words.rank(reset)}")
+    tried = [one for one in least.without if one.reason is NoChangeReason.NO_VALUE]
+    other = "no other parameter" if rows else "no single parameter"
+    notes += ["each alone brings it into the list; cost: how far across its allowed range"] * bool(
+        rows
     )
+    notes += [f"{other} does it alone ({words.count(len(tried))} tried)"] * bool(tried)
     unused = {one.parameter for one in least.without if one.reason is NoChangeReason.NOT_USED}
     without: dict[str, dict[str, None]] = {}
-    for one in least.without:
-        name = words.PARAMETER_WORDS[one.parameter.value]
+    for one in (one for one in least.without if one not in tried):
+        name = words.PARAMETER_WORDS[one.parameter.value].removeprefix(words.WEIGHT)
         if one.parameter in FEATURE_OF and Parameter.CHUNK in unused:
             name = "weights of passages in context"
         without.setdefault(words.NO_CHANGE_WORDS[one.reason], {})[name] = None
     notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]
     columns = (
         *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),
-        Column("options", optional=True),
+        Column("on the command line", optional=True),
     )
     return replace(section, columns=columns, rows=tuple(rows), notes=tuple(notes))
 

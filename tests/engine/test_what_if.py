@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from typing import Any
 
@@ -11,9 +12,11 @@ from msgspec.structs import replace
 
 from memtui.engine import Engine
 from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS
-from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason
+from memtui.model import Chunk, Decay, Leg, LegState, LegStatus, Mmr, Ranked, Ranking, Reason
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual.change import Parameter, apply
+from memtui.report.explanation import Explained, Part, find_part, report_of
+from memtui.report.layout import text_of
 from memtui.text.tokens import STOP_WORDS
 from tests.counterfactuals import QUERIES, TRIED, Trial
 from tests.support.dice import examples
@@ -42,6 +45,28 @@ def test_changes_do_it_and_nothing_else_does(demo: Engine, name: str) -> None:
     assert tally["chunks"] == (NEAR + FAR) * len(queries)
     assert len(tally.keys() & set(Parameter)) >= 3
     assert tally["changes"] + tally["refusals"] >= tally["chunks"] * len(Parameter)
+
+
+def test_what_a_reset_gives_is_told_where_no_parameter_does_it_alone(demo: Engine) -> None:
+    pushed = replace(demo.ranking, decay=Decay(enabled=True), mmr=Mmr(enabled=True))
+    ranked = demo.search.ask("router config", ranking=pushed)
+    place = Place("memory/2026-04-21.md")
+    explained = Explained(ranked, pushed, subject=place, configured=demo.ranking)
+    for part in (Part.INQUIRY, Part.LEAST):
+        explained = find_part(demo, explained, part, lambda what: None)
+    report = report_of(explained)
+    assert re.search(r"> 6 results: decay #2 → #\d+, MMR → #\d+$", report.verdict)
+    told = text_of(report)
+    assert "reset, every parameter as configured: #2" in told
+    assert len(re.findall(r"does it alone \(\d+ tried\)", told)) == 1
+    same = replace(explained, configured=pushed)
+    assert "as configured" not in text_of(report_of(same))
+    # The ends of the scale give the value beside them.
+    [(value, raw, worst, best)] = re.findall(
+        r"0.3 × (\S+)  cos (\S+) scaled: (\S+) → 0, (\S+) → 1", told
+    )
+    scaled = (float(raw) - float(worst)) / (float(best) - float(worst))
+    assert float(value) == pytest.approx(scaled, abs=0.005)
 
 
 def test_looking_for_changes_can_be_stopped(demo: Engine) -> None:

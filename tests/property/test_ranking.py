@@ -40,6 +40,7 @@ from memtui.ranking.trace import explain
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import Explained, drop_words, report_of
 from memtui.report.json_text import drop_entry, hit_entry
+from memtui.report.layout import SectionId
 from memtui.tui import fmt
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit
 from tests.support.dice import examples
@@ -155,6 +156,9 @@ def test_row_explanation_trace_and_json_give_one_score_and_one_reason(
             assert not scored.stages or inquiry.steps[-1].reason == entry["reason"]
         assert report.verdict.startswith(verdict)
         assert f" {score} " in row.plain.split("\n")[0]
+        pool = next(section for section in report.sections if section.id is SectionId.LEGS).rows[1]
+        counts = {step.of for step in inquiry.steps if step.at is Stage.FUSION} or {0}
+        assert counts == {0} or int(pool.cells[1].split()[0]) in counts
         assert entry["effective"] == scored.effective
         # Nothing that follows MMR goes back to the score before it.
         shown = [step.value for step in score_steps(ranked, scored) if step.kind is Stage.CUT]

@@ -64,7 +64,7 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
         "mmr.lambda": (0.7, 0.5),
     }
     idle = replace(BASE, stages=(Stage.FUSION, Stage.CUT), decay=Decay(half_life_days=7))
-    assert differences(BASE, idle) == [("steps", "fused, context, cut", "fused, cut")]
+    assert differences(BASE, idle) == [("steps", "fused, context, list", "fused, list")]
 
 
 def test_the_step_that_decides() -> None:

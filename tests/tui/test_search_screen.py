@@ -46,7 +46,7 @@ from memtui.ranking.pipeline import difference
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import cited_lines, find
 from memtui.report.words import nothing_words
-from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, KeymapSettings, Settings, key_abouts
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
@@ -188,7 +188,7 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any, memory: SmallM
         count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 50, the best with" in run.text
         await run.press("escape", "H")
-        assert f"Not shown ({count})" in run.text
+        assert f"Not shown: {count} others" in run.text
         await run.press("G")
         assert run.app.search_screen.near.cursor == count - 1, "the last one can be reached, too"
 
@@ -380,7 +380,7 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
             fusion=Fusion.RELATIVE_SCORE,
             min_score=0.3,
         )
-        assert (" candidates a match" in run.text) is (size[0] > 40)
+        assert (" candidates a search" in run.text) is (size[0] > 40)
         if size == WIDE:
             # Both stand in one column: the arithmetic goes before the preview and the index.
             assert screen.why.render().plain.splitlines()[-1] in run.text
@@ -425,6 +425,7 @@ async def test_weights_of_passages_are_changed_without_reading_the_index(
         # What a value does is seen beside it: the strip, and six results at 80 × 24.
         assert screen.results.content_region.height >= 6 * screen.row_lines or size < (80, 24)
         told = " ".join(all_lines(panel).split())
+        assert key_abouts()["ranking.context.cover"] in told
         assert f"words covered {now} (was {was}) × {share / float(now):.2f}" in told
         assert f"= {share:.3f}, without it #{ranked_with(0.0).ranks[chunk_id]}" in told
         change = f"words covered {half}→{now}: " if size == WIDE else ""

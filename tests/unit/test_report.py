@@ -180,7 +180,7 @@ def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
     (strong,) = (line.text.strip() for line in lines[1:] if line.strong)
     assert strong.startswith("✗ decay")
     assert "pushed out of the list: 0." in strong
-    assert any(line.text.startswith("    ✗ cut") for line in lines)
+    assert any(line.text.startswith("    ✗ list") for line in lines)
 
 
 def test_a_place_without_a_chunk_has_a_trace_and_a_verdict() -> None:

@@ -20,6 +20,7 @@ from memtui.settings.schema import (
     MemorySettings,
     RankingSettings,
     Settings,
+    key_abouts,
     leaves,
     nearest,
     protected_keys,
@@ -243,6 +244,7 @@ def test_a_folder_cannot_narrow_the_mask_by_its_profile_either(
 
 def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Configured) -> None:
     sample = sample_config()
+    assert leaves().keys() - key_abouts().keys() == set(), "each is explained"
     loaded = here.load(sample)
     assert (loaded.settings, loaded.warnings) == (Settings(), ())
     lines = (

@@ -157,7 +157,10 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
     def explained(self) -> Explained:
         """Everything that is known by now of the chunk or the place that is explained."""
         subject = self._subjects[self._place]
-        new = Explained(self.ranked, self.ranking, subject=subject, due=_AT_ONCE)
+        configured = self.search.options.ranking
+        new = Explained(
+            self.ranked, self.ranking, subject=subject, due=_AT_ONCE, configured=configured
+        )
         return self._by_subject.setdefault(subject, new)
 
     @property

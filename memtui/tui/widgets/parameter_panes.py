@@ -29,6 +29,7 @@ from memtui.report.words import (
     PARAMETER_WORDS,
     exact,
 )
+from memtui.settings.schema import key_abouts
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, next_of
@@ -284,7 +285,7 @@ class ParamPanel(Vertical):
         `features` are those of the marked result, and `without` tells its place without one.
         """
         alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
-        candidates = f"  {ranking.candidates} candidates a match"
+        candidates = f"  {ranking.candidates} candidates a search"
         title = draw_action(self, "parameters.toggle", "Parameters")
         self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
@@ -333,8 +334,6 @@ class ParamPanel(Vertical):
                 share = f" × {value:.2f} = {fmt.score(weights[name] * value)},"
                 asides = share, f" without it {without(feature)}"
                 parts += [Content.styled(aside, fmt.DIM) for aside in asides]
-            elif name == "context" and weights:
-                parts.append(Content.styled(f" by {EVIDENCE_WORDS[evidence]}", fmt.DIM))
             for part in parts:
                 # A value is never cut: what has no room goes below.
                 end += part.cell_length
@@ -345,7 +344,12 @@ class ParamPanel(Vertical):
                 line += Content.styled(" " * room + glyphs.METER_FULL * full, "$primary")
                 empty = glyphs.METER_EMPTY * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
-            return line
+            key = f"context.{WEIGHTS[name]}" if name in weights else PANEL_WORDS[name][0]
+            about = key_abouts()[f"ranking.{key}"] if name == chosen else ""
+            if about and name == "context" and weights:
+                about += f" The weights are for an index with {EVIDENCE_WORDS[evidence]}."
+            abouts = Content.styled(about, fmt.DIM).wrap(max(8, width - 5)) if about else []
+            return Content("\n     ").join([line, *abouts])
 
         rows = [Row(name, partial(draw, name), lines=0) for name in names]
         self.rows.set_rows(rows, chosen)

@@ -29,7 +29,7 @@ def why_lines(ranked: Ranked, scored: Hit | Drop, width: int) -> list[Content]:
     """The steps of a candidate and the verdict, in lines of at most `width` cells."""
     lines: list[Content] = []
     for step in score_steps(ranked, scored):
-        if step.kind is Stage.MIN_SCORE and not (step.note or step.failed):
+        if step.kind is Stage.MIN_SCORE and not (step.brief or step.failed):
             continue
         lines += _step_lines(step, width)
         for share in step.shares:

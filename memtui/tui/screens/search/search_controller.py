@@ -462,8 +462,9 @@ class SearchController:
             return
         gone = len(state.context.left)
         out = Content.styled(f"  {glyphs.DOWN} {gone} out" if gone else "", "$state-error bold")
-        hidden = f"Not shown ({fmt.count(len(ranked.drops))})"
+        hidden = f"Not shown: {fmt.count(len(ranked.drops), 'other')} that the searches found"
         view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
+        view.near.border_subtitle = draw_action(view, "trace", "traces any other chunk")
         if not ranked.hits:
             return
         status, states = view.status, ranked.pool.states
@@ -781,7 +782,7 @@ class RankingController:
             if ranked is None or self.view.engine is None:
                 return ""
             if needs_search(ranked.pool, present, ranking):
-                return ": takes a new search to tell"
+                return ": Enter searches, then tells"
             after = self.view.engine.search.rerank(ranked.pool, ranking)
             return f": {words.effect(difference(ranked, after))}"
 
