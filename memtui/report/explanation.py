@@ -190,7 +190,7 @@ def report_of(explained: Explained) -> Report:
         table = arithmetic.matches_section(ranked, explanation.scored, explained.matches)
         sections.append(part(Part.MATCHES, table, "comparing word by word"))
     sections.append(ranks_section(ranked, explanation, places))
-    if inquiry is not None and chunk is not None:
+    if inquiry is not None and chunk is not None and ranked.pool.is_scored:
         sections += _term_sections(ranked, chunk.id, inquiry.terms)
     elif Part.INQUIRY in due:
         sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
@@ -225,7 +225,7 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
         match = words.STRENGTH_MATCHES[strength(ranked, scored)]
         score = f"score {shown}{ranked_by}", arithmetic.relative_words(ranked)
         if not ranked.pool.is_scored:
-            score = f"score {words.NOTHING}", ""
+            score = "by date: filters alone do not rank", ""
         verdict = ", ".join(filter(None, (f"SHOWN at rank {scored.rank}", *score)))
         return "; ".join(filter(None, (verdict, match, words.aside_words(ranked, scored))))
     if scored is not None:
@@ -266,7 +266,7 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             minimum = words.short_number(numbers["min_score"])
             compared = arithmetic.compared_score(drop.score, drop.effective)
             is_barred = ranked.ranking.min_score_rule is MinScoreRule.FILL and len(drop.legs) > 1
-            rule = ", found by meaning too: no free place" if is_barred else ""
+            rule = ", and does not fill the list: meaning found it too" if is_barred else ""
             return f"{compared} < minimum {minimum}{after}{rule}"
         case Reason.CUT_AT_K:
             results = words.count(ranked.ranking.k, "result")
@@ -299,13 +299,17 @@ def _trace_section(explained: Explained) -> Section:
     elif inquiry is not None:
         scores = arithmetic.score_steps(explained.ranked, scored) if scored is not None else ()
         by_stage = {one.kind.value: one for one in scores if isinstance(one.kind, Stage)}
+        by_date = () if explained.ranked.pool.is_scored else (Station.KEYWORD_POOL, Stage.FUSION)
         for step in inquiry.steps:
+            if step.at in by_date and step.outcome is Outcome.PASSED:
+                continue
             outcome, mark, tone = words.OUTCOME_WORDS[step.outcome]
             score, other = by_stage.get(step.at.value), safe_line(step.other)
-            if step.at is Stage.CUT and isinstance(scored, Hit):
+            if step.at is Stage.CUT and isinstance(scored, Hit) and not by_date:
                 why = [words.score(scored.effective)]
             elif score is None or score.value is None:
-                why = _step_words(step)
+                # Of a place by date the cut compares no score.
+                why = _step_words(replace(step, numbers={}) if step.at is Stage.CUT else step)
             else:
                 why = [words.score(score.value), score.formula, score.note]
                 if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
@@ -381,7 +385,7 @@ def ranks_section(
 ) -> Section:
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
-    if explanation is not None:
+    if explanation is not None and ranked.pool.is_scored:
         legs, stages = explanation.scored.legs, explanation.scored.stages
         if found := words.strength_words(ranked, explanation.scored):
             rows.append(Row(("strength", found)))

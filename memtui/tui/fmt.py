@@ -11,7 +11,6 @@ from textual.theme import Theme
 from memtui.data import read_table
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
-from memtui.report.words import age as age
 from memtui.report.words import ago as ago
 from memtui.report.words import count as count
 from memtui.report.words import percent as percent

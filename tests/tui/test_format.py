@@ -25,7 +25,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
-from memtui.report.words import REASON_WORDS, STAGE_WORDS, duration, sparkline
+from memtui.report.words import REASON_WORDS, STAGE_WORDS, age, duration, sparkline
 from memtui.tui import fmt
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
@@ -44,7 +44,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "count": fmt.count,
     "rounded": fmt.rounded,
     "duration": duration,
-    "age": fmt.age,
+    "age": age,
     "ago": lambda seconds: fmt.ago(NOW - timedelta(seconds=seconds), NOW),
 }
 
@@ -100,11 +100,11 @@ def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_i
     _, free = ranked.hits
     (drop,) = ranked.drops
     assert drop.score > free.score
-    rule = "a free place: keyword match alone, below the minimum"
+    rule = "fills the list: below the minimum, found by words alone"
     assert rule in draw_hit(free, RowContext(2, 1.0, ranked), 80).plain
     verdict = verdict_words(ranked, free)
     assert verdict == f"SHOWN at rank 2, score {free.score:.3f}; weak match; {rule}"
-    why = f"{drop.score:.3f} < minimum 0.35, found by meaning too: no free place"
+    why = f"{drop.score:.3f} < minimum 0.35, and does not fill the list: meaning found it too"
     assert verdict_words(ranked, drop) == f"NOT SHOWN: {why}"
 
 

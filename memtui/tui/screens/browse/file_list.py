@@ -19,7 +19,7 @@ from memtui.engine.search import Tops
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
-from memtui.report.words import BROWSED_WORDS
+from memtui.report.words import BROWSED_WORDS, age
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
@@ -462,7 +462,7 @@ class FileList:
             when = "undated" if self.sort is Sort.DATE else ""
             if file.day is not None:
                 midnight = datetime.combine(file.day, time(), UTC)
-                when = fmt.age((self._screen.engine.now() - midnight).total_seconds() / 86_400)
+                when = age((self._screen.engine.now() - midnight).total_seconds() / 86_400)
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
