@@ -165,7 +165,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             | {"score": one.score, "shared": one.shared, "text": one.chunk.text}
             for one in map(chunk_record.masked_neighbour, getattr(neighbours, kind))
         ]
-        for kind in sorted(chunk_record.KINDS)
+        for kind in sorted(words.ALIKE_WORDS)
     }
     document: dict[str, object] = {
         "record": record,

@@ -280,6 +280,10 @@ def replay(
         warnings = [*stale, *session.warnings()]
         if not invocation.json:
             output.warn(warnings)
+        is_compared = any(call.returned is not None for call in calls)
+        if is_compared and not (invocation.json or jsonl):
+            output.note(report.TWO_SCALES.format(profile=session.ranking.profile))
+            output.note(report.SIGNS)
         shown, replays = 0, list[dict[str, Any]]()
         for call in calls[:most]:
             answer = session.engine.conversations.replay(
@@ -311,6 +315,4 @@ def replay(
         ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
-        if counts["same"] or counts["changed"]:
-            output.note(report.TWO_SCALES.format(profile=session.ranking.profile))
     return EXIT_OK if shown else EXIT_NOTHING

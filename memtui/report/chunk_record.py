@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, time
 
 from msgspec.structs import replace
@@ -16,8 +16,6 @@ from memtui.report.layout import LABELLED, Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
 from memtui.text.redact import redact
 
-KINDS: Mapping[str, list[str]] = words.ALIKE_WORDS
-"""The ways in which chunks are alike: title, meaning of the score, tone of the bar."""
 HIDDEN = "***"
 """Stands for a term that is a part of a credential."""
 _ABOUT = 48
@@ -91,7 +89,7 @@ def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Se
 
 
 def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterator[Section]:
-    """Yield a section for each of `KINDS`: the score, the place, the words that both have.
+    """Yield a section for each of `ALIKE_WORDS`: the score, the place, the words that both have.
 
     Where they share none it is a part of the text with some of the `rarest` words of the chunk.
     """
@@ -107,7 +105,7 @@ def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterato
         )
 
     columns = (Column(right=True), Column(), Column())
-    for kind, (title, about, tone) in KINDS.items():
+    for kind, (title, about, tone) in words.ALIKE_WORDS.items():
         rows = tuple(row(one, tone) for one in getattr(neighbours, kind))
         state = neighbours.vector_state if kind == "by_vector" else Reason.OK
         note = about if rows else "none" if state is Reason.OK else words.reason_words(state)

@@ -21,6 +21,8 @@ from memtui.report import words
 from memtui.text.sanitize import size_words
 
 TWO_SCALES: Final = "scores do not compare: then of the agent, now of the profile {profile}"
+SIGNS: Final = "then: the agent's answer, now: today's; = same, ~ moved, + new, - gone, . absent"
+_HEADINGS: Final = f"{'rank':>10}{'score':>15}", "  then  now    then     now  place"
 _INDENT: Final = "    "
 _NUMBER: Final = 6
 _LABELS: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
@@ -169,13 +171,12 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
     place = f"{call.path}:{call.line}  {call.tool}"
     yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
     yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)
+    yield from (_INDENT + line for line in _HEADINGS if replayed.rows)
     for row in replayed.rows:
         then, now = ("." if rank is None else rank for rank in (row.rank_then, row.rank_now))
-        scores = "  ".join(
-            " " * 5 if score is None else f"{score:.3f}"
-            for score in (row.score_then, row.score_now)
-        )
-        head = f"{_INDENT}{words.RECALL_SIGNS[row.change]} {then:>3} {now:>3}  {scores}  "
+        both = row.score_then, row.score_now
+        scores = "".join(f"  {'' if one is None else words.score(one):>6}" for one in both)
+        head = f"{_INDENT}{words.RECALL_SIGNS[row.change]} {then:>4} {now:>4}{scores}  "
         why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
         lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
         room = max(20, width - len(head) - words.cells_of(why))

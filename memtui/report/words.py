@@ -47,7 +47,6 @@ STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
 FEATURE_LEGS: Final[Mapping[str, str]] = _WORDS["feature_leg"]
 EVIDENCE_WORDS: Final[Mapping[str, str]] = _WORDS["evidence"]
-STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
 CHUNK_PARTS: Final[Mapping[str, str]] = _WORDS["chunk_part"]
 """The parts of the screen of a chunk by id, in the order of Tab."""
@@ -94,7 +93,6 @@ TONES: Final[Mapping[str, str]] = _WORDS["tone"]
 STEP_TONES: Final[Mapping[str, str]] = _WORDS["step_tone"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
-STRENGTH_WORDS: Final[Mapping[str, str]] = _WORDS["strength"]
 STRENGTH_MATCHES: Final[Mapping[str | None, str]] = {None: "", **_WORDS["strength_match"]}
 WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
 NOTHING_GOOD: Final = "nothing matches well"
@@ -125,7 +123,7 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
     sum_ = f"{' + '.join(shares)} = {score(match.total)} {sign} {score(match.limit)}"
     if "vector" not in {name for name, *_ in match.shares}:
         sum_ += "; meaning not measured"
-    return f"{match.strength}: {sum_ if match.shares else STRENGTH_WORDS[match.strength]}"
+    return f"{match.strength}: {sum_ if match.shares else _WORDS['strength'][match.strength]}"
 
 
 def aside_words(ranked: Ranked, hit: Hit) -> str:
@@ -151,7 +149,7 @@ def nothing_words(ranked: Ranked) -> str:
 
 def step_name(step: Leg | Stage | Station) -> str:
     """A leg or a stage in at most twelve cells, or a station."""
-    return STAGE_WORDS.get(step) or STATION_WORDS.get(step) or LEG_WORDS[step]
+    return STAGE_WORDS.get(step) or _WORDS["station"].get(step) or LEG_WORDS[step]
 
 
 def leg_name(leg: Leg) -> str:
@@ -201,9 +199,9 @@ def left_out_words(code: str) -> str:
     return safe_line(LEFT_OUT_WORDS.get(code, code.replace("_", " ")))
 
 
-def number(value: float, decimals: int = 2) -> str:
-    """A number with fixed decimals and a true minus sign; `–` for one that is not finite."""
-    if not math.isfinite(value):
+def number(value: float | None, decimals: int = 2) -> str:
+    """A number with fixed decimals and a true minus sign; `–` for none and what is not finite."""
+    if value is None or not math.isfinite(value):
         return NOTHING
     text = f"{abs(value):.{decimals}f}"
     return MINUS + text if value < 0 and float(text) != 0 else text

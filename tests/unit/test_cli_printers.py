@@ -270,6 +270,8 @@ def test_lines_fit_into_80_columns() -> None:
         turn = Turn(10**5, kind, "tool", "x" * 900, 10**9, 1, "t" * 90)
         lines += [*turn_lines(turn, full=False, width=80), *turn_lines(turn, full=True, width=80)]
     assert max(words.cells_of(each) for each in lines) <= 80
+    *_, heading, place = replay_lines(Replayed(call, (row,)), 200)
+    assert place.index(row.path) == heading.index("place")
     assert "".join(words.wrapped("路由器" * 80, 80)) == "路由器" * 80
     assert list(words.wrapped("a b", 1)) == ["a", "b"]
     marks = "e" + "\u0301" * 500

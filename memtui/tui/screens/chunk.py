@@ -20,7 +20,7 @@ from memtui.engine.search import Tops
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
-from memtui.report.words import CHUNK_PARTS
+from memtui.report.words import ALIKE_WORDS, CHUNK_PARTS
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
@@ -286,7 +286,7 @@ class ChunkScreen(Screen[None]):
         count = f"  {fmt.count(len(answered))}" if answered else ""
         self.answers.border_title = Content(f"Past queries that find it{count}")
         self.answers.border_subtitle = Content.styled(progress, style)
-        alike = (one for kind in chunk_record.KINDS for one in getattr(self.neighbours, kind, ()))
+        alike = (one for kind in ALIKE_WORDS for one in getattr(self.neighbours, kind, ()))
         counts = {
             "terms": len(self.record.terms) if self.record is not None else 0,
             "like": len({one.chunk.id for one in alike}),

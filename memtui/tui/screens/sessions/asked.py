@@ -343,10 +343,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
         if not is_known:
             change, then = "now", "?"
         ranks = f"{then} → {fmt.rank(one.rank_now)}"
-        scores = " → ".join(
-            fmt.NOTHING if score is None else fmt.score(score)
-            for score in (one.score_then, one.score_now)
-        )
+        scores = f"{fmt.score(one.score_then)} → {fmt.score(one.score_now)}"
         why = f"  {fmt.reason_words(one.why)}" if one.why is not None else ""
 
         def draw(width: int) -> Content:
