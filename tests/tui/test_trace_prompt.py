@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 from textual.widgets import Input
 
@@ -9,7 +11,7 @@ from memtui.model import Ranking
 from memtui.tui.screens.choosers import completions
 from memtui.tui.screens.explain import ExplainScreen
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import dark, running
+from tests.tui.harness import dark, press, running
 
 PATHS = ("MEMORY.md", "memory/2026-02-10.md", "memory/network.md", "notes/odd:12", "家/网络.md")
 
@@ -60,13 +62,18 @@ async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) 
 async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    may_fail = Event()
+
     def fail() -> None:
+        may_fail.wait()
         raise OSError("no paths today")
 
     async with running(memory.open, size=(80, 24)) as run:
         monkeypatch.setattr(run.engine.browse, "paths", fail)
         await run.search()
-        await run.press("escape", "t")
+        await press(run.pilot, "escape", "t", "m", "enter", "backspace", "enter")
+        await run.until(lambda: "The files are still being read" in run.text)
+        may_fail.set()
         await run.until(lambda: any("no paths today" in toast for toast in run.toasts))
         await run.press("enter")
         assert "Name a file, or a line of it" in run.text

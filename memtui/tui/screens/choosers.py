@@ -147,7 +147,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
             self._paths = paths
             self._show()
 
-        in_background(self, self._read_paths, take, "list the paths")
+        self._reading = in_background(self, self._read_paths, take, "list the paths")
 
     @on(Input.Changed)
     def _show(self) -> None:
@@ -184,7 +184,9 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         typed, path = self.query_one(Input).value.strip(), self.rows.chosen_id
         # A name that the index holds is taken whole, even when it ends in a number.
         place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
-        if not typed and not path:
+        if not self._reading.is_finished:
+            problem = "The files are still being read: Enter again in a moment."
+        elif not typed and not path:
             problem = "Name a file, or a line of it: memory/2026-02-10.md:12"
         elif place.line is not None and place.line < 1:
             problem = safe_line(f"{typed}: lines count from 1")
