@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct, to_builtins
@@ -59,18 +59,15 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
     """Return the hit or the near miss of a chunk; raises `KeyError` for one outside the pool."""
-    every: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
-    for scored in every:
-        if scored.chunk.id == chunk_id:
-            return scored
-    raise KeyError(chunk_id)
+    if (scored := find_in(ranked, chunk_id)) is None:
+        raise KeyError(chunk_id)
+    return scored
 
 
 def find_in(ranked: Ranked | None, chunk_id: str | None) -> Hit | Drop | None:
     """Return the hit or the near miss of a chunk; `None` for one outside the pool."""
-    if ranked is None or chunk_id is None or chunk_id not in ranked.pool.chunks:
-        return None
-    return find(ranked, chunk_id)
+    every: tuple[Hit | Drop, ...] = (*ranked.hits, *ranked.drops) if ranked is not None else ()
+    return next((one for one in every if one.chunk.id == chunk_id), None)
 
 
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
@@ -118,30 +115,27 @@ def stage_trace(ranked: Ranked, stage: Stage) -> StageTrace | None:
 def compare_settings(first: Ranking, second: Ranking) -> dict[str, tuple[Value, Value]]:
     """Return both values of the parameters that differ, by their keys in the settings.
 
-    Without those of a stage that neither runs; of other `stages` those that run, in their order.
+    Of other `stages` those that run, in their order.
     """
     both = first, second
-    before, after = (_flat(to_builtins(one)) for one in both)
+    before, after = (dict(_flat(to_builtins(one))) for one in both)
     differing = {name: (was, after[name]) for name, was in before.items() if was != after[name]}
     if "stages" in differing:
         was, now = (
             ", ".join(one for one in ranking.stages if runs(ranking, one)) for ranking in both
         )
         differing["stages"] = was, now
-    idle = [f"{one}." for one in Stage if not any(runs(ranking, one) for ranking in both)]
-    return {name: pair for name, pair in differing.items() if not name.startswith(tuple(idle))}
+    return differing
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
-    """Return the fields of a ranking and of its parts: `mmr.lambda`; lists as one text."""
-    flat: dict[str, Value] = {}
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """Yield the fields of a ranking and of its parts: `mmr.lambda`; lists as one text."""
     for field, value in values.items():
         name = prefix + field.rstrip("_")
         if isinstance(value, dict):
-            flat |= _flat(value, f"{name}.")
+            yield from _flat(value, f"{name}.")
         else:
-            flat[name] = ", ".join(value) if isinstance(value, list | tuple) else value
-    return flat
+            yield name, ", ".join(value) if isinstance(value, list | tuple) else value
 
 
 def better(first: Hit | Drop, second: Hit | Drop) -> Hit | Drop:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.engine import Engine
-from memtui.model import Chunk, Drop, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
+from memtui.model import Chunk, Drop, Fusion, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -39,7 +39,7 @@ from memtui.ranking.counterfactual.change import (
     Parameter,
     apply,
 )
-from memtui.ranking.pipeline import for_mode, needs_search, rank
+from memtui.ranking.pipeline import for_mode, needs_search, rank, runs
 from memtui.ranking.stages import taken_hits
 from memtui.ranking.strength import strength
 from memtui.ranking.trace import Explanation, cited_lines, compare_settings, explain, stage_score
@@ -574,20 +574,27 @@ def flags_of(ranking: Ranking, change: Change) -> str:
 def differences(first: Ranking, second: Ranking) -> list[tuple[str, str, str]]:
     """Return the name and both values of each parameter in which two rankings differ.
 
-    What tells most comes first.
+    What tells most comes first, what changes nothing last, with the reason behind its value.
     """
     order, differing = [*words.PARAMETER_WORDS], compare_settings(first, second)
     differing.pop("profile", None)
+    used = {stage for stage in Stage for one in (first, second) if runs(one, stage)}
+    unused: dict[str, str] = {one: words.step_name(one) for one in Stage if one not in used}
+    if Fusion.RRF not in (first.fusion, second.fusion):
+        unused["rrf_k"] = words.FUSION_WORDS[Fusion.RRF]
 
     def written(key: str, value: object) -> str:
         if key == "stages":
             return ", ".join(words.step_name(Stage(stage)) for stage in str(value).split(", "))
         return value_words(value) or "none"
 
-    return [
-        (words.PARAMETER_WORDS[key], written(key, was), written(key, now))
-        for key, (was, now) in sorted(differing.items(), key=lambda one: order.index(one[0]))
-    ]
+    rows = []
+    for key in sorted(differing, key=lambda key: (key.split(".")[0] in unused, order.index(key))):
+        was, now = (written(key, value) for value in differing[key])
+        method = unused.get(key.split(".")[0])
+        idle = f", no effect: neither uses {method}" if method else ""
+        rows.append((words.PARAMETER_WORDS[key], was, now + idle))
+    return rows
 
 
 def value_words(value: object) -> str:

@@ -41,17 +41,14 @@ def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
     return dark(ranking=ranking, **more)  # type: ignore[arg-type]
 
 
-def test_choices_are_told_in_words() -> None:
-    assert value_words("leg_order") == "order of the matches"
-    assert value_words("clamp") == "as found or not"
-
-
 def test_every_parameter_has_a_name() -> None:
     parts = {f"{name}.": getattr(BASE, name) for name in ("context", "decay", "rerank", "mmr")}
     keys = {name for name in BASE.__struct_fields__ if f"{name}." not in parts}
     for prefix, part in parts.items():
         keys |= {prefix + name.rstrip("_") for name in part.__struct_fields__}
     assert keys <= PARAMETER_WORDS.keys()
+    assert value_words("leg_order") == "order of the matches"
+    assert value_words("clamp") == "as found or not"
 
 
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:
@@ -63,8 +60,12 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
         "mmr.enabled": (False, True),
         "mmr.lambda": (0.7, 0.5),
     }
-    idle = replace(BASE, stages=(Stage.FUSION, Stage.CUT), decay=Decay(half_life_days=7))
-    assert differences(BASE, idle) == [("steps", "fused, context, list", "fused, list")]
+    idle = replace(BASE, stages=(Stage.FUSION, Stage.CUT), decay=Decay(half_life_days=7), rrf_k=9)
+    assert differences(BASE, idle) == [
+        ("steps", "fused, context, list", "fused, list"),
+        ("half-life", "30", "7, no effect: neither uses decay"),
+        ("RRF constant", "5", "9, no effect: neither uses reciprocal rank"),
+    ]
 
 
 def test_the_step_that_decides() -> None:
@@ -158,7 +159,8 @@ async def test_equal_rankings_are_said_and_another_profile_is_chosen(memory: Sma
     async with running(memory.open, options=options(profiles=profiles), size=(120, 40)) as run:
         screen = await opened(run)
         assert names(screen) == [CURRENT, "mine"]
-        assert "Nothing differs from the configured ranking" in run.text
+        assert "A as configured, nothing changed   B your own" in run.text
+        assert "P another profile for A" in run.text
         await run.press("P")
         assert "as the search screen ranks now" in run.text
         await run.press("G", "enter")
@@ -195,7 +197,7 @@ async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
             assert f"{hit.chunk.path}" in run.text
             await run.press("escape")
             assert run.app.screen is screen
-        assert "B ranks without context: whole chunks, not their best lines" in run.text
+        assert "B without context: whole chunks, not their best lines" in run.text
         await run.pilot.resize_terminal(80, 24)
         await settle(run.app, run.pilot)
         assert "more: press ," in run.text

@@ -18,9 +18,9 @@ from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import difference, needs_search
 from memtui.ranking.trace import better, cited_lines, deciding_step, find_in
+from memtui.report import words
 from memtui.report.arithmetic import ScoreStep, axis, cited, place, score_steps
 from memtui.report.explanation import differences, verdict_words
-from memtui.report.words import FEATURE_WORDS, WITHOUT_CONTEXT, best_text, leg_name, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 CONFIGURED, CURRENT = "configured", "current"
-_SETTING_LINES = 2
+_SETTING_LINES = 4
+_GUIDE = "A line joins the same result in both lists."
 _MOST_LINES = 3
 """Lines of a row where there is room."""
 NAMES = ("A", "B")
@@ -93,9 +94,8 @@ class CompareScreen(Screen[None]):
         """The chunk of the row that the cursor stands on."""
         self._typing = not search.is_foreign or search.state.finished_text != search.state.text
         self._shows_results = bool(self.pinned)
-        self._note, names = "", [CONFIGURED, CURRENT]
+        names = [CONFIGURED, CURRENT]
         if search.options.ranking == self.ranking:
-            self._note = "Nothing differs from the configured ranking: beside it, another profile."
             others = (name for name, one in self.choices.items() if one != self.ranking)
             names = [CURRENT, next(others, CONFIGURED)]
         outside = (at for at, one in enumerate(self.pinned) if one not in ranked.pool.chunks)
@@ -194,46 +194,49 @@ class CompareScreen(Screen[None]):
         self.refresh_bindings()
 
     def _settings_lines(self, width: int) -> list[Content]:
-        """Write what differs, in two lines; what has no room there is counted."""
-        notes = [self._note] if self._note else []
+        """Write what the sides are and what differs, in four lines; what has no room is counted."""
+        abouts, changes = list[Content](), list[Content]()
         for name, side in zip(NAMES, self.sides, strict=True):
-            notes += [f"{name} could not search: {safe_line(side.error)}"] if side.error else []
-        words = [
-            Content.styled(f"{name} ranks {WITHOUT_CONTEXT}", "bold")
-            for name, side in zip(NAMES, self.sides, strict=True)
-            if Stage.CONTEXT not in side.ranking.stages
-        ]
+            about = words.PROFILE_WORDS.get(side.name, "your own")
+            if side.name == CURRENT and self.search.options.ranking == self.ranking:
+                about = "as configured, nothing changed"
+            if side.error:
+                about = f"could not search: {side.error}"
+            style = "$state-warn" if side.error else ""
+            abouts.append(Content.styled(safe_line(f"{name} {about}"), style))
+            if Stage.CONTEXT not in side.ranking.stages:
+                changes.append(Content.styled(f"{name} {words.WITHOUT_CONTEXT}", "bold"))
         for name, was, now in differences(*(side.ranking for side in self.sides)):
-            words.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
-        parts = words or [Content.styled(_SAME, fmt.MUTED)]
-        shown = len(words)
-        while len(rows := fmt.flowing(parts, width)) > _SETTING_LINES and shown > 1:
+            changes.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
+        guide = draw_key("P", f"another profile for {NAMES[self.active]}")
+        lines = [*fmt.flowing(abouts, width), Content.assemble((_GUIDE, fmt.MUTED), "   ", guide)]
+        parts, shown = changes or [Content.styled(_SAME, fmt.MUTED)], len(changes)
+        while len(rows := fmt.flowing(parts, width)) > _SETTING_LINES - len(lines) and shown > 1:
             shown -= 1
-            more = Content.styled(f"{len(words) - shown} more: press ", fmt.MUTED)
-            parts = [*words[:shown], more + draw_key("comma")]
-        lines = [Content.styled(note, "$state-warn") for note in notes]
+            more = Content.styled(f"{len(changes) - shown} more: press ", fmt.MUTED)
+            parts = [*changes[:shown], more + draw_key("comma")]
         return [fmt.fit(line, width) for line in (*lines, *rows)]
 
     def _heads(self, width: int) -> list[Content]:
         (column, gutter), heads = columns(width - 1), []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
-            profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
+            profile = f", profile {side.ranking.profile}" * (side.name in (CONFIGURED, CURRENT))
             searching = "searching…" if side.ranked is None and not side.error else ""
-            head = "  ".join(filter(None, (f" {letter}", side.name, profile, searching)))
+            head = "  ".join(filter(None, (f" {letter}", side.name + profile, searching)))
             style = "$primary bold reverse" if which == self.active else "$primary bold"
             heads.append(fmt.fit(Content.styled(safe_line(head), style), column, pad=True))
-        names = f"{'place   score  # ':>{column}}{'':{gutter}}   #      score  place"
+        names = f"{'place   score  # ':>{column}}{'':{gutter}}  # move  score  place"
         return [Content(" " * gutter).join(heads), fmt.fit(Content.styled(names, fmt.MUTED), width)]
 
     def _detail(self, width: int) -> list[Content]:
         parts, where = [], Content("")
         for which, (name, side) in enumerate(zip(NAMES, self.sides, strict=True)):
-            words = "not a candidate"
+            standing = "not a candidate"
             if side.ranked is not None and (one := find_in(side.ranked, self.chosen)) is not None:
-                words = _standing(side.ranked, one)
+                standing = _standing(side.ranked, one)
                 if which == self.active or not where:
                     where = Content.styled(cited(one), "bold")
-            parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
+            parts.append(Content.assemble((f"{name} ", "$primary bold"), standing))
         return [where, Content("   ").join(parts)] if where else []
 
     def _result_lines(self, width: int) -> list[Content]:
@@ -260,7 +263,7 @@ class CompareScreen(Screen[None]):
 
         def chosen(name: str | None) -> None:
             if name is not None:
-                self._note, self.sides[which] = "", self._ranked_side(name)
+                self.sides[which] = self._ranked_side(name)
                 self.action_side(which)
 
         rankings = self.search.rankings
@@ -334,7 +337,7 @@ def _standing(ranked: Ranked, one: Scored) -> str:
     """Return the rank and the score of a result, or why it is not in the list."""
     if isinstance(one, Drop):
         return verdict_words(ranked, one)
-    return f"{fmt.rank(one.rank)}  {fmt.score(one.effective)}"
+    return f"rank {one.rank}, score {fmt.score(one.effective)}"
 
 
 def columns(width: int) -> tuple[int, int]:
@@ -381,7 +384,7 @@ def comparison_lines(
         if height > 1:
             indent, end = (8, 0) if side else (2, 3)
             room = max(column - indent - end, 4)
-            text = cached_snippet(best_text(hit, room), terms, room + SLACK).text
+            text = cached_snippet(words.best_text(hit, room), terms, room + SLACK).text
             shown = fmt.fit(Content(" ".join(safe_line(text).split())), room)
             lines[1] = " " * indent + shown.stylize(fmt.MUTED)
         # The cursor is in one list; in the other one the same chunk is marked, not chosen.
@@ -433,7 +436,7 @@ def two_results(
         style = "$state-ok" if isinstance(result, Hit) else "$state-error"
         heads.append([head, Content.styled(f" {_standing(ranked, result)}", style)])
         length = half * _TEXT_LINES
-        text = cached_snippet(best_text(result, length), (), length).text
+        text = cached_snippet(words.best_text(result, length), (), length).text
         texts.append(Content.styled(safe_line(text), fmt.MUTED).wrap(half - 1)[:_TEXT_LINES])
     above, below = (
         [
@@ -448,7 +451,7 @@ def two_results(
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
     if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
-        what = leg_name(decided) if isinstance(decided, Leg) else step_name(decided)
+        what = words.leg_name(decided) if isinstance(decided, Leg) else words.step_name(decided)
         formulas = [
             f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
             for name, step in zip(NAMES, pairs.get((decided, by_share), ()), strict=False)
@@ -457,7 +460,7 @@ def two_results(
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
             ": ",
-            (FEATURE_WORDS.get(by_share, what), "bold $primary"),
+            (words.FEATURE_WORDS.get(by_share, what), "bold $primary"),
             " decides. ",
             ("; ".join(formulas), fmt.MUTED),
         )
@@ -530,7 +533,7 @@ def _side(step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale:
             for value in (step.value, before)
         )
         lost_cells = max(0, cells_before - solid_cells)
-    number = fmt.NOTHING if step is None or step.value is None else fmt.score(step.value)
+    number = fmt.score(step.value if step is not None else None)
     rank = fmt.rank(step.rank) if step is not None and step.rank else ""
     formula = fmt.fit(Content(step.formula if step else ""), outer - 1, pad=True)
     parts = [

@@ -483,7 +483,7 @@ class SearchController:
         if is_all_weak(ranked):
             parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
         if state.context.scale not in (0.0, 1.0):
-            parts.append(Content(f"full bar = {fmt.score(state.context.scale)}"))
+            parts.append(Content(f"full bar: score {fmt.score(state.context.scale)}"))
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
