@@ -390,7 +390,7 @@ class MemtuiApp(App[int]):
         return binding
 
     def action_interrupt(self) -> None:
-        """Copy what is selected, else clear the text that is typed, stop what runs, or quit."""
+        """Copy what is selected, clear what is typed, stop what runs, close a screen, or quit."""
         focused = self.focused
         selected = focused.selected_text if isinstance(focused, Input) else ""
         if isinstance(focused, Input) and selected == focused.value:
@@ -408,11 +408,13 @@ class MemtuiApp(App[int]):
             self.search_screen.notes.remember_query()
             typed.clear()
             return
-        for screen in (self.screen, self.search_screen):
-            # A screen that looks for something in the background can be stopped.
-            if getattr(screen, "stop_running", lambda: False)():
-                return
-        self.exit(0)
+        # A screen that looks for something in the background can be stopped.
+        if getattr(self.screen, "stop_running", lambda: False)():
+            return
+        if self.screen is self.search_screen:
+            self.exit(0)
+        else:
+            close(self.screen)
 
     def is_conversation(self, path: str) -> bool:
         """Tell a path of the index that is that of a transcript, by its name."""

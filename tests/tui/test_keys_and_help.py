@@ -458,7 +458,12 @@ async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) 
         await run.search("router")
         await run.press("escape", "2", "slash", *"mai", "ctrl+c")
         assert not cast("Input", run.app.focused).value, "the box that has the keys"
-        await run.press("alt+1", "slash", "ctrl+c")
+        await run.press("alt+1", "escape")
+        for key in ("x", "S", "c", "enter", "P", "t", "K", "ctrl+p"):
+            await run.press(key, "ctrl+c")
+            assert run.app.screen is run.app.search_screen, f"what {key} opened is closed"
+            assert run.app.search_screen.query_input.value == "router"
+        await run.press("slash", "ctrl+c")
         assert not run.app.search_screen.query_input.value
         assert run.app.search_screen.notes.queries[0] == "router", "it can be taken back"
         await run.pilot.press("ctrl+c")
