@@ -48,7 +48,9 @@ def search(
         if invocation.json:
             output.document(search_document(ranked, status, warnings))
             return exit_code
-        output.warn(warnings)
+        # Once: what is said in place of results, too.
+        told = "" if ranked.hits or jsonl or paths else summary(ranked)
+        output.warn(one for one in warnings if one not in told)
         states = file_states(status)
         if jsonl:
             for hit in ranked.hits:

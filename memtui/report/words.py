@@ -22,6 +22,7 @@ from memtui.ranking.stages import chunk_day
 from memtui.ranking.strength import Strength, measure, strength
 from memtui.ranking.trace import best_passage, first_citing, stage_score
 from memtui.retrieval.marks import snippet
+from memtui.retrieval.query import local_day, parse_query
 from memtui.text.sanitize import counted, safe_line
 
 MINUS: Final = "\u2212"
@@ -168,7 +169,8 @@ are told beside the list."""
 def leg_words(state: LegState) -> str:
     """Return the outcome of a leg: `ok`, `skipped (the query is empty)`."""
     if state.status is LegStatus.OK:
-        return f"ok ({state.detail})" if state.detail else "ok"
+        is_told = state.reason is Reason.FILTERED or not state.detail
+        return "ok" if is_told else f"ok ({state.detail})"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
         return state.detail
     reason = reason_words(state.reason)
@@ -273,9 +275,13 @@ def duration(seconds: float) -> str:
 
 
 def age_words(ranked: Ranked, chunk: Chunk) -> str:
-    """The age of a chunk by the dates that its ranking counts from."""
+    """The age of a chunk by the dates that its ranking counts from, or its day for a filter."""
     day, _ = chunk_day(chunk, ranked.ranking.decay.dates)
-    return age(None if day is None else (ranked.trace.now - day) / ONE_DAY)
+    if day is not None:
+        return age((ranked.trace.now - day) / ONE_DAY)
+    filters = parse_query(ranked.pool.query).filters
+    is_by_day = filters.after or filters.before
+    return f"file {chunk.day or local_day(chunk.mtime_ns)}" if is_by_day else age(None)
 
 
 def age(days: float | None) -> str:

@@ -24,12 +24,11 @@ from memtui.retrieval.connection import (
     word_with_stem,
 )
 from memtui.retrieval.pool import NOTHING_ASKED, LegAnswer, RowHit
-from memtui.retrieval.query import Query, filtered_rows, phrase_segments
+from memtui.retrieval.query import Query, phrase_segments, unfit_words
+from memtui.text.sanitize import counted
 from memtui.text.tokens import QueryTerm, fold_text, quote
 
 Joiner: TypeAlias = Literal["AND", "OR"]
-
-NEWEST_FIRST = "filters alone: the newest first, without a date last"
 
 BUDGET = 300_000
 """Postings that a query may read. On the generated notes of the bench the first ten hits are those
@@ -114,6 +113,13 @@ class Plan(Struct, frozen=True):
         }
 
 
+def newest_first(passing: int, limit: int) -> LegState:
+    """Return the state of filters alone that `passing` chunks pass, of which `limit` are listed."""
+    chunks = counted(passing, "chunk")
+    listed = f"the newest {limit} of {chunks}" if passing > limit else f"{chunks}, newest first"
+    return LegState(LegStatus.OK, Reason.ONLY_FILTERS, f"filters alone: {listed}, undated last")
+
+
 class KeywordLeg:
     """Searches the full-text index of one connection; belongs to that connection's thread.
 
@@ -144,17 +150,12 @@ class KeywordLeg:
         `allowed` are the rows of the `narrowed` query: they hold what quoted phrases require. A leg
         that cannot answer says why in its state. Raises what SQLite raises.
         """
-        if allowed is not None and not allowed:
-            fields = [(one, " or ".join(typed)) for one, typed in query.filters.fields()]
-            alone = [typed for one, typed in fields if not filtered_rows(self._connection, one)]
-            if alone or filtered_rows(self._connection, query.filters) == set():
-                together = f"{' and '.join(typed for _, typed in fields)} together"
-                detail = f"no note fits {', '.join(alone) or together}"
-                return LegAnswer((), LegState(LegStatus.OK, Reason.FILTERED, detail))
+        if allowed == set() and (detail := unfit_words(self._connection, query.filters)):
+            return LegAnswer((), LegState(LegStatus.OK, Reason.FILTERED, detail))
         if not query.text and allowed is not None:
             newest = self._connection.execute(_SQL["newest"], (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))
-            return LegAnswer(listed, LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST))
+            return LegAnswer(listed, newest_first(len(allowed), limit))
         if not query.text:
             return LegAnswer((), NOTHING_ASKED)
         if not query.terms.terms and not query.phrases:

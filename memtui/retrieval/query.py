@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.memory.documents import tags_of
 from memtui.retrieval.connection import FOLDING, Connection, tokens
+from memtui.text.sanitize import listed
 from memtui.text.tokens import QueryTerms, fold_text, grams, query_terms, quote, split_scripts
 
 MAX_LENGTH = 4000
@@ -36,7 +37,7 @@ _OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
 
 _FIELDS: Final[Mapping[str, str]] = _SYNTAX["fields"]
 """The fields of `Filters` by what is typed for them."""
-_FILTERS: Final = f"{' '.join([*_FIELDS][:-1])} are, {[*_FIELDS][-1]}word excludes"
+_FILTERS: Final = f"filters are {' '.join([*_FIELDS][:-1])} and {[*_FIELDS][-1]}word"
 
 
 class Filters(Struct, frozen=True):
@@ -217,7 +218,7 @@ def _misread(word: str) -> str:
     if (named := _NAMED.match(word)) is not None:
         close = get_close_matches(named[1].lower(), list(_FIELDS), 1, cutoff=0.8)
         others = f"did you mean {close[0]}" if close else _FILTERS
-        return f"{named[1]} is no filter: {others}" if close or word != named[1] else ""
+        return f"{word} is searched as words: {others}" if close or word != named[1] else ""
     if _OTHER_LANGUAGE.fullmatch(word):
         return f"{word} is searched as a word: -word excludes, quotes require"
     return f"{word} is searched as words: a star ends a word" if _STAR.search(word) else ""
@@ -226,7 +227,8 @@ def _misread(word: str) -> str:
 def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> list[str]:
     """Return what of a query is not understood by an index that has some sources.
 
-    With `by_release` another program's rules search what is no filter.
+    With `by_release` another program's rules search what is no filter. Last comes the rule for
+    notes without a date, where days are asked for.
     """
     query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
     there = f"there is {', '.join(known)}"
@@ -234,7 +236,8 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
     own = [f'"{phrase}"' for phrase in query.phrases]
     own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]
     problems = [*query.problems, *(f"source:{one} is no source here: {there}" for one in unknown)]
-    told = (f"{one}: the agent's program searches its words" for one in own if by_release)
+    told = [f"{one}: the agent's program searches its words" for one in own if by_release]
+    told += [_SYNTAX["undated"]] if query.filters.after or query.filters.before else []
     return [*problems, *told]
 
 
@@ -319,6 +322,30 @@ def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
             segments[-1] += "*"
         allowed -= _holding(connection, segments)
     return allowed
+
+
+def unfit_words(connection: Connection, filters: Filters) -> str:
+    """Name the filters that no chunk fits, alone or together, and what would fit; else empty.
+
+    Raises what SQLite raises.
+    """
+    rows = {" or ".join(typed): filtered_rows(connection, one) for one, typed in filters.fields()}
+    fitting = {typed: some or set() for typed, some in rows.items()}
+    hint, alone = "", [typed for typed, some in fitting.items() if not some]
+    if any(typed.startswith("tag:") for typed in alone):
+        texts = connection.execute(_SQL["may_have_tags"])
+        tags = sorted(frozenset().union(*(tags_of(text) for _, text in texts)))
+        near = chain(*(get_close_matches(tag, tags) for tag in filters.tags))
+        hint = f" (tags here: {listed([*dict.fromkeys([*near, *tags])] or ['none'], 6)})"
+    if alone or not fitting or set.intersection(*fitting.values()):
+        return f"no note fits {', '.join(alone)}{hint}" if alone else ""
+    without = [
+        typed
+        for typed in (fitting if len(fitting) > 2 else ())
+        if set.intersection(*(some for other, some in fitting.items() if other != typed))
+    ]
+    hint = f" (without {' or '.join(without)} some would)" if without else ""
+    return f"no note fits {' and '.join(fitting)} together{hint}"
 
 
 def _holding(connection: Connection, *phrases: Iterable[str]) -> set[int]:

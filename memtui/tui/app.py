@@ -18,13 +18,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from rich.console import Console, RenderableType
-from textual import events
+from textual import events, on
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
+from textual.command import CommandPalette
+from textual.content import Content
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from memtui.bus import (
     Bus,
@@ -37,6 +39,7 @@ from memtui.bus import (
     SyncFinished,
     changes_content,
 )
+from memtui.data import read_table
 from memtui.engine import Engine
 from memtui.memory.workspace import Found, demo_clock
 from memtui.report.suggested_commands import completed
@@ -52,6 +55,7 @@ from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.search.search_screen import SearchScreen
+from memtui.tui.widgets.bars import draw_key
 
 LASTING_SCREENS = {
     "browse": "browse.browse_screen:BrowseScreen",
@@ -312,6 +316,12 @@ class MemtuiApp(App[int]):
 
     action_part = act_on_part
 
+    @on(CommandPalette.Opened)
+    def palette_opened(self) -> None:
+        """Name the keys of the palette, not those of the screen below it."""
+        keys = (draw_key(*one) for one in read_table("keys.toml")["palette"].items())
+        self.screen.mount(Static(Content("  ").join(keys), classes="keys"))
+
     def action_help(self) -> None:
         from memtui.tui.screens.dialogs import HelpScreen
 
@@ -391,9 +401,9 @@ class MemtuiApp(App[int]):
 
     def action_interrupt(self) -> None:
         """Copy what is selected, clear what is typed, stop what runs, close a screen, or quit."""
-        focused = self.focused
-        selected = focused.selected_text if isinstance(focused, Input) else ""
-        if isinstance(focused, Input) and selected == focused.value:
+        typed = self.focused if isinstance(self.focused, Input) else None
+        selected = typed.selected_text if typed is not None else ""
+        if typed is not None and selected == typed.value:
             # As `/` leaves it; another key would replace it.
             selected = ""
         selected = selected or self.screen.get_selected_text() or ""
@@ -401,7 +411,6 @@ class MemtuiApp(App[int]):
             self.copy_to_clipboard(selected)
             self.notify("copied the selection", markup=False)
             return
-        typed = focused if isinstance(focused, Input) else None
         if typed is None and self.screen is self.search_screen:
             typed = self.search_screen.query_input
         if typed is not None and typed.value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from datetime import date
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,24 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         value = run.app.search_screen.query_input.value
         assert value.startswith("one two  red word")
         assert len(value) == 5000
+
+
+async def test_filters_alone_say_how_many_pass_and_by_which_day(
+    run_on: Any, memory: SmallMemory
+) -> None:
+    async with run_on() as run:
+        for number in range(50):
+            (memory.root / f"memory/more-{number}.md").write_text(f"garden {number}\n")
+        run.engine.index.sync(wait=True)
+        await run.search("before:2100-01-01")
+        passing = run.engine.index.status().chunks
+        assert f"filters alone: the newest 50 of {passing} chunks, undated last" in run.text
+        await run.search("garden before:2100-01-01")
+        await run.until(lambda: "a note without a date counts" in run.text.splitlines()[2])
+        assert f"file {date.today()}" in run.text
+        assert "undated" not in run.text
+        await run.search("garden")
+        assert "undated" in run.text
 
 
 async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) -> None:

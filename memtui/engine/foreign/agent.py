@@ -33,7 +33,7 @@ from memtui.model import (
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import PROFILES
-from memtui.retrieval.keyword import NEWEST_FIRST
+from memtui.retrieval.keyword import newest_first
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw import candidates
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
@@ -244,8 +244,8 @@ class AgentLegs(Legs):
         if filters != NO_FILTERS and not trim(text):
             # Nothing is left for the release: what the filters let through is listed.
             mode, cosines = SearchMode.FILTERS_ONLY, tuple[tuple[str, float], ...]()
-            keyword = newest_hits(opened, scope, ranking.candidates)
-            keyword_state = LegState(LegStatus.OK, Reason.ONLY_FILTERS, NEWEST_FIRST)
+            passing, limit = newest_hits(opened, scope), ranking.candidates
+            keyword, keyword_state = passing[:limit], newest_first(len(passing), limit)
             vector_state = NOTHING_ASKED
         else:
             keyword, keyword_state = self._search_keywords(opened, text, ranking, scope)
@@ -465,7 +465,7 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     return replace(scope, files=files, excluded=json.dumps(sorted(excluded)) if excluded else None)
 
 
-def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[KeywordHit, ...]:
+def newest_hits(opened: Opened, scope: SearchScope) -> tuple[KeywordHit, ...]:
     """Return chunks of a scope, the latest day first, then those without one by their last change.
 
     Raises what SQLite does.
@@ -481,7 +481,7 @@ def newest_hits(opened: Opened, scope: SearchScope, limit: int) -> tuple[Keyword
         _, path, origin, *_ = place
         return day_of_path(path) or date.min, times.get((path, origin), 0)
 
-    newest = sorted(places, key=age, reverse=True)[:limit]
+    newest = sorted(places, key=age, reverse=True)
     return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(newest))
 
 

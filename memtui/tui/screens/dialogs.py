@@ -36,9 +36,10 @@ from memtui.tui.widgets.query_bar import SafeInput
 WARN = "$state-warn bold"
 _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
-_KEYS = 16
+_KEYS = 18
 _MENU = Content.styled("in the menu", fmt.MUTED)
 _TABLES = read_table("keys.toml")
+_PANES: Mapping[str | None, Mapping[str, str]] = _TABLES["panes"]
 
 HelpGroup = tuple[str, str, list[KeyedAction]]
 """Title, hint and actions of one pane, of the screen or of the application."""
@@ -365,23 +366,24 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
 
     Those of the library, which edit a line of text, are left out.
     """
-    own: dict[DOMNode, list[KeyedAction]] = {}
+    own: dict[DOMNode, list[KeyedAction]] = {focused: []} if focused is not None else {}
     for keyed in keyed_actions(screen):
         # Textual's own bindings have no id.
         if keyed.binding.id:
             own.setdefault(keyed.node, []).append(keyed)
     groups: list[HelpGroup] = []
     for node, lines in own.items():
-        kind, title, hint = type(node).__name__, "Everywhere", ""
+        kind, title, hint, then = type(node).__name__, "Everywhere", "", ""
         if isinstance(node, Screen):
             title = _TABLES["screens"].get(kind, "This screen")
             if any(line.typed for line in lines):
                 hint = "Grey keys are typed into the box: leave it with esc to use them."
         elif not isinstance(node, App):
-            pane = _TABLES["panes"].get(node.id) or _TABLES["panes"].get(kind, {})
+            pane = _PANES.get(node.id) or _PANES.get(kind, {})
             title = pane.get("title", "This pane" if node is focused else "Around it")
-            hint = pane.get("hint", "") if node is focused else ""
+            hint, then = (pane.get(one, "") if node is focused else "" for one in ("hint", "then"))
         groups.append((title, hint, lines))
+        groups += [(one["title"], one["hint"], []) for one in filter(None, [_PANES.get(then)])]
     return groups
 
 
@@ -392,16 +394,16 @@ def hanging(line: Content, width: int, indent: int) -> list[Content]:
 
 
 class HelpScreen(Dialog[None], keys="help"):
-    """The keys of the focused pane, then those of the screen, then those of the application."""
+    """The signs and keys of the focused pane, then the keys of the screen and the application."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="help"):
-            yield SafeInput(placeholder="search the keys", id="help-filter", compact=True)
+            yield SafeInput(placeholder="search the help", id="help-filter", compact=True)
             with VerticalScroll(id="help-scroll", can_focus=False):
                 yield TextBlock(id="help-text")
 
     def on_mount(self) -> None:
-        self.frame("Keys")
+        self.frame("Help")
         below = self.app.screen_stack[-2]
         self.groups = help_groups(below, below.focused)
         self._fill()
@@ -414,10 +416,11 @@ class HelpScreen(Dialog[None], keys="help"):
         words = [word.removeprefix("/") or word for word in typed]
         lines: list[tuple[int, Content]] = []
         for title, hint, actions in self.groups:
-            block = [(0, Content.styled(title, "bold $accent"))]
-            if hint and not words:
-                block.append((0, Content.styled(hint, fmt.MUTED)))
-            head = len(block)
+            rows: list[tuple[int, Content]] = []
+            for text in hint.splitlines():
+                sign, bar, about = text.rpartition(" | ")
+                sign = f"  {sign:<{_KEYS}}" if bar else ""
+                rows.append((len(sign), Content.assemble(sign, (about, fmt.MUTED))))
             for line in actions:
                 binding = line.binding
                 styles: dict[str, str] = {}
@@ -432,11 +435,11 @@ class HelpScreen(Dialog[None], keys="help"):
                     (binding.description, "" if line.enabled else fmt.MUTED),
                     (aside if line.enabled else f"{aside}  (not now)", fmt.MUTED),
                 )
-                if all(word in drawn.plain.casefold() for word in words):
-                    block.append((_KEYS + 2, drawn))
-            if len(block) > head:
-                lines += [*block, (0, Content(""))]
-        lines = lines or [(0, Content.styled("no key does that", fmt.MUTED))]
+                rows.append((_KEYS + 2, drawn))
+            rows = [row for row in rows if all(one in row[1].plain.casefold() for one in words)]
+            if rows:
+                lines += [(0, Content.styled(title, "bold $accent")), *rows, (0, Content(""))]
+        lines = lines or [(0, Content.styled("nothing here says that", fmt.MUTED))]
         self.query_one(TextBlock).show(
             lambda width: [part for indent, line in lines for part in hanging(line, width, indent)]
         )

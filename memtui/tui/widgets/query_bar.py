@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from textual import events
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import Reactive
+from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from memtui.text.sanitize import safe_line
@@ -45,7 +47,9 @@ class QueryBar(Horizontal):
             words = Content.styled(f"{note or self._note} …".lstrip(), ".query-bar--stale")
         else:
             self._note, words = note, Content.assemble(note)
-        self.query_one(".count", Static).update(words, layout=False)
+        # What is longer than a count takes cells from the text.
+        count = self.query_one(".count", Static).set_class(words.cell_length > 18, "-long")
+        count.update(words, layout=False)
 
 
 class SafeInput(Input):
@@ -58,6 +62,12 @@ class SafeInput(Input):
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the text, with a sign where its beginning is out of sight."""
+        strip = super().render_line(y)
+        is_cut = bool(self.value and self.scroll_offset.x)
+        return Strip([Segment("…", self.rich_style), *strip.crop(1)]) if is_cut else strip
 
     def on_key(self, event: events.Key) -> None:
         """Leave what Alt is bound to with a key to the screen: Textual would type the letter."""

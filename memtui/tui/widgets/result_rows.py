@@ -86,7 +86,7 @@ def drop_rows(context: RowContext) -> list[Row]:
 def start_rows(
     queries: Sequence[str], files: Sequence[RecentFile], now: datetime
 ) -> tuple[Row, ...]:
-    """Return rows with ids `query:…` and `file:…`; a time that repeats is told once."""
+    """Return rows with ids `query:…` and `file:…`."""
 
     def draw(what: Content, aside: str, tail: str, width: int) -> Content:
         tail = f"  {tail:>{_AGO}}"
@@ -98,15 +98,11 @@ def start_rows(
         Row(QUERY + query, partial(draw, Content(safe_line(query)), "", "asked"))
         for query in queries[:SHOWN_QUERIES]
     ]
-    before = ""
     for file in files:
         heading, when = _HEADING.search(file.beginning), fmt.ago(file.mtime, now)
         place = place_text(file.path, None, _PLACE)
         title = safe_line(heading[1]) if heading is not None else ""
-        rows.append(
-            Row(FILE + file.path, partial(draw, place, title, "" if when == before else when))
-        )
-        before = when
+        rows.append(Row(FILE + file.path, partial(draw, place, title, when)))
     return tuple(rows)
 
 

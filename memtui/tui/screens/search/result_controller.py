@@ -81,7 +81,7 @@ class ResultController:
         self.remember_query()
         if (chunk := state.selected_chunk) is None and row_id.startswith(FILE):
             app.open_place(row_id.removeprefix(FILE), alone=True)
-        elif chunk is None:
+        elif self._selected("open") is None or chunk is None:
             self.view.show_pane("results")
         else:
             self.read_chunk(chunk, *state.lines)

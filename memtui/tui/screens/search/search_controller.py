@@ -51,7 +51,7 @@ from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.common import Timers
+from memtui.tui.screens.common import WIDE, Timers
 from memtui.tui.widgets import parameter_panes as words
 from memtui.tui.widgets.bars import draw_action, draw_key
 from memtui.tui.widgets.lists import Row, TextBlock
@@ -439,7 +439,8 @@ class SearchController:
         waiting = f"~ {', '.join(pending)} still searching  " if pending else ""
         waiting = waiting or ("~ making word pieces  " if pool.pieces_due else "")
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
-        count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
+        noun = " candidates" if view.size.width >= WIDE else ""
+        count = f"{len(ranked.hits)} of {fmt.count(len(pool.chunks))}{noun}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
         self.show_title()
         view.notes.select(state.selected_id)
