@@ -18,15 +18,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from rich.console import Console, RenderableType
-from textual import events, on
+from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
-from textual.command import CommandPalette
-from textual.content import Content
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from memtui.bus import (
     Bus,
@@ -39,7 +37,6 @@ from memtui.bus import (
     SyncFinished,
     changes_content,
 )
-from memtui.data import read_table
 from memtui.engine import Engine
 from memtui.memory.workspace import Found, demo_clock
 from memtui.report.suggested_commands import completed
@@ -55,7 +52,6 @@ from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.search.search_screen import SearchScreen
-from memtui.tui.widgets.bars import draw_key
 
 LASTING_SCREENS = {
     "browse": "browse.browse_screen:BrowseScreen",
@@ -315,12 +311,6 @@ class MemtuiApp(App[int]):
         await super().on_event(event)
 
     action_part = act_on_part
-
-    @on(CommandPalette.Opened)
-    def palette_opened(self) -> None:
-        """Name the keys of the palette, not those of the screen below it."""
-        keys = (draw_key(*one) for one in read_table("keys.toml")["palette"].items())
-        self.screen.mount(Static(Content("  ").join(keys), classes="keys"))
 
     def action_help(self) -> None:
         from memtui.tui.screens.dialogs import HelpScreen

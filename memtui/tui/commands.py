@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
+from textual.widgets import Static
 
 from memtui.data import read_table
 from memtui.model import Fusion, Ranking
@@ -24,6 +25,7 @@ from memtui.tui import fmt
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, key_name, keyed_actions
 from memtui.tui.place_actions import app_of
+from memtui.tui.widgets.bars import draw_key
 
 _STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
 """Keys of steps that nobody looks for in a palette before typing."""
@@ -50,6 +52,11 @@ def _words(text: str) -> list[str]:
 
 class MemtuiCommands(Provider):
     """Offers everything the application can do."""
+
+    async def startup(self) -> None:
+        """Name the keys of the palette in place of those of the screen below it."""
+        keys = (draw_key(*one) for one in read_table("palette.toml")["keys"].items())
+        await self.app.screen.mount(Static(Content("  ").join(keys), classes="keys"))
 
     async def discover(self) -> Hits:
         for one in self.commands():
