@@ -18,7 +18,7 @@ from memtui.report.arithmetic import NO_PASSAGES, bar_scale, lacks_passages, par
 from memtui.report.json_text import SNIPPET, FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.layout import Layout, SectionId
 from memtui.report.status import agent_gets_words, state_detail, vectors_note
-from memtui.retrieval.query import query_problems
+from memtui.retrieval.query import day_rule, query_problems
 
 _INDENT, _BAR = 8, 16
 _PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down", "cut")
@@ -50,7 +50,7 @@ def search(
             return exit_code
         # Once: what is said in place of results, too.
         told = "" if ranked.hits or jsonl or paths else summary(ranked)
-        output.warn(one for one in warnings if one not in told)
+        output.warn(one for one in (*warnings, *day_rule(query)) if one not in told)
         states = file_states(status)
         if jsonl:
             for hit in ranked.hits:

@@ -22,7 +22,7 @@ from memtui.ranking.stages import chunk_day
 from memtui.ranking.strength import Strength, measure, strength
 from memtui.ranking.trace import best_passage, first_citing, stage_score
 from memtui.retrieval.marks import snippet
-from memtui.retrieval.query import local_day, parse_query
+from memtui.retrieval.query import day_rule, local_day
 from memtui.text.sanitize import counted, safe_line
 
 MINUS: Final = "\u2212"
@@ -279,8 +279,7 @@ def age_words(ranked: Ranked, chunk: Chunk) -> str:
     day, _ = chunk_day(chunk, ranked.ranking.decay.dates)
     if day is not None:
         return age((ranked.trace.now - day) / ONE_DAY)
-    filters = parse_query(ranked.pool.query).filters
-    is_by_day = filters.after or filters.before
+    is_by_day = bool(day_rule(ranked.pool.query))
     return f"file {chunk.day or local_day(chunk.mtime_ns)}" if is_by_day else age(None)
 
 

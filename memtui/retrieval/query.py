@@ -227,8 +227,7 @@ def _misread(word: str) -> str:
 def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> list[str]:
     """Return what of a query is not understood by an index that has some sources.
 
-    With `by_release` another program's rules search what is no filter. Last comes the rule for
-    notes without a date, where days are asked for.
+    With `by_release` another program's rules search what is no filter.
     """
     query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
     there = f"there is {', '.join(known)}"
@@ -236,9 +235,14 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
     own = [f'"{phrase}"' for phrase in query.phrases]
     own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]
     problems = [*query.problems, *(f"source:{one} is no source here: {there}" for one in unknown)]
-    told = [f"{one}: the agent's program searches its words" for one in own if by_release]
-    told += [_SYNTAX["undated"]] if query.filters.after or query.filters.before else []
+    told = (f"{one}: the agent's program searches its words" for one in own if by_release)
     return [*problems, *told]
+
+
+def day_rule(text: str) -> list[str]:
+    """Return the rule for notes without a date, where a query asks for days."""
+    filters = parse_query(text).filters
+    return [_SYNTAX["undated"]] if filters.after or filters.before else []
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:

@@ -44,7 +44,7 @@ from memtui.report.words import (
     leg_name,
     leg_note,
 )
-from memtui.retrieval.query import parse_query, query_problems
+from memtui.retrieval.query import day_rule, parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
@@ -208,7 +208,7 @@ class SearchController:
             state.finished_text = state.text
         sources = view.status.sources if view.status is not None else ()
         by_release, names = view.is_foreign, [one.source for one in sources]
-        problems = query_problems(text, names, by_release=by_release)
+        problems = [*query_problems(text, names, by_release=by_release), *day_rule(text)]
 
         def show_problems() -> None:
             if text == view.query_input.value:
