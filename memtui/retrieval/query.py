@@ -329,10 +329,7 @@ def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
 
 
 def unfit_words(connection: Connection, filters: Filters) -> str:
-    """Name the filters that no chunk fits, alone or together, and what would fit; else empty.
-
-    Raises what SQLite raises.
-    """
+    """Name filters that no chunk fits, and what would; else empty. Raises what SQLite raises."""
     rows = {" or ".join(typed): filtered_rows(connection, one) for one, typed in filters.fields()}
     fitting = {typed: some or set() for typed, some in rows.items()}
     hint, alone = "", [typed for typed, some in fitting.items() if not some]
@@ -343,11 +340,8 @@ def unfit_words(connection: Connection, filters: Filters) -> str:
         hint = f" (tags here: {listed([*dict.fromkeys([*near, *tags])] or ['none'], 6)})"
     if alone or not fitting or set.intersection(*fitting.values()):
         return f"no note fits {', '.join(alone)}{hint}" if alone else ""
-    without = [
-        typed
-        for typed in (fitting if len(fitting) > 2 else ())
-        if set.intersection(*(some for other, some in fitting.items() if other != typed))
-    ]
+    others = {one: [fitting[two] for two in fitting if two != one] for one in fitting}
+    without = [one for one in fitting if len(fitting) > 2 and set.intersection(*others[one])]
     hint = f" (without {' or '.join(without)} some would)" if without else ""
     return f"no note fits {' and '.join(fitting)} together{hint}"
 

@@ -129,8 +129,6 @@ async def test_the_query_has_the_room_beside_its_count(memory: SmallMemory) -> N
     async with running(memory.open, size=(80, 24)) as run:
         await run.search(query)
         assert query in run.text.splitlines()[1]
-        await run.search(f"{query} and more of it")
-        assert re.match(r" › ….*and more of it +\d+ of \d+ ", run.text.splitlines()[1])
 
 
 async def test_two_pins_leave_a_line_of_the_preview_before_a_query(memory: SmallMemory) -> None:

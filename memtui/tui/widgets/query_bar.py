@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from rich.segment import Segment
 from textual import events
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import Reactive
-from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from memtui.text.sanitize import safe_line
@@ -62,12 +60,6 @@ class SafeInput(Input):
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the text, with a sign where its beginning is out of sight."""
-        strip = super().render_line(y)
-        is_cut = bool(self.value and self.scroll_offset.x)
-        return Strip([Segment("…", self.rich_style), *strip.crop(1)]) if is_cut else strip
 
     def on_key(self, event: events.Key) -> None:
         """Leave what Alt is bound to with a key to the screen: Textual would type the letter."""
