@@ -21,6 +21,7 @@ from memtui.report.status import agent_gets_words, state_detail, vectors_note
 from memtui.retrieval.query import day_rule, query_problems
 
 _INDENT, _BAR = 8, 16
+_HEADING = " # move score  meaning, words    path:line  strength  age"
 _PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down", "cut")
 UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼…", strict=True))
 ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-~", strict=True))
@@ -64,6 +65,8 @@ def search(
             else:
                 ui = session.loaded.settings.ui
                 ascii_only = ui.ascii_only(invocation.env) or not output.unicode
+                if output.out_is_terminal and ranked.hits:
+                    output.note(_HEADING)
                 output.lines(rows(ranked, states or {}, output.width, ascii_only=ascii_only))
             if explain:
                 layout = Layout(output.clean, output.wrap_width)

@@ -133,6 +133,16 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
     assert "nothing found: the query has no words" in memtui("search", "path:").err
 
 
+def test_the_columns_of_a_list_are_named_on_a_terminal_alone(
+    memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
+    search = "search", "source:memory", "--root", str(notes)
+    assert "strength  age" not in memtui(*search).err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "path:line  strength  age" in memtui(*search).err
+
+
 def test_the_status_says_what_waits_and_the_command_that_makes_it(
     memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
