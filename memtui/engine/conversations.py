@@ -252,7 +252,8 @@ class ConversationService:
             # The candidate at the place that came furthest.
             chunk = drop.chunk
             if chunk.path == row.path and overlap(row, chunk) > 0:
-                return replace(row, why=drop.reason, chunk_id=chunk.id)
+                rank = drop.stages[-1].rank if drop.reason is Reason.CUT_AT_K else None
+                return replace(row, why=drop.reason, chunk_id=chunk.id, rank_below=rank)
         chunks = self._index.read(lambda reading: reading.chunks_of(row.path)) or ()
         shared = {one.id: overlap(row, one) for one in chunks}
         best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
@@ -348,7 +349,7 @@ class ConversationService:
         elif row is None:
             why = ""
             if not place.is_indexed:
-                state, why = Reason.DISABLED, f"source {place.name} is off"
+                state, why = Reason.DISABLED, f"not indexed (source {place.name} off)"
             elif state in _WHOLE:
                 state, why = Reason.NOT_YET_INDEXED, "not indexed yet"
             detail = "; ".join(filter(None, (why, detail)))

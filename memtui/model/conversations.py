@@ -197,6 +197,8 @@ class RecallRow(Struct, frozen=True):
     """Of one that left: why it is not in the list now, where that can be told at once."""
     chunk_id: str = ""
     """The chunk of the index now; empty when there is none at that place."""
+    rank_below: int | None = None
+    """Of one that left: its rank now, below the end of the list."""
 
 
 class Replayed(Struct, frozen=True):

@@ -12,6 +12,7 @@ from memtui.model import Reason
 from memtui.model.conversations import (
     ConversationListing,
     RecallChange,
+    RecallRow,
     Replayed,
     TranscriptSource,
     Turn,
@@ -177,10 +178,19 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
         both = row.score_then, row.score_now
         scores = "".join(f"  {'' if one is None else words.score(one):>6}" for one in both)
         head = f"{_INDENT}{words.RECALL_SIGNS[row.change]} {then:>4} {now:>4}{scores}  "
-        why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
-        lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
+        why = f"  {gone}" if (gone := gone_words(replayed, row)) else ""
+        lines = f":{row.start_line}" if row.start_line else ""
+        lines += f"-{row.end_line}" if row.end_line > row.start_line else ""
         room = max(20, width - len(head) - words.cells_of(why))
         yield _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
+
+
+def gone_words(replayed: Replayed, row: RecallRow) -> str:
+    """Return why a place left the list; empty for one that did not, or without a reason."""
+    if row.rank_below is not None:
+        shown = sum(one.rank_now is not None for one in replayed.rows)
+        return f"now rank {row.rank_below}, your list ends at {shown}"
+    return words.reason_words(row.why) if row.why is not None else ""
 
 
 def replay_verdict(replayed: Replayed) -> str:

@@ -138,7 +138,7 @@ class MemtuiCommands(Provider):
             choose = partial(app.memories.choose_provider, name)
             yield Command(f"provider: {name}", about, choose, discover=False)
         about = "every search in a conversation, then and now"
-        yield Command("what the agent asked its memory", about, app.action_show_asked)
+        yield Command("agent searches", about, app.action_show_asked)
         if app.memories.agents is not None:
             agents = app.memories.choose_agent
             yield Command("open an agent's index…", "the agents of this machine", agents)

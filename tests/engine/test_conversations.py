@@ -26,6 +26,7 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.ranking.trace import cited_lines
+from memtui.report.conversations import replay_lines
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
@@ -405,7 +406,10 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     assert cited == [cited_lines(hit) for hit in hits] != [one[1:] for one in spans]
     one = noted.conversations.replay(call_of("gate", *then, maxResults=1))
     assert [row.change.value for row in one.rows] == ["same", "left", "left"]
-    assert [row.why for row in one.rows] == [None, Reason.CUT_AT_K, Reason.CUT_AT_K]
+    assert [(row.why, row.rank_below) for row in one.rows[1:]] == [
+        *((Reason.CUT_AT_K, 2), (Reason.CUT_AT_K, 3))
+    ]
+    assert any(line.endswith("now rank 2, your list ends at 1") for line in replay_lines(one, 100))
     limited = call_of("gate", *then, maxResults=1)
     assert noted.conversations.replay(limited, as_many=False).is_same
     floor = Ranking(k=3, min_score=50.0)

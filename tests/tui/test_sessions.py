@@ -166,6 +166,12 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
         await press(pilot, "j", "enter", "j", "j", "z")
         assert "tagged" in all_lines(view)
         assert "exit 1" in all_lines(view), "all of a kind are open"
+        await press(pilot, "Z", "Z")
+        told = [each.message for each in app._notifications]
+        assert told[:2] == [
+            "every tool result is open",
+            "0 records shown: settings, snapshots, tasks",
+        ]
         height = view.virtual_size.height
         assert height == all_lines(view).count("\n") + 1
         view.show_whole(4, "x " * 900 + "last.")
@@ -274,9 +280,11 @@ def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> No
 
 
 def test_every_state_has_a_badge() -> None:
-    assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
+    assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 broken lines"
     run = replace(LISTINGS[0], state=Reason.GENERATED_RUN, detail="an automatic run (x)", chunks=0)
-    assert words.index_state(run) == run.detail, "said once"
+    told = "not indexed (source main off); 1 broken line left out"
+    off = replace(run, state=Reason.DISABLED, detail=told, chunks=None, malformed=1)
+    assert [words.index_state(one) for one in (run, off)] == [run.detail, told], "said once"
     assert all(words.badge(replace(LISTINGS[0], state=one)) for one in {*Reason} - {Reason.OK})
 
 
@@ -306,8 +314,8 @@ def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
         "what came back is not recorded; now 0 results"
     )
     assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
-    assert same_words((MOVED, SAME, UNKNOWN), 2) == "1 of 2 unchanged"
-    assert same_words((SAME,), 2) == "1 of 1 unchanged of 2 searches so far"
+    assert same_words((MOVED, SAME, UNKNOWN), 2) == "same results: 1 of 2 searches"
+    assert same_words((SAME,), 2) == "same results: 1 of 1 search so far, 2 in all"
     failed = replace(SAME, rows=(), problem="no index")
     assert same_words((failed, UNKNOWN), 2) == ""
     assert outcome_words(SAME.call, failed)[0] == "no index"
@@ -318,9 +326,9 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     unknown = comparison_rows(Replayed(UNKNOWN.call, entered))
     told = "\n".join(each.draw(80).plain for each in unknown)
     assert "new" not in told
-    assert "now        ? → #1" in told
+    assert "now         ? → #1" in told
     known = comparison_rows(Replayed(SAME.call, entered))
-    assert "* new" in known[0].draw(80).plain
+    assert "+ new" in known[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
 
@@ -449,6 +457,7 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         await talks.press("A", "o", "n")
         assert run.toasts == ["No match to go to: / looks for a text."], "n is the next search now"
         assert screen.conversations.sort_name == "newest", "the list is not shown"
+        assert "2 not indexed (source off: O)" in run.text
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
         await talks.press("escape", "s", "escape")
@@ -508,14 +517,14 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("of 2 unchanged", "scores do not compare: then of")
+        await talks.shows("of 2 searches", "scores do not compare: then of")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")
         await talks.shows("No search of the memory in this conversation.", "Only calls of a memory")
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("Agent searches, this conversation  3", "of 2 unchanged")
+        await talks.shows("Agent searches, this conversation  3", "of 2 searches")
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
         distant = replace(status, provider=provider)
@@ -547,7 +556,7 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
         talk(memory.root.parent)
         with monkeypatch.context() as patch:
             patch.setattr(service, "count", fail)
-            conversations.load()
+            await talks.press("1", "3")
             await talks.shows("Why does the router", "could not count the turns of the")
         with monkeypatch.context() as patch:
             for name in ("listings", "read", "memory_calls"):
@@ -573,10 +582,10 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         pilot = talks.run.pilot
         await until(pilot, lambda: len(talks.screen.conversations.listings) == 1)
         talks.run.app.open_turn("sessions/main/many.jsonl", 1_999)
-        await talks.shows("L1999")
+        await talks.shows("line 1999")
         for size in ((59, 15), (1, 1), (160, 50)):
             await resize(pilot, size)
-        await talks.shows("L1999")
+        await talks.shows("line 1999")
         talks.screen.show_pane("reader")
         await settle(talks.run.app, pilot)
         await talks.press("pagedown", "pageup", "pageup", "k")

@@ -179,7 +179,7 @@ class TranscriptReader:
             reason, detail = Reason.NO_MESSAGES, "nothing that the user or the assistant says"
         elif lost := state.too_long or facts.malformed:
             reason = Reason.LINE_TOO_LONG if state.too_long else Reason.MALFORMED_LINES
-            detail = f"{lost:,} {'line' if lost == 1 else 'lines'} left out"
+            detail = f"{lost:,} broken {'line' if lost == 1 else 'lines'} left out"
         return replace(
             facts,
             agent=facts.agent or agent,

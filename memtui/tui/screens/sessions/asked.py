@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from memtui.model import Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
-from memtui.report.conversations import TWO_SCALES, replay_verdict
+from memtui.report.conversations import TWO_SCALES, gone_words, replay_verdict
 from memtui.report.status import place_words
 from memtui.report.words import RECALL_WORDS
 from memtui.text.sanitize import safe_line
@@ -32,7 +32,7 @@ from memtui.tui.widgets.result_rows import place_text
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _QUERY_SHOWN = 500
-_CHANGE = 11
+_CHANGE = 12
 _RANKS = 10
 
 
@@ -323,8 +323,9 @@ def same_words(replays: Iterable[Replayed], total: int) -> str:
     if not comparable:
         return ""
     same = sum(one.is_same for one in comparable)
-    more = "" if len(comparable) >= total else f" of {fmt.count(total)} searches so far"
-    return f"{fmt.count(same)} of {fmt.count(len(comparable))} unchanged{more}"
+    searches = fmt.count(len(comparable), "search", "searches")
+    more = "" if len(comparable) >= total else f" so far, {fmt.count(total)} in all"
+    return f"same results: {fmt.count(same)} of {searches}{more}"
 
 
 def comparison_rows(replayed: Replayed) -> list[Row]:
@@ -344,7 +345,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
             change, then = "now", "?"
         ranks = f"{then} → {fmt.rank(one.rank_now)}"
         scores = f"{fmt.score(one.score_then)} → {fmt.score(one.score_now)}"
-        why = f"  {fmt.reason_words(one.why)}" if one.why is not None else ""
+        why = f"  {gone_words(replayed, one)}"
 
         def draw(width: int) -> Content:
             return Content.assemble(

@@ -203,6 +203,7 @@ class ReaderPane(Pane):
             (counter, "$mark"),
             ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
             (f"entry {fmt.count(bisect_right(shown, view.at))}/{fmt.count(len(shown))}", ""),
+            ("(turns and tools)", fmt.MUTED),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part

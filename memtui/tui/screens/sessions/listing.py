@@ -203,9 +203,13 @@ class ListPane(Pane):
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
         waiting = sum(each.turns is None and each.state not in _NEVER_COUNTED for each in listings)
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
-        widget.border_subtitle = Content(f"{counting}{self.sort_name}")
-        left = sum(each.chunks is None for each in listings)
-        note = aside(f"{fmt.count(left)} not indexed: press O" if left else "")
+        needs = "" if matches or self.sort_name != "most results" else " (search first)"
+        widget.border_subtitle = Content(f"{counting}{self.sort_name}{needs}")
+        left = [each.state for each in listings if not each.chunks]
+        off = left.count(Reason.DISABLED)
+        of = "" if off == len(left) else f" of {fmt.count(off)}"
+        why = f" (source{of} off: O)" if off else ""
+        note = aside(f"{fmt.count(len(left))} not indexed{why}" if left else "")
         if problems:
             note = Content.styled(safe_line(problems[0]), "$state-warn")
         sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
@@ -364,7 +368,7 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
         ("index", Content.styled(index_state(listing), "$state-warn" if badge(listing) else "")),
         ("found", matches.words(others, ", ")),
         ("holds", Content(safe_line("  ".join(filter(None, counted))))),
-        ("of", Content(safe_line(program))),
+        ("agent", Content(safe_line(program))),
         ("file", Content(safe_line(place))),
     ]
     return [fact for fact in facts if fact[1] or fact[0] != "found"]
@@ -380,11 +384,12 @@ def badge(listing: ConversationListing) -> str:
 def index_state(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in one line."""
     state = badge(listing) or "indexed"
-    parts = [safe_line(listing.detail) if state in listing.detail else state]
+    is_told = state in listing.detail or listing.state is Reason.DISABLED
+    parts = [safe_line(listing.detail) if is_told else state]
     if listing.chunks:
         parts.append(fmt.count(listing.chunks, "chunk"))
-    if listing.malformed:
-        parts.append(f"{fmt.count(listing.malformed, 'line')} malformed")
+    if listing.malformed and not listing.detail.endswith("left out"):
+        parts.append(fmt.count(listing.malformed, "broken line"))
     if listing.detail:
         parts.append(safe_line(listing.detail))
     elif listing.state not in (Reason.OK, Reason.MALFORMED_LINES):

@@ -1,4 +1,4 @@
-"""The sessions screen: conversations, the turns of one, and what the agent asked its memory."""
+"""The sessions screen: conversations, the turns of one, and the agent searches."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import QueryBar
 
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "list": ("#conversations", ("find", "asked", "sort", "sources…", "back")),
-    "reader": ("#turns", ("find", "asked", "edit", "back")),
-    "asked": ("#memory-calls", ("show its turn", "show in Browse", "asked", "back")),
+    "list": ("#conversations", ("find", "searches", "sort", "sources…", "back")),
+    "reader": ("#turns", ("find", "searches", "edit", "back")),
+    "asked": ("#memory-calls", ("show its turn", "show in Browse", "searches", "back")),
 }
 """The panes from left to right: the widget that gets the keys, and the keys that are offered."""
 
@@ -78,15 +78,15 @@ class SessionsScreen(Screen[None]):
     def on_mount(self) -> None:
         self.conversations.show()
         self.asked.show()
-        self.conversations.load()
         self.show_pane(self.pane)
         self.asked.list_calls()
 
     def on_screen_resume(self) -> None:
-        """Count the matches of the present answer; ask again what other parameters answer."""
+        """Look for conversations; ask again what other parameters answer."""
         if self.is_mounted:
             self.conversations.show()
             self.reader.show_title()
+            self.conversations.load()
             self.conversations.catch_up()
             if self.asked.replayed_with not in (None, app_of(self).search_screen.state.ranking):
                 self.asked.replay_changed()
@@ -143,7 +143,7 @@ class SessionsScreen(Screen[None]):
                 self._apply_layout()
 
     def worded(self, binding: Binding) -> Binding:
-        if binding.description == "asked" and self.pane == "asked":
+        if binding.description == "searches" and self.pane == "asked":
             whose = "this conversation" if self.asked.is_all else "every conversation"
             return replace(binding, description=whose, show=True)
         matches = ("next match",) if self.reader.needle else ()
@@ -202,7 +202,7 @@ class SessionsScreen(Screen[None]):
         go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
 
     def action_sync(self) -> None:
-        """Index what changed; of what the agent asked, ask the chosen search again."""
+        """Index what changed; of the agent searches, ask the chosen one again."""
         if self.pane == "asked" and self.asked.chosen is not None:
             self.asked.replay_chosen()
         else:

@@ -21,6 +21,7 @@ from memtui.retrieval.marks import match_spans
 from memtui.text.languages import language_of
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.screens.sessions.listing import local
 from memtui.tui.widgets.lists import LineView
@@ -156,7 +157,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
         line = Content.assemble(
             (role, f"{fmt.DIM if turn.left_out else style} bold"),
             (stamp, fmt.DIM),
-            (f"  L{turn.line}", "$foreground 45%"),
+            (f"  line {turn.line}", "$foreground 45%"),
             (left_out, "$state-warn"),
         )
     else:
@@ -451,9 +452,14 @@ class TurnView(LineView, inherit_bindings=False):
         if what == "records":
             self._with_records = not self._with_records
             self.at = self._first_shown(self.at, -1)
+            records = sum(turn.kind is TurnKind.OTHER for turn in self.turns)
+            state = "shown" if self._with_records else "hidden"
+            tell(self, f"{fmt.count(records, 'record')} {state}: settings, snapshots, tasks")
         elif kind is not TurnKind.MESSAGE:
             self._open_kinds ^= {kind}
             self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
+            state = "open" if kind in self._open_kinds else "folded"
+            tell(self, f"every {TURN_WORDS[kind]} is {state}")
         self._lay_out_turns()
         self._move(self.at, self._head(self.at) - offset)
 
