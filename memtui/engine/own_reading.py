@@ -142,8 +142,8 @@ class OwnReading(Reading):
     def recent(self, limit: int) -> Sequence[RecentFile]:
         rows = self._connection.execute(SQL["recent"], (limit,))
         return [
-            RecentFile(path, utc_time(mtime_ns / 1e9) or EPOCH, lines, beginning)
-            for path, mtime_ns, lines, beginning in rows
+            RecentFile(path, utc_time(written_ns / 1e9) or EPOCH, *others)
+            for path, written_ns, *others in rows
         ]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:

@@ -82,13 +82,15 @@ class SourceText(Struct, frozen=True):
 
 
 class RecentFile(Struct, frozen=True):
-    """A note that changed lately."""
+    """A note that changed, or a conversation that went on, lately."""
 
     path: str
     mtime: datetime
     lines: int
     beginning: str = ""
     """The first characters of its text, or some of them."""
+    title: str = ""
+    """Of a conversation the beginning of what the user said first."""
 
 
 class RebuildCost(Struct, frozen=True):

@@ -49,6 +49,7 @@ from memtui.tui.screens.sessions.turn_view import (
     turn_with_words,
     wrap,
 )
+from memtui.tui.widgets.result_rows import start_rows
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, asked, began, said, talk
 from tests.support.known import cases
@@ -400,6 +401,10 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.press("space", "enter")
         await run.until(lambda: bool(screen.conversations.listings[TALK].chunks))
         assert screen.conversations.listings[TALK].malformed == 1
+        recent = start_rows((), run.engine.browse.recent(), datetime(2026, 10, 3, 11, tzinfo=UTC))
+        (row,) = (each for each in recent if each.id.endswith(TALK))
+        assert "conversation  Why does the router drop" in row.draw(70).plain
+        assert row.draw(70).plain.endswith("2 d ago"), "since something was said"
         assert (memory.root.parent / "config.toml").read_text() == MINE, "for this session alone"
         run.app.run_query("needle firmware")
         await run.until(lambda: run.app.search_screen.state.answered_text == "needle firmware")

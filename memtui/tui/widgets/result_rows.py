@@ -100,8 +100,8 @@ def start_rows(
     ]
     for file in files:
         heading, when = _HEADING.search(file.beginning), fmt.ago(file.mtime, now)
-        place = place_text(file.path, None, _PLACE)
-        title = safe_line(heading[1]) if heading is not None else ""
+        place = Content("conversation") if file.title else place_text(file.path, None, _PLACE)
+        title = safe_line(file.title or (heading[1] if heading is not None else ""))
         rows.append(Row(FILE + file.path, partial(draw, place, title, when)))
     return tuple(rows)
 
