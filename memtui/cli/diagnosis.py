@@ -88,7 +88,9 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         yield ""
     problems = examination.problems
     if not problems:
-        yield f"all good{'' if probe else '; --probe also tests the providers'}"
+        notes = sum(check.grade == "note" for check in examination.checks)
+        noted = f", {words.count(notes, 'note')}" if notes else ""
+        yield f"no problems{noted}{'' if probe else '; --probe also tests the providers'}"
         return
     first = next(check for check in problems if check.exit_code == examination.exit_code)
     number = words.count(len(problems), "problem")

@@ -14,7 +14,7 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES as BUILT_IN
-from memtui.report.words import PROFILE_WORDS
+from memtui.report.words import PROFILE_WORDS, step_name
 from memtui.settings import schema
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
@@ -82,8 +82,8 @@ def show_profile(invocation: Invocation, name: str) -> int:
     else:
         # One that is built in is chosen, not defined.
         keys = schema.values_of(ranking)
-        stages = ", ".join(stage.value for stage in ranking.stages)
-        lines = [f"# {name} is built in: {stages}.", "[ranking]"]
+        stages = ", ".join(map(step_name, ranking.stages))
+        lines = [f"# {name} is built in; its stages in order: {stages}.", "[ranking]"]
     lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
     made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
     return invocation.respond({"profile": made, "toml": "\n".join(lines)}, data=lines)

@@ -294,8 +294,8 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         hint = f"raise fs.inotify.max_user_watches; until then {instead}"
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
-    taken = f", {count_watches(folders)} of {limit} watches" if limit is not None else ""
-    yield Check("watcher", f"events{taken}")
+    most = f" (system limit {limit})" if limit is not None else ""
+    yield Check("watcher", f"follows {counted(count_watches(folders), 'folder')}{most}")
 
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
@@ -443,7 +443,7 @@ def stored_checks(connection: Connection, path: Path) -> Iterator[Check]:
         rows = database.number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
         database.number(connection, matching, '"memory"')
-    yield Check("full-text", f"{counted(rows, 'row')} answer")
+    yield Check("full-text", f"search by words works, {counted(rows, 'chunk')}")
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:

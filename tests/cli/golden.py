@@ -176,7 +176,7 @@ def _parse(text: str, folder: Path) -> Any:
     text = re.sub(r"127\.0\.0\.1:(?!11434|1234)\d+", "<service>", text)
     # Words first, and numbers from their first digit: a document is full of long numbers.
     text = re.sub(r"index-\d+", "index-<?>", text)
-    text = re.sub(r"of \d+ watches", "of <?> watches", text)
+    text = re.sub(r"system limit \d+", "system limit <?>", text)
     if " ms" in text or "B free" in text:
         text = re.sub(r"(?<![\d.])\d[\d.]* (?:.?B(?= free)|ms\b)", "<?>", text)
     try:
