@@ -12,7 +12,8 @@ from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
 from memtui.report.json_text import document_text
-from memtui.report.layout import INDENT, Clean, Layout, Section, Tone
+from memtui.report.layout import IN_ASCII, INDENT, Clean, Layout, Section, Tone
+from memtui.settings.schema import is_plain
 from memtui.text.sanitize import safe_line
 
 EXIT_OK, EXIT_NOTHING = 0, 1
@@ -67,6 +68,7 @@ class Output:
                 stream.reconfigure(errors="memtui" if named else otherwise)
         self.clean: Clean = str if raw else safe_line
         """Makes text of a note, a path or an error one line that is safe to print."""
+        self._signs = IN_ASCII if is_plain(env) and not raw else {}
         self.out_is_terminal = self._out.isatty()
         self.err_is_terminal = self._err.isatty()
         is_dumb = env.get("TERM") == "dumb"
@@ -101,7 +103,7 @@ class Output:
             for parts in self._section(line) if isinstance(line, Section) else (line,):
                 for part in (parts,) if isinstance(parts, str) else parts:
                     text, codes = (part, "") if isinstance(part, str) else part
-                    text = self.clean(text)
+                    text = self.clean(text).translate(self._signs)
                     is_styled = self._has_colour and codes and text
                     written.append(f"\x1b[{codes}m{text}\x1b[0m" if is_styled else text)
                 written.append("\n")
@@ -124,7 +126,7 @@ class Output:
     def note(self, text: str) -> None:
         """Write narration to stderr."""
         lines = self._completed(text).split("\n")
-        self._err.write("".join(f"{safe_line(line)}\n" for line in lines))
+        self._err.write("".join(f"{safe_line(line).translate(self._signs)}\n" for line in lines))
 
     def warn(self, warnings: Iterable[object]) -> None:
         """Write warnings to stderr, a line each."""

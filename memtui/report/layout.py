@@ -55,7 +55,7 @@ class Mark(StrEnum):
 
 UNICODE_MARKS: Mapping[Mark, str] = {Mark.PASSED: "✓", Mark.FAILED: "✗", Mark.NOT_ASKED: "–"}
 ASCII_MARKS: Mapping[Mark, str] = {Mark.PASSED: "+", Mark.FAILED: "x", Mark.NOT_ASKED: "-"}
-_ASCII = str.maketrans(read_table("signs.toml")["report"] | dict.fromkeys("▁▂▃▄▅▆▇█", ""))
+IN_ASCII = str.maketrans(read_table("signs.toml")["report"] | dict.fromkeys("▁▂▃▄▅▆▇█", ""))
 """ASCII characters for those of memtui's own words."""
 
 
@@ -223,7 +223,7 @@ class Layout(Struct, frozen=True):
 
     def _safe(self, text: str) -> str:
         clean = self.clean(text)
-        return clean.translate(_ASCII) if self.ascii_only else clean
+        return clean.translate(IN_ASCII) if self.ascii_only else clean
 
     def _aside(self, text: str, tone: Tone, hanging: int = INDENT) -> Iterator[Line]:
         spans = [Span(" " * self.indent), Span(self._safe(text), tone)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,10 +52,26 @@ RULE = "─"
 
 _IN_ASCII = str.maketrans(SIGNS["ascii"]["signs"], SIGNS["ascii"]["ascii"])
 """Also for what Textual draws, such as frames, and for the signs in this program's words."""
+_WIDER: Mapping[str, str] = SIGNS["wider"]
+"""Signs that one character does not make plain."""
 
 
 class AsciiFilter(LineFilter):
     """Draws every line of the screen in ASCII, as far as it is no text of another script."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        if any(sign in one.text for one in segments for sign in _WIDER):
+            segments = _widened(segments)
         return [one._replace(text=one.text.translate(_IN_ASCII)) for one in segments]
+
+
+def _widened(segments: list[Segment]) -> list[Segment]:
+    """Write wide signs out where blanks or a frame further on have room: a line keeps its cells."""
+    cells = [(character, one) for one in segments for character in one.text]
+    for at, (character, one) in enumerate(cells):
+        if wide := _WIDER.get(character):
+            rest = "".join(character for character, _ in cells[at + 1 :])
+            if room := re.search(rf"([ ─])\1{{{len(wide) - 1}}}", rest):
+                del cells[at + 1 + room.start() : at + room.start() + len(wide)]
+                cells[at] = (wide, one)
+    return list(Segment.simplify(one._replace(text=text) for text, one in cells))

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 import pytest
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -22,6 +24,7 @@ from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS, Action
 from memtui.settings.schema import KeymapSettings, Settings
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
+from memtui.tui.glyphs import AsciiFilter
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, HelpScreen, help_groups, rebuild_facts
 from memtui.tui.screens.explain import ExplainScreen
@@ -286,6 +289,19 @@ async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> 
             assert not [
                 one for one in run.text if not (one.isascii() or one.isalpha() or one in "。、")
             ]
+
+
+@pytest.mark.parametrize(
+    ("line", "drawn"),
+    [
+        ("#1 → #3   a", "#1 -> #3  a"),
+        ("╭ got → now ─────╮", ", got -> now ----."),
+        ("▾ memory/    ▸ 9", "[-] memory/  + 9"),
+    ],
+)
+def test_arrows_and_folds_are_plain_where_a_line_has_room(line: str, drawn: str) -> None:
+    segments = AsciiFilter().apply([Segment(line[:4]), Segment(line[4:])], Color(0, 0, 0))
+    assert "".join(one.text for one in segments) == drawn
 
 
 async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:

@@ -452,6 +452,9 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
 async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory) -> None:
     async with talking(memory) as talks:
         run, screen = talks.run, talks.screen
+        await talks.press("o", "o")
+        assert "most results (search first)" in run.text
+        await talks.press("o", "o")
         await talks.read(TALK)
         await talks.press("slash", *"tomato", "enter")
         assert "n next match" in run.text

@@ -207,6 +207,12 @@ def test_every_character_can_be_printed(encoding: str, printed: bytes) -> None:
     assert stream.buffer.getvalue() == printed
 
 
+def test_a_plain_locale_gets_plain_signs(capsys: pytest.CaptureFixture[str]) -> None:
+    for raw in (False, True):
+        Output({"LC_ALL": "C"}, raw=raw).lines(["a… → b"])
+    assert capsys.readouterr().out == "a~ -> b\na… → b\n"
+
+
 def test_json_keeps_what_a_terminal_may_not_see_and_has_no_nan(tmp_path: Path) -> None:
     moment = datetime(2026, 2, 11, 9, tzinfo=UTC)
     values = {"text": ALL, "a": float("nan"), "b": [float("inf"), 1.5], "at": moment}
