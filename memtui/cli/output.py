@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO, TypeAlias
 from memtui.errors import MemtuiError
 from memtui.report.json_text import document_text
 from memtui.report.layout import IN_ASCII, INDENT, Clean, Layout, Section, Tone
-from memtui.settings.schema import is_plain
+from memtui.settings.schema import UiSettings
 from memtui.text.sanitize import safe_line
 
 EXIT_OK, EXIT_NOTHING = 0, 1
@@ -68,7 +68,7 @@ class Output:
                 stream.reconfigure(errors="memtui" if named else otherwise)
         self.clean: Clean = str if raw else safe_line
         """Makes text of a note, a path or an error one line that is safe to print."""
-        self._signs = IN_ASCII if is_plain(env) and not raw else {}
+        self._signs = IN_ASCII if UiSettings().ascii_only(env) and not raw else {}
         self.out_is_terminal = self._out.isatty()
         self.err_is_terminal = self._err.isatty()
         is_dumb = env.get("TERM") == "dumb"

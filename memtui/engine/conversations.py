@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from itertools import filterfalse
 from pathlib import Path
@@ -55,7 +54,6 @@ WHAT_IS_INDEXED: Final = (
 )
 _WHOLE: Final = frozenset({Reason.OK, Reason.MALFORMED_LINES, Reason.LINE_TOO_LONG})
 """Reasons of a transcript that is indexed but for lines of it."""
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 MOST_RESULTS: Final = 200
@@ -209,7 +207,7 @@ class ConversationService:
                 found(scan.calls)
                 calls += scan.calls
         calls.sort(key=lambda call: (call.path, call.line))
-        return sorted(calls, key=lambda call: call.asked or _NEVER, reverse=True)
+        return sorted(calls, key=lambda call: call.asked or EPOCH, reverse=True)
 
     def replay(
         self, call: MemoryCall, *, ranking: Ranking | None = None, as_many: bool = True

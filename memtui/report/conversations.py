@@ -26,7 +26,6 @@ SIGNS: Final = "then: the agent's answer, now: today's; = same, ~ moved, + new, 
 _HEADINGS: Final = f"{'rank':>10}{'score':>15}", "  then  now    then     now  place"
 _INDENT: Final = "    "
 _NUMBER: Final = 6
-_LABELS: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
 _FOLDED: Final = frozenset(
     {TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.THINKING, TurnKind.OTHER}
 )
@@ -86,7 +85,7 @@ def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
     head = f"{number}{f'{when:%H:%M}' if when is not None else '':<5}  "
     is_whole = turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED)
     if is_whole:
-        label = _LABELS.get(turn.role, turn.role)
+        label = turn.role.capitalize()
         if turn.kind is TurnKind.THINKING:
             label += ", thinking"
         elif turn.kind is TurnKind.TOOL_CALL:

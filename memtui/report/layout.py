@@ -54,7 +54,6 @@ class Mark(StrEnum):
 
 
 UNICODE_MARKS: Mapping[Mark, str] = {Mark.PASSED: "✓", Mark.FAILED: "✗", Mark.NOT_ASKED: "–"}
-ASCII_MARKS: Mapping[Mark, str] = {Mark.PASSED: "+", Mark.FAILED: "x", Mark.NOT_ASKED: "-"}
 IN_ASCII = str.maketrans(read_table("signs.toml")["report"] | dict.fromkeys("▁▂▃▄▅▆▇█", ""))
 """ASCII characters for those of memtui's own words."""
 
@@ -248,7 +247,6 @@ class Layout(Struct, frozen=True):
         used = self.indent + bars + sum(widths) + 2 * len(widths)
         if self.drops_columns and self.width is not None and used > self.width:
             places = [place for place in places if not columns[place].optional]
-        marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
         if len(places) > 2 and any(names):
             end = "" if not axis else count(axis, "chunk") if isinstance(axis, int) else score(axis)
@@ -259,7 +257,7 @@ class Layout(Struct, frozen=True):
         for number, row, texts, bar in rows:
             spans = [Span(" " * self.indent)]
             if has_marks:
-                mark = marks[row.mark] if row.mark is not None else " "
+                mark = self._safe(UNICODE_MARKS[row.mark]) if row.mark is not None else " "
                 spans.append(Span(f"{mark} ", row.tone, row.strong))
             *fixed, last = places[: len(texts)]
             for place in (*fixed, last):

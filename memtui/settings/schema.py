@@ -246,12 +246,6 @@ class ProfileSettings(RankingSettings, frozen=True):
     profile: ProfileName = "memtui"
 
 
-def is_plain(env: Mapping[str, str]) -> bool:
-    """Return whether a terminal says that it, or its locale, shows ASCII alone."""
-    locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG")
-    return env.get("TERM") in {"dumb", "linux"} or locale in {"C", "POSIX"}
-
-
 class UiSettings(Table, frozen=True):
     """The look and behaviour of the terminal interface."""
 
@@ -263,7 +257,9 @@ class UiSettings(Table, frozen=True):
 
     def ascii_only(self, env: Mapping[str, str]) -> bool:
         """Tell whether all is drawn in ASCII: as it is set, or `auto`, for what a terminal says."""
-        return is_plain(env) if self.glyphs == "auto" else self.glyphs == "ascii"
+        locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG")
+        is_plain = env.get("TERM") in {"dumb", "linux"} or locale in {"C", "POSIX"}
+        return is_plain if self.glyphs == "auto" else self.glyphs == "ascii"
 
 
 class KeymapSettings(Table, frozen=True):

@@ -252,7 +252,7 @@ class MemtuiApp(App[int]):
             case SyncFinished() | SyncFailed():
                 screen.sync_ended(event)
                 if "sessions" in self._screens:
-                    self._screens["sessions"].conversations.catch_up(is_behind=True)
+                    self._screens["sessions"].conversations.catch_up()
             case ForeignExamined():
                 screen.examined(event)
                 if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
@@ -277,7 +277,7 @@ class MemtuiApp(App[int]):
             if hasattr(screen, "file_list"):
                 screen.file_list.changed_outside()
         if sessions is not None and is_content:
-            sessions.conversations.catch_up(is_behind=True)
+            sessions.conversations.catch_up()
 
     def bell(self) -> None:
         """Ring, and keep the exception of a handler: Textual rings while it gives up on one."""

@@ -29,17 +29,15 @@ UP = "↑"
 DOWN = "↓"
 MARKER = "›"
 METER_FULL = "━"
-METER_EMPTY = "─"
 PASSED = "✓"
 SKIPPED = "–"
 PIN = "◆"
 
-# The state of an index, and of a file in it.
+# The state of an index.
 READY = "●"
 DEGRADED = "!"
 ERROR = "✗"
 NO_INDEX = "○"
-PROBLEM = "!"
 
 # Files: the tree, the timeline, the margin of a file, rendered Markdown.
 OPENED = "▾"
@@ -60,18 +58,13 @@ class AsciiFilter(LineFilter):
     """Draws every line of the screen in ASCII, as far as it is no text of another script."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if any(sign in one.text for one in segments for sign in _WIDER):
-            segments = _widened(segments)
-        return [one._replace(text=one.text.translate(_IN_ASCII)) for one in segments]
-
-
-def _widened(segments: list[Segment]) -> list[Segment]:
-    """Write wide signs out where blanks or a frame further on have room: a line keeps its cells."""
-    cells = [(character, one) for one in segments for character in one.text]
-    for at, (character, one) in enumerate(cells):
-        if wide := _WIDER.get(character):
-            rest = "".join(character for character, _ in cells[at + 1 :])
-            if room := re.search(rf"([ ─])\1{{{len(wide) - 1}}}", rest):
-                del cells[at + 1 + room.start() : at + room.start() + len(wide)]
-                cells[at] = (wide, one)
-    return list(Segment.simplify(one._replace(text=text) for text, one in cells))
+        """Draw a line; where blanks or a frame further on have room, wide signs are written out."""
+        cells = [(character, one) for one in segments for character in one.text]
+        for at, (character, one) in enumerate(cells):
+            if wide := _WIDER.get(character):
+                rest = "".join(character for character, _ in cells[at + 1 :])
+                if room := re.search(rf"([ ─])\1{{{len(wide) - 1}}}", rest):
+                    del cells[at + 1 + room.start() : at + room.start() + len(wide)]
+                    cells[at] = (wide, one)
+        drawn = (one._replace(text=text.translate(_IN_ASCII)) for text, one in cells)
+        return list(Segment.simplify(drawn))

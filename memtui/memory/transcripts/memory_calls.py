@@ -265,13 +265,12 @@ class CallCollector:
                 waiting.remove(call_of)
                 self._last[call_id] = call_of
             tool, place = self._last.get(call_id, ("", None))
-            is_again = call_of is None
             if place is None or named not in ("", tool):
                 return
             returned, problem = read_answer(turn.text, is_error=turn.is_error)
             # Told twice: the one that can be read is kept.
-            known = self.calls[place].returned is not None
-            if not is_again or (returned is not None and not known):
+            is_better = returned is not None and self.calls[place].returned is None
+            if call_of is not None or is_better:
                 self.calls[place] = replace(
                     self.calls[place], returned=returned, answer_line=turn.line, problem=problem
                 )

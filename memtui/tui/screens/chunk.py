@@ -217,7 +217,7 @@ class ChunkScreen(Screen[None]):
                 lines = citation("", now.start_line, now.end_line).removeprefix("#")
                 note = f"gone from the index · r current version: {lines}"
         self.set_class(bool(note), "-noted")
-        warning = Content.styled(f"{glyphs.PROBLEM} {note}", "$state-error")
+        warning = Content.styled(f"{glyphs.DEGRADED} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
         if record is not None:
             section = chunk_record.record_section(record, engine.now())

@@ -87,7 +87,7 @@ def progress_line(progress: Progress, width: int) -> Content:
     full = cells * progress.done // max(progress.total, 1)
     return Content.assemble(
         (glyphs.METER_FULL * full, "$accent"),
-        (glyphs.METER_EMPTY * (cells - full), "$foreground 30%"),
+        (glyphs.RULE * (cells - full), "$foreground 30%"),
         tail,
         (extra, fmt.MUTED),
     )

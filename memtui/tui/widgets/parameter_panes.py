@@ -342,7 +342,7 @@ class ParamPanel(Vertical):
             if not is_changed and name in shares and room >= 0:
                 full = round(min(shares[name], 1.0) * _METER)
                 line += Content.styled(" " * room + glyphs.METER_FULL * full, "$primary")
-                empty = glyphs.METER_EMPTY * (_METER - full)
+                empty = glyphs.RULE * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
             key = f"context.{WEIGHTS[name]}" if name in weights else PANEL_WORDS[name][0]
             about = key_abouts()[f"ranking.{key}"] if name == chosen else ""

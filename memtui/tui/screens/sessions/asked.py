@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from textual import on
@@ -13,7 +12,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.model import Ranking
+from memtui.model import EPOCH, Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import TWO_SCALES, gone_words, replay_verdict
 from memtui.report.status import place_words
@@ -30,7 +29,6 @@ from memtui.tui.widgets.bars import draw_key
 from memtui.tui.widgets.lists import Row, RowList
 from memtui.tui.widgets.result_rows import place_text
 
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _QUERY_SHOWN = 500
 _CHANGE = 12
 _RANKS = 10
@@ -74,11 +72,6 @@ class AskedPane(Pane):
         """The chosen search."""
         return self.calls.get(self.calls_list.chosen_id or "")
 
-    @property
-    def chosen_replay(self) -> Replayed | None:
-        """The results of the chosen search now."""
-        return self.replays.get(self.calls_list.chosen_id or "")
-
     def show_calls(self) -> None:
         """List the searches of this conversation; again: of every one, and of this one."""
         self.is_all = self.sessions.pane == "asked" and not self.is_all
@@ -94,7 +87,8 @@ class AskedPane(Pane):
 
     def show_place(self) -> None:
         """Show the chosen place of the memory on the browse screen."""
-        replayed, at = self.chosen_replay, self.comparison.chosen_id
+        replayed = self.replays.get(self.calls_list.chosen_id or "")
+        at = self.comparison.chosen_id
         if replayed is not None and at is not None:
             row = replayed.rows[int(at)]
             place = row.path, max(1, row.start_line), row.chunk_id or None
@@ -225,7 +219,8 @@ class AskedPane(Pane):
 
     @on(RowList.Chosen, "#memory-calls")
     def _show_comparison(self) -> None:
-        call, replayed, widget = self.chosen, self.chosen_replay, self.comparison
+        replayed = self.replays.get(self.calls_list.chosen_id or "")
+        call, widget = self.chosen, self.comparison
         query_line = self.query_one("#asked-query", Static)
         query_line.display = call is not None
         widget.border_title, widget.border_subtitle = Content("Then and now"), Content("")
@@ -277,7 +272,7 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
     """Return calls by what tells them apart wherever they are in the list, newest first."""
     numbers: Counter[str] = Counter()
     keyed = {}
-    for call in sorted(calls, key=lambda call: call.asked or _LONG_AGO, reverse=True):
+    for call in sorted(calls, key=lambda call: call.asked or EPOCH, reverse=True):
         name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
         numbers[name] += 1
         keyed[f"{numbers[name]}:{name}"] = call

@@ -19,7 +19,7 @@ from memtui.engine import Engine
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
-from memtui.report.words import BADGES, PROGRAMS
+from memtui.report.words import BADGES, PROGRAMS, ending
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
@@ -99,9 +99,8 @@ class ListPane(Pane):
         self.is_loaded = False
         """True if the transcripts were looked for."""
         self._load_seconds = 0.0
-        self._sources: Sequence[TranscriptSource] = ()
-        self._error = ""
-        self._is_behind = False
+        self._message: Sequence[Content] = [aside("looking for conversations…")]
+        """A message in place of the conversations."""
         self._is_chosen = False
         """True once the user chose a conversation: until then the first row is the chosen one."""
 
@@ -120,10 +119,14 @@ class ListPane(Pane):
         def take(
             reading: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
         ) -> None:
-            listings, self._sources = reading
+            listings, sources = reading
             self._load_seconds = time.monotonic() - began
-            self.is_loaded, self._error = True, ""
+            self.is_loaded = True
             self.listings = {each.path: each for each in listings}
+            lines = (safe_line(f"{each.name}: {each.folder or each.detail}") for each in sources)
+            hint = Content("O  choose which transcripts are indexed")
+            title, blank = Content("No conversations found."), Content("")
+            self._message = [title, blank, *map(aside, lines), blank, hint]
             self.show()
             reader.follow(self.listings.get(reader.path))
             in_background(
@@ -145,27 +148,25 @@ class ListPane(Pane):
 
         def failed(error: str) -> None:
             # What was listed before stays.
-            self.is_loaded, self._error = True, error
+            self.is_loaded, self._message = True, [self.error_line(error)]
             self.show()
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
 
         in_background(self, work, take, failed, group="conversations")
 
-    def catch_up(self, *, is_behind: bool = False) -> None:
-        """Look again, some time after the last look, if something changed since.
+    def catch_up(self) -> None:
+        """Look again, some time after the last look: something changed since.
 
-        Bursts of changes become one look, behind another screen none.
+        Bursts of changes become one look, behind another screen none: it looks when it is shown.
         """
 
         def load_again() -> None:
-            self._is_behind = False
             self.load()
             self.sessions.asked.replay_changed()
 
-        self._is_behind |= is_behind
-        is_due = self._is_behind and not self.delayed.is_running("load")
-        if is_due and self.is_mounted and self.screen.is_current:
+        self.sessions.asked.replayed_with = None
+        if self.is_mounted and self.screen.is_current and not self.delayed.is_running("load"):
             # A look at thousands of transcripts takes its time from whoever indexes them.
             self.delayed.start("load", max(RELOAD_SECONDS, 5 * self._load_seconds), load_again)
 
@@ -186,19 +187,8 @@ class ListPane(Pane):
         elif listings:
             nothing = Content(f"No title has {safe_line(text)!r}; Search reads what is indexed.")
             widget.show_message([nothing, aside("esc  leave the filter, then clear it")])
-        elif self._error:
-            widget.show_message([self.error_line(self._error)])
-        elif not self.is_loaded:
-            widget.show_message([aside("looking for conversations…")])
         else:
-            hint = Content("O  choose which transcripts are indexed")
-            asides = [
-                aside(safe_line(f"{each.name}: {each.folder or each.detail}"))
-                for each in self._sources
-            ]
-            widget.show_message(
-                [Content("No conversations found."), Content(""), *asides, Content(""), hint]
-            )
+            widget.show_message(self._message)
         part = f"{fmt.count(len(rows))}/" if len(rows) != total else ""
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
         waiting = sum(each.turns is None and each.state not in _NEVER_COUNTED for each in listings)
@@ -332,12 +322,10 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         if listing.turns is not None:
             turns = fmt.count(listing.turns, "turn")
         agent = listing.agent or PROGRAMS[listing.kind]
-        if len(agent) > _AGENT_CELLS:
-            # Of a long name the end, which tells projects apart.
-            agent = f"…{agent[1 - _AGENT_CELLS :]}"
         parts = (
             (badge(listing), "$state-warn"),
-            (agent, ""),
+            # Of a long name the end, which tells projects apart.
+            (ending(agent, _AGENT_CELLS), ""),
             (turns, fmt.MUTED),
             (fmt.count(listing.calls, "search", "searches") if listing.calls else "", ""),
             (length_words(listing), fmt.MUTED),
@@ -383,18 +371,13 @@ def badge(listing: ConversationListing) -> str:
 
 def index_state(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in one line."""
-    state = badge(listing) or "indexed"
-    is_told = state in listing.detail or listing.state is Reason.DISABLED
-    parts = [safe_line(listing.detail) if is_told else state]
-    if listing.chunks:
-        parts.append(fmt.count(listing.chunks, "chunk"))
-    if listing.malformed and not listing.detail.endswith("left out"):
-        parts.append(fmt.count(listing.malformed, "broken line"))
-    if listing.detail:
-        parts.append(safe_line(listing.detail))
-    elif listing.state not in (Reason.OK, Reason.MALFORMED_LINES):
-        parts.append(fmt.reason_words(listing.state))
-    return ", ".join(dict.fromkeys(parts))
+    state, detail = badge(listing) or "indexed", safe_line(listing.detail)
+    broken = 0 if detail.endswith("left out") else listing.malformed
+    if state in detail or listing.state is Reason.DISABLED:
+        state = detail
+    chunks = fmt.count(listing.chunks, "chunk") if listing.chunks else ""
+    parts = (state, chunks, fmt.count(broken, "broken line") if broken else "", detail)
+    return ", ".join(dict.fromkeys(filter(None, parts)))
 
 
 def days(listing: ConversationListing, width: int) -> str:

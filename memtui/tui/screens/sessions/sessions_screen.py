@@ -87,8 +87,7 @@ class SessionsScreen(Screen[None]):
             self.conversations.show()
             self.reader.show_title()
             self.conversations.load()
-            self.conversations.catch_up()
-            if self.asked.replayed_with not in (None, app_of(self).search_screen.state.ranking):
+            if self.asked.replayed_with != app_of(self).search_screen.state.ranking:
                 self.asked.replay_changed()
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
