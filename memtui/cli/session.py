@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from threading import TIMEOUT_MAX
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,10 +13,9 @@ from memtui.bus import Bus, SyncFailed, SyncFinished
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
-from memtui.memory.workspace import Found, demo_clock
+from memtui.memory.workspace import Found
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
 from memtui.report.status import state_detail
-from memtui.settings.files import demo_data_dir
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.settings.schema import RankingSettings, Settings, nested
@@ -81,14 +80,9 @@ def open_session(
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
     settings = loaded.settings
-    options: dict[str, Any] = {"now": invocation.now}
-    if invocation.demo:
-        from memtui.index.transcripts.discovery import demo_homes
-
-        options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
-        options["now"] = invocation.now or demo_clock()
+    now, demo = invocation.now, invocation.demo
     engine = Engine.open(
-        workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, **options
+        workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, now=now, demo=demo
     )
     return Session(workspace, loaded, engine, settings.configured_ranking(), settings.ranking)
 

@@ -17,6 +17,7 @@ from memtui.engine.search import EngineThread, Search
 from memtui.errors import SettingsError
 from memtui.settings.containment import expand_path
 from memtui.settings.files import data_dir as default_data_dir
+from memtui.settings.files import demo_data_dir
 from memtui.settings.schema import Settings
 
 # What a search does without is imported when it is asked for.
@@ -118,6 +119,7 @@ class Engine:
         warm: bool = False,
         clock: Callable[[], float] = monotonic,
         homes: TranscriptHomes | None = None,
+        demo: bool = False,
     ) -> Engine:
         """Open the memory at `root`, and start its threads where it is to be written.
 
@@ -125,14 +127,18 @@ class Engine:
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
         of the files are followed; `warm` loads the model at once, beside everything else. By
         `clock` (seconds) it is told when a provider that failed is asked again. `homes` are
-        where transcripts are looked for, in the place of this machine's folders. Raises
-        `IndexUnusable` when the index folder cannot be used, `SettingsError` for a provider or
-        model that does not exist.
+        where transcripts are looked for, in the place of this machine's folders. The `demo`
+        has a folder, conversations and a clock of its own. Raises `IndexUnusable` when the
+        index folder cannot be used, `SettingsError` for a provider or model that does not exist.
         """
         from memtui.engine.own_index import OwnIndex
         from memtui.index.generations import IndexFolder
-        from memtui.memory.workspace import workspace_id
+        from memtui.memory.workspace import demo_clock, workspace_id
 
+        if demo:
+            from memtui.index.transcripts.discovery import demo_homes
+
+            data_dir, homes, now = demo_data_dir(), demo_homes(), now or demo_clock()
         folder = IndexFolder((data_dir or data_dir_of(settings)) / workspace_id(root))
         if write:
             from memtui.retrieval.pool import import_numpy

@@ -38,9 +38,9 @@ from memtui.bus import (
     changes_content,
 )
 from memtui.engine import Engine
-from memtui.memory.workspace import Found, demo_clock
+from memtui.memory.workspace import Found
 from memtui.report.suggested_commands import completed
-from memtui.settings.files import demo_data_dir, make_private, remove_view
+from memtui.settings.files import make_private, remove_view
 from memtui.settings.load import Loaded
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -519,19 +519,9 @@ def run(
     def open_engine(bus: Bus) -> Engine:
         if foreign is not None:
             return foreign
-        # The first paint does without.
-        from memtui.index.transcripts.discovery import demo_homes
-
         assert workspace is not None
         return Engine.open(
-            workspace.root,
-            loaded.settings,
-            bus=bus,
-            now=demo_clock() if demo else None,
-            data_dir=demo_data_dir() if demo else None,
-            watch=True,
-            warm=True,
-            homes=demo_homes() if demo else None,
+            workspace.root, loaded.settings, bus=bus, watch=True, warm=True, demo=demo
         )
 
     opened = foreign or workspace
