@@ -116,7 +116,7 @@ class Plan(Struct, frozen=True):
 def newest_first(passing: int, limit: int) -> LegState:
     """Return the state of filters alone that `passing` chunks pass, of which `limit` are listed."""
     chunks = counted(passing, "chunk")
-    listed = f"the newest {limit} of {chunks}" if passing > limit else f"{chunks}, newest first"
+    listed = f"newest {limit} of {chunks}" if passing > limit else f"{chunks}, newest first"
     return LegState(LegStatus.OK, Reason.ONLY_FILTERS, f"filters alone: {listed}, undated last")
 
 
