@@ -267,7 +267,9 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         for s in status.sources
     )
     several = f" ({sources})" if len(status.sources) > 1 else ""
-    yield Row(("holds", held_words(status, "vector") + several))
+    by_words = status.unread + len(status.withheld)
+    only = f" ({words.count(by_words)} found by words only)" if by_words else ""
+    yield Row(("holds", held_words(status, "vector", only) + several))
     if has_other_writer(status):
         keeps = words.WRITER_WORDS["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
@@ -290,7 +292,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
-    yield Row(("changes", f"{words.WATCHER_WORDS[watcher.mode]}{detail}{seen}"))
+    follows = words.WATCHER_WORDS["other" if has_other_writer(status) else watcher.mode]
+    yield Row(("changes", f"{follows}{detail}{seen}"))
     if status.last_sync is not None:
         yield Row(("last sync", last_sync_words(status.last_sync, now)))
     if status.usage.requests and provider.remote:
@@ -302,18 +305,17 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     yield Row(("index", status.index_dir))
     if not status.generation:
         return
-    yield Row(("generation", words.count(status.generation)))
+    yield Row(("generation", f"{words.count(status.generation)} (a rebuild makes the next)"))
     if provider.actual is not None:
         stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
     yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
     if status.pieces:
-        size = size_words(status.piece_bytes)
-        yield Row(("word pieces", f"{words.count(status.pieces, 'chunk')}, {size}"))
+        of = f"of {words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
+        yield Row(("word pieces", f"{of} (a vector for each word, to compare word by word)"))
     yield Row(("tokenizer", status.tokenizer))
     if (stats := status.last_sync) is not None:
         did = (
-            words.count(stats.files_seen, "file", after=" seen"),
             words.count(stats.chunks_written, "chunk", after=" written"),
             f"{words.count(stats.chunks_embedded)} embedded",
             words.count(stats.cache_hits, "cache hit"),

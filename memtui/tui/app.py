@@ -189,7 +189,11 @@ class MemtuiApp(App[int]):
     def notify(self, message: str, **options: Any) -> None:
         if options.get("severity", "information") != "information":
             self._toasts_until = monotonic() + options["timeout"]
-        super().notify(self.completed(message), **options)
+        text = self.completed(message)
+        # The same words a second time take the place of the first.
+        for same in [one for one in self._notifications if one.message == text]:
+            self._unnotify(same, refresh=False)
+        super().notify(text, **options)
 
     def _clear_toasts(self, screen: Screen[Any]) -> None:
         """Take toasts away with the screen that they were told on; warnings and errors stay."""

@@ -95,8 +95,9 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain
     assert facts["changes"].plain == "noticed as files are written, last event 3 s ago"
+    assert "vectors (35 found by words only)" in facts["holds"].plain
     technical = dict(facts_of(status(), NOW, "technical"))
-    assert technical["synced"].plain.endswith("31 chunks written, 29 embedded, 2 cache hits")
+    assert technical["synced"].plain == "31 chunks written, 29 embedded, 2 cache hits"
     assert not technical.keys() & facts.keys(), "figures stand apart"
     assert "cache" not in facts
     assert facts["holds"].plain.endswith(
@@ -145,11 +146,16 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
             await run.press("tab", "tab", "shift+tab")
         await run.press("escape")
         assert len(run.app.screen_stack) == 1
-        async with running(memory.open, size=(80, 24)) as second:
+        async with running(memory.open, size=(120, 40)) as second:
             await second.press("escape", "5", "R", "r")
-            assert all("another memtui (process " in toast for toast in second.toasts[-2:])
-            assert ") keeps the index " in second.text
+            assert ["another memtui (process " in toast for toast in second.toasts] == [True]
+            assert "read only: another memtui (process " in second.text
             assert "kept by     another memtui (process " in second.text
+            assert "changes     taken in by the other memtui" in second.text
+            facts = second.app.screen.query_one("#facts")
+            assert not facts.show_vertical_scrollbar, "there is room for all of them"
+            offered = second.text.splitlines()[-1]
+            assert not {"sync", "rebuild"} & set(offered.split())
 
 
 async def test_the_key_that_is_named_opens_what_could_not_be_opened(memory: SmallMemory) -> None:

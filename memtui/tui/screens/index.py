@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
@@ -126,7 +128,7 @@ class IndexScreen(Screen[None]):
             block = self.query_one(f"#index-{name}", TextBlock)
             block.show(partial(fact_lines, shown, column=LABEL))
         # Ages are told to the minute.
-        about = status.pending, status.skipped, status.errors, status.foreign
+        about = status.pending, status.skipped, status.errors, status.foreign, status.writer
         listed = (*about, self.state_filter, now.minute)
         if listed != self._listed:
             self._listed = listed
@@ -217,6 +219,13 @@ class IndexScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
 
+    def worded(self, binding: Binding) -> Binding:
+        """Offer neither sync nor rebuild where another memtui keeps the index."""
+        is_refused = "search_screen" in binding.action and has_other_writer(
+            self.engine.index.status()
+        )
+        return replace(binding, show=False) if is_refused else binding
+
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     """State, facts, findings, identity, files, coverage and leftovers of an agent's index."""
@@ -245,9 +254,11 @@ def what_is_listed(status: IndexStatus) -> str:
     listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
     if listed:
         return f"{listed}: tab shows which, and why"
-    files = fmt.count(status.files, "file")
     if has_other_writer(status):
-        return f"{files} indexed; another memtui ({status.writer}) keeps the index"
+        return (
+            f"read only: another memtui ({status.writer}) keeps the index; sync and rebuild there"
+        )
+    files = fmt.count(status.files, "file")
     is_fine = status.state is IndexState.READY and status.files > 0
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 
