@@ -211,7 +211,9 @@ class CareRun:
         )
         for pair in pairs:
             first, second = chunks[pair.first], chunks[pair.second]
-            same = "the same text" if pair.score == 1.0 else f"{int(100 * pair.score)} % the same"
+            same = f"{int(100 * pair.score)} % the same"
+            if pair.score == 1.0:
+                same = "the same text" if first.text == second.text else "nearly the same text"
             message = f"{same} as {second.path}:{second.start_line}"
             places, numbers = (_place(first), _place(second)), {"similarity": pair.score}
             yield CareFinding(CareRule.NEAR_DUPLICATE, places[0], message, places[1], numbers)

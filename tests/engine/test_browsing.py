@@ -125,19 +125,22 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
 ) -> None:
     text = "# Copied\n\n" + " ".join(f"word{number}" for number in range(60)) + "\n"
     copies = {"one": text, "two": text, "near": text.replace("word30", "other")}
+    copies["yet"] = text.replace("Copied", "Headed")
     for name, copied in copies.items():
         (memory.root / f"memory/{name}.md").write_text(copied, "utf-8")
     engine.index.sync(wait=True)
     (chunk,) = engine.browse.chunks_of("memory/one.md")
     scores = {one.chunk.path: one.score for one in engine.browse.neighbours(chunk.id).duplicates}
-    assert scores.keys() == {"memory/two.md", "memory/near.md"}
+    assert scores.keys() == {f"memory/{name}.md" for name in ("two", "near", "yet")}
     assert 0.6 <= scores["memory/near.md"] < scores["memory/two.md"] == 1.0
-    pairs = {
-        (one.place.path, one.other.path)
+    told = {
+        (one.place.path, one.other.path): one.message.partition(" as ")[0]
         for one in engine.browse.care().findings
         if one.rule is CareRule.NEAR_DUPLICATE and one.other is not None
     }
-    assert {("memory/near.md", "memory/one.md"), ("memory/one.md", "memory/two.md")} <= pairs
+    assert told["memory/near.md", "memory/one.md"].endswith(" % the same")
+    assert told["memory/one.md", "memory/two.md"] == "the same text"
+    assert told["memory/one.md", "memory/yet.md"] == "nearly the same text"
 
 
 def test_a_link_leads_nowhere_for_the_reader_where_it_does_for_care(memory: SmallMemory) -> None:

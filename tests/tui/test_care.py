@@ -97,7 +97,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         await run.press("escape", "2", "slash", *"mai", "enter", "tab")
         before = run.text
         await run.press("4")
-        await run.until(lambda: "2 findings by 2 rules, 7 rules found nothing" in run.text)
+        await run.until(lambda: "2 findings by 2 rules, 7 rules passed" in run.text)
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
         await run.press("slash", *"nothing-holds-this")
@@ -136,10 +136,11 @@ def test_thousands_of_findings_are_filtered_by_their_words() -> None:
 
     everything = shown("")
     assert len(everything) == 5_001 + len(CareRule)
-    assert everything[0] == "! Near-duplicates  1" + "nothing checked".rjust(50)
+    assert everything[0] == "! Near-duplicates  1" + "nothing to check".rjust(50)
     assert everything[1] == "  memory/a.md:4  =  memory/b.md:1"
     assert everything[2].startswith("! Long lines  the first 5,000 ")
     assert everything[5_003].startswith("– Unreachable files  not applied: no vectors")
+    assert "– Empty files  nothing to check" in everything
     assert shown("n123 memory")[0].startswith("! Long lines  10 of the first 5,000")
     assert shown("n1239 LONG")[1:] == ["  memory/n1239.md:1  long  x"]
     assert [line[:15] for line in shown("B.md")] == ["! Near-duplicat", "  memory/a.md:4"]

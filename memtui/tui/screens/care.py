@@ -151,7 +151,8 @@ class CareScreen(Screen[None]):
             findings = (
                 f"{fmt.count(len(report.findings), 'finding')} by {fmt.count(found, 'rule')}, "
             )
-            words = f"{findings * bool(found)}{clean} found nothing"
+            words = f"{findings if found else 'nothing needs care: '}{clean} passed"
+            words = words if any(report.looked_at.values()) else "no notes to check"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
             if self.filter_box.value.strip():
                 shown = sum(row.id in self._by_row for row in self.findings.rows)
@@ -277,13 +278,12 @@ def _judged_words(report: CareReport, rule: CareRule) -> str:
     if rule in report.skipped:
         return f"not applied: {safe_line(report.skipped[rule])}"
     judged = report.looked_at.get(rule)
-    what = "nothing" if judged is None else fmt.count(judged, RULE_WORDS[rule].judged)
-    return f"{what} checked"
+    return f"{fmt.count(judged, RULE_WORDS[rule].judged)} checked" if judged else "nothing to check"
 
 
 def rule_line(report: CareReport, rule: CareRule, shown: int, total: int, width: int) -> Content:
     """Draw a heading: `! Near-duplicates  4          8,911 chunks checked`."""
-    is_skipped = rule in report.skipped
+    is_skipped = rule in report.skipped or not (total or report.looked_at.get(rule))
     mark, style = (glyphs.DEGRADED, "$state-warn") if total else (glyphs.PASSED, "$state-ok")
     number = f"  {fmt.count(total)}" if total else "  none"
     if total >= MOST_FINDINGS:
