@@ -26,6 +26,8 @@ CONTEXT = 3
 HUNK = "@"
 _MARKED = "bold underline $mark"
 _WORD = re.compile(r"\w+")
+_LIKE = 3
+"""Lines are like each other that share at least one word in so many of the longer one."""
 _FOLD = "fold"
 _LEFT, _RIGHT = "$state-error", "$state-ok"
 """The style of what only the left or only the right text has."""
@@ -73,8 +75,8 @@ def two_texts(
 ) -> list[Content]:
     """Draw both texts beside each other.
 
-    Where they are `compared`, a line is marked `~` where its words differ, `-` or `+` where only
-    one text has it. `folded` leaves out what is the same and far from what is not.
+    Where they are `compared`, a line is marked `~` where some of its words differ, `-` or `+` where
+    only one text has one like it. `folded` leaves out what is the same and far from what is not.
     """
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
     pairs = _pairs(first, second, folded=folded) if compared else zip_longest(first, second)
@@ -146,22 +148,26 @@ def _pairs(first: Sequence[_Line], second: Sequence[_Line], *, folded: bool) -> 
                 fold = _Line(0, Content.styled(words, f"italic {fmt.MUTED}"), _FOLD)
                 pairs[start:stop] = [(fold, fold)]
             yield from pairs
-        elif kind == "replace":
-            yield from zip_longest(_changed(one, other, _LEFT), _changed(other, one, _RIGHT))
         else:
-            for line in one:
-                yield replace(line, mark="-", content=line.content.stylize(_LEFT)), None
-            for line in other:
-                yield None, replace(line, mark="+", content=line.content.stylize(_RIGHT))
+            yield from zip_longest(_changed(one, other, "-"), _changed(other, one, "+"))
 
 
-def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> Iterator[_Line]:
-    """Mark the words that the other block has not, whatever their order."""
-    known = {word for line in others for word in _WORD.findall(line.content.plain.casefold())}
+def _changed(lines: Sequence[_Line], others: Sequence[_Line], mark: str) -> Iterator[_Line]:
+    """Mark the words that the other block has not, or a whole line that is like none of its."""
+    style, theirs = _MARK_STYLES[mark], [_words_of(line) for line in others]
+    known = frozenset[str]().union(*theirs)
     for line in lines:
-        words = _WORD.finditer(line.content.plain)
-        new = [word.span() for word in words if word.group().casefold() not in known]
-        yield replace(line, mark="~", content=_styled(line.content, new, f"bold {style}"))
+        words = _words_of(line)
+        if any(_LIKE * len(words & some) >= max(len(words), len(some)) > 0 for some in theirs):
+            found = _WORD.finditer(line.content.plain)
+            new = [word.span() for word in found if word.group().casefold() not in known]
+            yield replace(line, mark="~", content=_styled(line.content, new, f"bold {style}"))
+        else:
+            yield replace(line, mark=mark, content=line.content.stylize(style))
+
+
+def _words_of(line: _Line) -> frozenset[str]:
+    return frozenset(_WORD.findall(line.content.plain.casefold()))
 
 
 def _styled(content: Content, spans: Iterable[tuple[int, int]], style: str) -> Content:
