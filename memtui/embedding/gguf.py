@@ -390,7 +390,7 @@ def identity(choice: EmbeddingSettings) -> provider.ProviderIdentity:
     try:
         return _plan(choice)[-1]
     except ProviderError as error:
-        name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
+        name = safe_line(choice.model or Path(choice.model_path or "").name)
         fingerprint = provider.settings_fingerprint({"provider": NAME, "failure": error.failure})
         return provider.ProviderIdentity(NAME, name, None, fingerprint, provider.LOCAL_LIMIT)
 

@@ -16,7 +16,7 @@ from memtui.report.layout import LABELLED, Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
 from memtui.text.redact import redact
 
-HIDDEN = "***"
+HIDDEN = "(masked)"
 """Stands for a term that is a part of a credential."""
 _ABOUT = 48
 """Characters of the words that chunks share, or of the text where they share none."""
@@ -76,7 +76,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
 def terms_section(title: str, terms: Iterable[ChunkTerm], chunks: int = 0) -> Section:
     """Return the terms with their counts, and in how many of the `chunks` of the index each is."""
     of = f"/{words.count(chunks)}" if chunks else ""
-    columns = (Column("term"), Column("count", right=True), Column("in chunks"))
+    columns = (Column("term"), Column("times here", right=True), Column("in chunks"))
     rows = tuple(
         Row(
             (term.term, words.count(term.count), f"{words.count(term.document_frequency)}{of}"),

@@ -265,11 +265,11 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         await run.press("o", "o")
         notes.queries = queries = ("tomatoes", "lotus tea")
         await press(run.pilot, "o", "o", "o", "o", "o")
-        await run.until(lambda: "recalls 1/2 esc stops" in run.text)
+        await run.until(lambda: "by recalls  1/2 esc stops" in run.text)
         # The days may show something else meanwhile; escape stops, and only that.
         await press(run.pilot, "B", "escape")
         await run.until(lambda: asked == [queries, ()])
-        await run.until(lambda: "recalls not counted" in run.text)
+        await run.until(lambda: "by recalls  not counted" in run.text)
         goes_on.set()
         await run.press("o", "o", "o", "o", "o")
         await run.until(lambda: "by recalls  12 files" in run.text)
@@ -313,8 +313,10 @@ async def test_a_list_that_fails_keeps_what_there_was(
 
 async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
-        await run.press("escape", "2", "slash", *"mai")
+        await run.press("escape", "2", "G")
         screen = cast("BrowseScreen", run.app.screen)
+        last = screen.reader.path
+        await run.press("slash", *"mai")
         assert screen.reader.path == "memory/people/mai.md"
         await run.press("x")
         assert "no file fits: esc clears" in run.text
@@ -324,8 +326,8 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         marked = screen.file_list.chosen
         assert marked is not None
         assert marked.file is not None
-        assert screen.reader.path == marked.file.path == "MEMORY.md"
-        await run.press("k")
+        assert screen.reader.path == marked.file.path == last, "where the filter was begun"
+        await run.press("g")
         assert screen.reader.path == ""
         assert "A folder: Enter opens and closes it." in run.text
         (memory.root / "MEMORY.md").write_text("")
@@ -389,7 +391,7 @@ async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
     async with running(memory.open, size=(120, 40)) as run:
         await run.press("escape", "2", "T")
         assert "B by bytes" in run.text
-        assert "⏎ open the day  n next day with notes" in run.text
+        assert "⏎ open the day  N previous notes  n next notes  / filter" in run.text
         for day in day_abbr:
             assert f"│ {day} " in run.text
         heat_map = cast("BrowseScreen", run.app.screen).timeline.heat_map

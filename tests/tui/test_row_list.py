@@ -155,7 +155,9 @@ async def test_the_chosen_row_is_seen_with_and_without_colours(
     app = Lists()
     async with app.run_test(size=(40, 20)) as pilot:
         for name in ("first", "second"):
-            app.query_one(f"#{name}", RowList).set_rows([_draw(name), _draw(f"other {name}")])
+            rows = app.query_one(f"#{name}", RowList)
+            rows.set_rows([_draw(name), _draw(f"other {name}")])
+            rows.border_title = name.upper()
         await pilot.pause()
         assert "│› first" in screen_text(app)
         assert "│ second" in screen_text(app), "marked only while it has the focus"
@@ -165,6 +167,8 @@ async def test_the_chosen_row_is_seen_with_and_without_colours(
         assert "│›second" in screen_text(app)
         assert _is_reversed(app, "second") is without_colours
         assert not _is_reversed(app, "other second")
+        assert _is_reversed(app, " SECOND ") is without_colours
+        assert not _is_reversed(app, " FIRST ")
 
 
 def _is_reversed(app: App[Any], text: str) -> bool:

@@ -253,7 +253,7 @@ class ChunkScreen(Screen[None]):
             empty = ""
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
         self.like.border_title = Content("Similar chunks")
-        self.like.border_subtitle = draw_key("D", "difference")
+        self.like.border_subtitle = draw_key("D", "compare with the marked one")
         self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:

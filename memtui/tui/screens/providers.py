@@ -306,7 +306,7 @@ def provider_line(listing: ProviderListing, probe: ProbeResult | None, width: in
         (glyph, style),
         (words.brief(listing.name), "bold" if is_there else fmt.MUTED),
         (state, style),
-        (words.brief(listing.model or ""), "" if is_there else fmt.MUTED),
+        (words.brief(listing.model or fmt.NOTHING), "" if is_there else fmt.MUTED),
         (f"{listing.dimensions:>4} d" if listing.dimensions else "", fmt.MUTED),
         (
             words.place_words(listing.address, remote=listing.remote),
@@ -342,7 +342,7 @@ def provider_facts(
     if probe is None and listing.works:
         asks = words.place_words(listing.address, remote=listing.remote)
         does = "load the model" if asks == words.HERE else f"send one test word to {asks}"
-        facts.append(("try", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
+        facts.append(("check", Content.assemble(("r", "$primary bold"), (f" {does}", fmt.MUTED))))
     elif probe is not None and probe.works:
         model = words.model_words(probe.model, probe.dimensions)
         # A word may be looked up in less than the shortest time that is written as a number.

@@ -209,12 +209,14 @@ class BrowseScreen(Screen[None]):
 
     @on(Input.Changed, "#browse-filter")
     def filter_typed(self) -> None:
-        """Filter as it is typed."""
+        """Filter as it is typed; the file that was read is chosen again where it fits."""
+        self.file_list.path_to_reveal = self.file_list.path_to_reveal or self.reader.path
         self.file_list.arrange()
 
     @on(Input.Submitted, "#browse-filter")
     def filter_left(self) -> None:
         """Go to what the filter let through."""
+        self.file_list.path_to_reveal = ""
         self.file_rows.focus()
 
     @on(Preview.Opened)
@@ -230,7 +232,9 @@ class BrowseScreen(Screen[None]):
         return self.file_rows.has_focus or action != "part" or parameters[1] not in _TREE_ACTIONS
 
     def worded(self, binding: Binding) -> Binding:
-        """Name the way back where a link led here, and what `M` would show."""
+        """Name the way back where a link led here, what is of all files there, what `M` shows."""
+        if "'cycle_sort'" in binding.action or binding.action == "toggle_timeline":
+            return replace(binding, show=self.file_rows.has_focus)
         if "'go_back', ()" in binding.action:
             return replace(binding, show=bool(self.reader.before))
         is_toggle = "'toggle_rendered'" in binding.action and self.view.rendered

@@ -343,11 +343,9 @@ class FileList:
             text = f"{fmt.count(shown[1])} of {total}"
         if shown[0]:
             text += f", {fmt.count(shown[0])} skipped"
-        if self.sort is not Sort.NAME:
-            text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self._note:
             text = self._note
-        self._screen.query_one(QueryBar).show_note(text)
+        self._screen.query_one(QueryBar).show_note(f"by {self.sort.value}  {text}")
 
     def cycle_sort(self) -> None:
         """Show the files in another order; by recalls as soon as they are counted."""
@@ -373,7 +371,7 @@ class FileList:
             self._show_note("no queries asked yet")
             tell(screen, "No queries asked yet: recalls count how often your searches find a note.")
             return
-        self._show_note("counting recalls")
+        self._show_note("counting…")
 
         def take(tops: Tops) -> None:
             self.recalled = recalls_of(tops)
@@ -383,20 +381,20 @@ class FileList:
                 self.arrange()
 
         def failed(error: str) -> None:
-            self._show_note("recalls not counted")
+            self._show_note("not counted")
             tell(screen, f"recalls not counted: {error}", error=True)
 
         self._counting.start(
             partial(screen.engine.search.tops, queries, ranking=ranking),
             take,
             failed,
-            lambda: self._show_note("recalls {}/{} esc stops".format(*self._counting.progress)),
+            lambda: self._show_note("{}/{} esc stops".format(*self._counting.progress)),
         )
 
     def stop_counting(self) -> bool:
         """Stop counting recalls; false when they are not counted."""
         was_running = self._counting.stop()
-        self._show_note("recalls not counted" if was_running else "")
+        self._show_note("not counted" if was_running else "")
         return was_running
 
     def _show_note(self, note: str) -> None:
