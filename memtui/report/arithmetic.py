@@ -45,7 +45,6 @@ TONES: Mapping[str, Tone] = {name: Tone(tone) for name, tone in words.STEP_TONES
 LEG_OF: Mapping[str, Leg] = {name: Leg(leg) for name, leg in words.FEATURE_LEGS.items()}
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
 CHANGED = "the index changed since the search: these numbers are of now"
-FACTORS = "rarity: the word's part of the query's; cosine: with the nearest word of the passage"
 NO_PASSAGES = "context: not used, this index keeps no passages"
 _SHARED_WORDS = 14
 
@@ -122,8 +121,7 @@ def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
     )
     nothing = ", ".join(one.word for one in shares if not one.value)
     notes = [f"0 each: {nothing}"] if nothing else []
-    evidence = words.EVIDENCE_WORDS[ranked.pool.evidence]
-    notes += [f"weights that are not set are those for an index with {evidence}"] if shares else []
+    notes += [words.EVIDENCE_WORDS[ranked.pool.evidence]] if shares else []
     return Section(SectionId.SHARES, title, columns, rows, tuple(notes), axis=axis(ranked, scored))
 
 
@@ -142,11 +140,11 @@ def matches_section(ranked: Ranked, scored: Hit | Drop, matches: WordTable | Non
         formula = f"{words.score(one.weight)} × {words.score(one.cosine)}"
         cells = (pair, words.score(share), formula)
         rows.append(Row(cells, tone=Tone.VECTOR, extent=Extent(0.0, share)))
-    columns = Column("query → passage"), Column("share", right=True), Column("rarity × cosine")
+    columns = Column("query → passage"), Column("share", right=True), Column("rarity × best cosine")
     stage, trace = stage_score(scored, Stage.CONTEXT), stage_trace(ranked, Stage.CONTEXT)
     weight = float(str(trace.numbers.get("word_pieces", 0.0))) if trace is not None else 0.0
     is_same = stage is not None and shares_of(stage).get("word_pieces", 0.0) == weight * total
-    notes, longest = (FACTORS,) if is_same else (FACTORS, CHANGED), max(shares) or None
+    notes, longest = () if is_same else (CHANGED,), max(shares) or None
     title = f"{title}: {words.score(total)} together"
     return Section(SectionId.WORDS, title, columns, tuple(rows), notes, axis=longest)
 

@@ -369,9 +369,7 @@ def legs_section(ranked: Ranked) -> Section:
         state = ranked.pool.states[leg]
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
-            hits = len(ranked.pool.hits[leg])
-            answer += f", {words.count(hits, 'hit')}"
-            answer += f", {len(taken[leg])} of them candidates" if len(taken[leg]) < hits else ""
+            answer += f", {words.count(len(ranked.pool.hits[leg]), 'hit')}"
         rows.append(Row((words.leg_name(leg), answer), tone=arithmetic.TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
@@ -528,10 +526,10 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         notes.append(f"reset, every parameter as configured: {words.rank(reset)}")
     tried = [one for one in least.without if one.reason is NoChangeReason.NO_VALUE]
     other = "no other parameter" if rows else "no single parameter"
-    notes += ["each alone brings it into the list; cost: how far across its allowed range"] * bool(
-        rows
-    )
-    notes += [f"{other} does it alone ({words.count(len(tried))} tried)"] * bool(tried)
+    if rows:
+        notes.append("each alone brings it into the list; cost: how far across its allowed range")
+    if tried:
+        notes.append(f"{other} does it alone ({words.count(len(tried))} tried)")
     unused = {one.parameter for one in least.without if one.reason is NoChangeReason.NOT_USED}
     without: dict[str, dict[str, None]] = {}
     for one in (one for one in least.without if one not in tried):

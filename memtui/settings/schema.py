@@ -40,11 +40,6 @@ MOST_DIMENSIONS: Final = 16384
 """A vector of more numbers is taken for a wrong answer; real models give at most 4,096."""
 
 _TABLE: Final = read_table("settings.toml")
-# Before a key the sample explains it in one line, and may say who may set it in another.
-_ABOUT: Final = re.compile(
-    r"^\[(?P<table>.+)\]|^# (?P<about>(?!A workspace).+)\n(?:# A .+\n)?#(?P<key>\w+) =",
-    re.MULTILINE,
-)
 OF_ONE_PROVIDER: Final = tuple(_TABLE["of_one_provider"])
 """The keys of `[embedding]` that mean one provider and are not handed on to another."""
 _Share = Annotated[float, Meta(ge=0, le=1)]
@@ -498,12 +493,13 @@ def sample_config() -> str:
 @cache
 def key_abouts() -> Mapping[str, str]:
     """Return what the sample configuration says of each key: `ranking.mmr.lambda`."""
-    abouts, table = dict[str, str](), ""
-    for match in _ABOUT.finditer((DATA_FOLDER / "config.toml").read_text("utf-8")):
-        if match["table"]:
-            table = f"{match['table']}."
+    text, abouts, table = (DATA_FOLDER / "config.toml").read_text("utf-8"), dict[str, str](), ""
+    for lines in map(str.splitlines, text.split("\n\n")):
+        if lines[0].startswith("["):
+            table = f"{lines[0].strip('[]')}."
         else:
-            abouts[f"{table}{match['key']}"] = match["about"]
+            key = next((line for line in lines if not line.startswith("# ")), "")
+            abouts[table + key[1:].partition(" ")[0]] = lines[0][2:]
     return abouts
 
 

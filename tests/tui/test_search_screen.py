@@ -189,7 +189,7 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any, memory: SmallM
         count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 50, the best with" in run.text
         await run.press("escape", "H")
-        assert f"Not shown: {count} others" in run.text
+        assert f"Not shown ({count} of {count} found)" in run.text
         await run.press("G")
         assert run.app.search_screen.near.cursor == count - 1, "the last one can be reached, too"
 

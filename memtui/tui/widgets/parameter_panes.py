@@ -347,7 +347,7 @@ class ParamPanel(Vertical):
             key = f"context.{WEIGHTS[name]}" if name in weights else PANEL_WORDS[name][0]
             about = key_abouts()[f"ranking.{key}"] if name == chosen else ""
             if about and name == "context" and weights:
-                about += f" The weights are for an index with {EVIDENCE_WORDS[evidence]}."
+                about += f" {EVIDENCE_WORDS[evidence]}"
             abouts = Content.styled(about, fmt.DIM).wrap(max(8, width - 5)) if about else []
             return Content("\n     ").join([line, *abouts])
 

@@ -463,7 +463,8 @@ class SearchController:
             return
         gone = len(state.context.left)
         out = Content.styled(f"  {glyphs.DOWN} {gone} out" if gone else "", "$state-error bold")
-        hidden = f"Not shown: {fmt.count(len(ranked.drops), 'other')} that the searches found"
+        counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(len(ranked.pool.chunks))} found"
+        hidden = f"Not shown ({counts})"
         view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
         view.near.border_subtitle = draw_action(view, "trace", "traces any other chunk")
         if not ranked.hits:
