@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from memtui.data import read_table
 from memtui.errors import IsCancelled, never, stop_if
+from memtui.memory.discover import ROOT_FILES
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 from memtui.text.ecmascript import utf16_head
@@ -153,7 +154,6 @@ def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:
         yield piece[start:], used
 
 
-_CURATED = frozenset({"MEMORY.md", "USER.md"})
 _ENTRY_START = re.compile(r"- |#{1,6}(?:\s|$)")
 
 
@@ -189,7 +189,7 @@ def chunk_document(
     would have one id). The curated `MEMORY.md` and `USER.md` are cut per entry. Raises `Cancelled`
     when `cancelled()` turns true.
     """
-    per_entry = document.file.path in _CURATED
+    per_entry = document.file.path in ROOT_FILES
     chunks: dict[tuple[int, int, str], ChunkSpan] = {}
     for chunk in chunk_text(document.text, tokens=tokens, overlap=overlap, per_entry=per_entry):
         stop_if(cancelled)

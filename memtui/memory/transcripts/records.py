@@ -8,10 +8,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
+from memtui.memory.documents import utc_time
 from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model import EPOCH, Reason
@@ -313,19 +315,12 @@ def spoken_and_blocks(content: object) -> Iterator[str | Record]:
     """Iterate over a message: texts that follow each other as one, every other block by itself."""
     if isinstance(content, str):
         yield content
-    spoken: list[str] = []
-    for block in content if isinstance(content, list) else ():
-        if not isinstance(block, dict):
-            continue
-        if block.get("type") == "text":
-            spoken.append(text_in(block, "text"))
-            continue
-        if spoken:
-            yield "\n".join(spoken)
-            spoken = []
-        yield block
-    if spoken:
-        yield "\n".join(spoken)
+    blocks = (one for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
+    for is_text, run in groupby(blocks, lambda block: block.get("type") == "text"):
+        if is_text:
+            yield "\n".join(text_in(block, "text") for block in run)
+        else:
+            yield from run
 
 
 def milliseconds(value: object) -> int:
@@ -359,10 +354,4 @@ def first_date(*values: object) -> int:
 
 def turn_time(milliseconds: int, microseconds: int = 0) -> datetime | None:
     """Return a time since 1970; `None` for 0 and beyond the calendar."""
-    if milliseconds <= 0:
-        return None
-    try:
-        return EPOCH + timedelta(milliseconds=milliseconds, microseconds=microseconds)
-    except OverflowError:
-        # A number in a transcript can be anything: it says nothing about when.
-        return None
+    return utc_time(max(0, milliseconds) / 1000 + microseconds / 1e6)

@@ -236,7 +236,7 @@ def filled(text: str, env: Mapping[str, str]) -> str:
 _SECRETS: Final = frozenset({"remote.apiKey", "remote.headers"})
 _JOINED: Final = "extraPaths"
 _NOT_AGENTS: Final = frozenset({"defaults", "list", "entries", "ownership"})
-_CITATIONS: Final = ("auto", "on", "off")
+_CITATIONS: Final = (None, "auto", "on", "off")
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.IGNORECASE)
 _DEFAULTS_HOLD: Final = "; its defaults are used"
 
@@ -337,19 +337,16 @@ class _Reader:
             self.problems.append(text)
         place: str = layout or OLD_LAYOUT
         shared = self._table(document, place, place)
-        citations = value_in(document, "memory.citations")
-        if citations not in _CITATIONS:
-            if citations is not None:
-                self.problems.append("memory.citations: must be auto, on or off; auto is used")
-            citations = "auto"
-        for_others = self._search([shared], citations)
+        if value_in(document, "memory.citations") not in _CITATIONS:
+            self.problems.append("memory.citations: must be auto, on or off; auto is used")
+        for_others = self._search([shared])
         marked = (agent.name for agent in agents if agent.content.get("default") is True)
         default = next(marked, agents[0].name)
         below = path_below(layout)
         configs = []
         for agent in agents:
             own = self._table(agent.content, f"{agent.place}.{below}", below)
-            search = self._search([shared, own], citations)
+            search = self._search([shared, own])
             if search.store_path:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
                 search = replace(search, store_path=str(store))
@@ -372,7 +369,7 @@ class _Reader:
             place, object_at(value_in(content, path), place, self.problems, _DEFAULTS_HOLD)
         )
 
-    def _search(self, tables: Sequence[Table], citations: str) -> MemorySearchConfig:
+    def _search(self, tables: Sequence[Table]) -> MemorySearchConfig:
         """Read tables, weakest first, into one configuration; extra paths are joined."""
         groups = {key.name.rpartition(".")[0] for key in KEYS}
         groups |= {group.rpartition(".")[0] for group in groups}
@@ -420,7 +417,6 @@ class _Reader:
             sources=tuple(name for name in names if name != "sessions" or sessions)
             or MemorySearchConfig().sources,
             multimodal_modalities=modalities if config.multimodal_enabled else (),
-            citations=citations,
             set_keys=frozenset(set_keys),
         )
 

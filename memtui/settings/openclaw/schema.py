@@ -180,8 +180,6 @@ class MemorySearchConfig(Struct, frozen=True):
     delta_bytes: Annotated[int, "sync.sessions.deltaBytes", floored(0)] = 100_000
     delta_messages: Annotated[int, "sync.sessions.deltaMessages", floored(0)] = 50
     post_compaction_force: Annotated[bool, "sync.sessions.postCompactionForce"] = True
-    citations: str = "auto"
-    """`memory.citations`: on, off or auto."""
     set_keys: frozenset[str] = frozenset()
     """The dotted keys below the root of the layout that were written, `query.maxResults`."""
 
