@@ -145,7 +145,8 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     if source.left_out:
         ordered = sorted(source.left_out.items(), key=lambda item: -item[1])
         left = [f"{words.left_out_words(code)} {words.count(number)}" for code, number in ordered]
-        yield "left out", f"records: {', '.join(left)}"
+        total = words.count(sum(source.left_out.values()), "message")
+        yield "left out", f"{total}: {', '.join(left)}"
     if source.malformed:
         verb = "is" if source.malformed == 1 else "are"
         yield "malformed", f"{words.count(source.malformed, 'line')} that {verb} no record"
@@ -154,7 +155,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
 def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
     yield f"{source.name}  {source_state(source)}"
-    labels = {"searches": "searches ", "holds": "holds ", "left out": "left out: "}
+    labels = {"searches": "searches ", "holds": "holds ", "left out": "left out "}
     lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source)]
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)

@@ -290,8 +290,8 @@ def test_what_is_left_out_is_said_as_on_the_screen() -> None:
     source = TranscriptSource(
         "main", TranscriptKind.OPENCLAW, "/sessions", is_indexed=True, left_out=left_out
     )
-    told = "from another session 2,000, a scheduled prompt 8, of tomorrow 1"
-    assert f"left out: {told}" in [line.strip() for line in source_lines(source, 80)]
+    told = "2,009 messages: from another session 2,000, a scheduled prompt 8, of tomorrow 1"
+    assert f"left out {told}" in [line.strip() for line in source_lines(source, 99)]
     shown = {label: content.plain for label, content in source_facts(source)}
     assert shown["left out"] == told
     turn = Turn(1, TurnKind.MESSAGE, "user", "x", 1, left_out="cron_prompt")
