@@ -338,13 +338,8 @@ def milliseconds(value: object) -> int:
             return 0
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
-    try:
-        number = float(value)
-    except OverflowError:
-        return 0
-    if 0 < number < _FIRST_MILLISECONDS:
-        number *= 1000
-    return math.floor(number) if math.isfinite(number) else 0
+    number = value * 1000 if 0 < value < _FIRST_MILLISECONDS else value
+    return math.floor(number) if abs(number) <= _LAST_DATE_MS else 0
 
 
 def first_date(*values: object) -> int:
