@@ -50,7 +50,7 @@ def test_every_group_of_answers_is_as_recorded_and_read_by_a_test(file: str) -> 
         if name in UNREAD.get(file, ()) or (isinstance(group, str) and name in (*PROSE, "now")):
             continue
         assert f'"{name}"' in source or (name == "cases" and f'cases("{file}")' in source), name
-        for release in set(releases(group)):
+        for release in {*releases(group)} - {*UNREAD.get(file, ())}:
             forms = {release, release.replace("_", "."), release.replace(".", "_")}
             assert any(form in source for form in forms), f"{name}: nothing of {release}"
 
