@@ -32,6 +32,8 @@ from memtui.text.sanitize import safe_line
 
 FORMATS: Final[tuple[TranscriptFormat, ...]] = (OpenClaw(), ClaudeCode(), Codex())
 """In the order in which they are tried."""
+format_of: Final = {form.kind: form for form in FORMATS}.__getitem__
+"""The format of a program's transcripts."""
 SHOWN: Final = 2_000
 """Characters of a text that are kept in memory."""
 
@@ -42,11 +44,6 @@ _TITLE_SOURCE: Final = 16_000
 _LEAST_WINDOW: Final = 4096
 """Characters that are looked at, at least: no credential is as long as what is left over."""
 _PRIVATE_KEY: Final = "private key-----"
-
-
-def format_of(kind: TranscriptKind) -> TranscriptFormat:
-    """Return the format of a program's transcripts."""
-    return next(form for form in FORMATS if form.kind is kind)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -166,7 +166,9 @@ def _recalled(item: object) -> Recalled | None:
     if not path and not snippet:
         return None
     numbers = (place.get(name) for place in places for name in _FIELDS["score"])
-    score = next((float(one) for one in numbers if _is_number(one) and abs(one) < 1e300), None)
+    score = next(
+        (float(one) for one in numbers if type(one) in (int, float) and abs(one) < 1e300), None
+    )
     path, snippet = redact(well_formed(path)), redact(well_formed(snippet))[:SNIPPET]
     return Recalled(path, start, end, score, snippet)
 
@@ -178,12 +180,7 @@ def _first_text(places: Sequence[records.Record], field: str) -> str:
 
 def _first_line(places: Sequence[records.Record], field: str) -> int:
     values = (place.get(name) for place in places for name in _FIELDS[field])
-    lines = (int(one) for one in values if _is_number(one) and isinstance(one, int))
-    return next((line for line in lines if 0 < line < 10**9), 0)
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return next((one for one in values if type(one) is int and 0 < one < 10**9), 0)
 
 
 def _failed(text: str) -> str:
