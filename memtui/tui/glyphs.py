@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,8 +62,9 @@ class AsciiFilter(LineFilter):
         for at, (character, one) in enumerate(cells):
             if wide := _WIDER.get(character):
                 rest = "".join(character for character, _ in cells[at + 1 :])
-                if room := re.search(rf"([ ─])\1{{{len(wide) - 1}}}", rest):
-                    del cells[at + 1 + room.start() : at + room.start() + len(wide)]
+                starts = [rest.find(spare * len(wide)) for spare in " ─"]
+                if (start := min((one for one in starts if one >= 0), default=-1)) >= 0:
+                    del cells[at + 1 + start : at + start + len(wide)]
                     cells[at] = (wide, one)
         drawn = (one._replace(text=text.translate(_IN_ASCII)) for text, one in cells)
         return list(Segment.simplify(drawn))
