@@ -40,9 +40,9 @@ from memtui.report.layout import Column, Extent, Mark, Row, Section, SectionId, 
 from memtui.report.words import MINUS
 from memtui.text.sanitize import listed, safe_line
 
-TONES: Mapping[str, Tone] = {name: Tone(tone) for name, tone in words.STEP_TONES.items()}
+TONES: Mapping[str, Tone] = {name: Tone(tone) for name, tone in words.WORDS["step_tone"].items()}
 """By legs and stages; every other stage puts another score in the place of the sum."""
-LEG_OF: Mapping[str, Leg] = {name: Leg(leg) for name, leg in words.FEATURE_LEGS.items()}
+LEG_OF: Mapping[str, Leg] = {name: Leg(leg) for name, leg in words.WORDS["feature_leg"].items()}
 """The leg to whose part of a bar the share of a feature is added; all others are added beyond."""
 CHANGED = "the index changed since the search: these numbers are of now"
 NO_PASSAGES = "context: not used, this index keeps no passages"
@@ -121,7 +121,7 @@ def shares_section(ranked: Ranked, scored: Hit | Drop) -> Section:
     )
     nothing = ", ".join(one.word for one in shares if not one.value)
     notes = [f"0 each: {nothing}"] if nothing else []
-    notes += [words.EVIDENCE_WORDS[ranked.pool.evidence]] if shares else []
+    notes += [words.WORDS["evidence"][ranked.pool.evidence]] if shares else []
     return Section(SectionId.SHARES, title, columns, rows, tuple(notes), axis=axis(ranked, scored))
 
 
@@ -280,7 +280,7 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
     elif ranking.fusion is Fusion.RRF:
         origin = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {origin}"
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
-        origin = f"{words.MAPPING_WORDS[ranking.keyword_mapping]} {origin}"
+        origin = f"{words.WORDS['mapping'][ranking.keyword_mapping]} {origin}"
     note = f"{origin} ({safe_line(', '.join(part.terms))})" if part.terms else origin
     return f"{words.short_number(part.weight)} × {mapped}", note, brief
 
@@ -317,11 +317,11 @@ def _stage_words(
         "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
         "shown": words.count(ranking.k, "result"),
-        "method": words.MODE_WORDS[ranking.search_mode]
+        "method": words.WORDS["mode"][ranking.search_mode]
         if is_alone
         else words.FUSION_WORDS[ranking.fusion],
         "why": words.reason_words(stage.reason) if stage.reason is not Reason.OK else "",
-        "tier": words.TIER_WORDS.get(str(numbers.get("tier")), ""),
+        "tier": words.WORDS["tier"].get(str(numbers.get("tier")), ""),
         "same": words.percent(float(numbers.get("max_similarity") or 0), 1),
         "twin": place_of(ranked, numbers.get("similar_to", numbers.get("duplicate_of"))),
     }

@@ -106,7 +106,7 @@ def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
 
 def _folded(turn: Turn) -> str:
     text = " ".join(turn.text[: 8 * _FOLDED_TEXT].split())
-    line = words.FOLDED_WORDS[turn.kind].format(
+    line = words.WORDS["folded"][turn.kind].format(
         tool=turn.tool or "tool",
         failed=" failed" if turn.is_error else "",
         length=words.count(turn.size, "character"),
@@ -134,7 +134,7 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     if source.folder:
         yield "folder", source.folder
         state = "on" if source.is_indexed else "off"
-        yield "searches", words.SOURCE_WORDS["waiting" if _waiting(source) else state]
+        yield "searches", words.WORDS["source"]["waiting" if _waiting(source) else state]
     if source.detail:
         yield "index", source.detail
     if source.is_indexed or source.indexed:
@@ -177,7 +177,7 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
         then, now = ("." if rank is None else rank for rank in (row.rank_then, row.rank_now))
         both = row.score_then, row.score_now
         scores = "".join(f"  {'' if one is None else words.score(one):>6}" for one in both)
-        head = f"{_INDENT}{words.RECALL_SIGNS[row.change]} {then:>4} {now:>4}{scores}  "
+        head = f"{_INDENT}{words.WORDS['recall_sign'][row.change]} {then:>4} {now:>4}{scores}  "
         why = f"  {gone}" if (gone := gone_words(replayed, row)) else ""
         lines = f":{row.start_line}" if row.start_line else ""
         lines += f"-{row.end_line}" if row.end_line > row.start_line else ""
@@ -206,7 +206,7 @@ def replay_verdict(replayed: Replayed) -> str:
         return f"{results}, unchanged" if replayed.rows else "nothing then, nothing now"
     counts = Counter(row.change for row in replayed.rows)
     return ", ".join(
-        f"{counts[change]} {words.RECALL_WORDS[change]}"
+        f"{counts[change]} {words.WORDS['recall'][change]}"
         for change in RecallChange
         if counts[change]
     )

@@ -348,7 +348,8 @@ def _step_words(step: TraceStep) -> list[str]:
     values["within"] = "within" if step.outcome is Outcome.PASSED else "beyond"
     if "start_line" in values or "line" not in values:
         values.pop("last_line", None)
-    compared = (text.format_map(values) for name, text in words.COMPARED.items() if name in values)
+    templates = words.WORDS["compared"].items()
+    compared = (text.format_map(values) for name, text in templates if name in values)
     named = safe_line(", ".join(step.words))
     if why and named and step.outcome is Outcome.MISSED:
         why, named = f"{why}: {named}", ""
@@ -358,7 +359,7 @@ def _step_words(step: TraceStep) -> list[str]:
 def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
-    about = f"{words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
+    about = f"{words.WORDS['mode'][mode]}, profile {ranked.ranking.profile}"
     taken, found = taken_hits(ranked.pool, ranked.ranking), len(ranked.pool.chunks)
     candidates = len({hit.chunk_id for hits in taken.values() for hit in hits})
     first = f"the first {words.count(ranked.ranking.candidates)} of each search"
@@ -373,7 +374,7 @@ def legs_section(ranked: Ranked) -> Section:
         rows.append(Row((words.leg_name(leg), answer), tone=arithmetic.TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
-                label = words.FACT_WORDS.get(name, name.replace("_", " "))
+                label = words.WORDS["fact"].get(name, name.replace("_", " "))
                 rows.append(Row((f"  {label}", str(value)), tone=Tone.MUTED))
     return Section(SectionId.LEGS, "what was searched", _FACTS, tuple(rows))
 
@@ -417,7 +418,7 @@ def _term_sections(
     if terms is None:
         yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
         return
-    last = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
+    last = [words.WORDS["found_by"][terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
     hits = ranked.pool.hits[Leg.KEYWORD]
     hit = next((hit for hit in hits if hit.chunk_id == chunk_id and terms.terms), None)
     scores = [one.score for one in (terms, *terms.keywords)]
@@ -536,7 +537,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         name = words.PARAMETER_WORDS[one.parameter.value].removeprefix(words.WEIGHT)
         if one.parameter in FEATURE_OF and Parameter.CHUNK in unused:
             name = "weights of passages in context"
-        without.setdefault(words.NO_CHANGE_WORDS[one.reason], {})[name] = None
+        without.setdefault(words.WORDS["no_change"][one.reason], {})[name] = None
     notes += [f"{reason}: {', '.join(names)}" for reason, names in without.items()]
     columns = (
         *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),

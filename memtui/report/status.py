@@ -222,7 +222,7 @@ def price_words(price: float | None, currency: str = "", as_of: str = "") -> str
 
 def tone_of(state: str) -> Tone:
     """Return the tone of the state of an index, its files or vectors, or of a severity."""
-    return Tone(words.TONES.get(str(state), Tone.WARN))
+    return Tone(words.WORDS["tone"].get(str(state), Tone.WARN))
 
 
 def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterator[Section]:
@@ -271,7 +271,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     only = f" ({words.count(by_words)} found by words only)" if by_words else ""
     yield Row(("holds", held_words(status, "vector", only) + several))
     if has_other_writer(status):
-        keeps = words.WRITER_WORDS["command" if now is None else "screen"]
+        keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
@@ -292,7 +292,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
-    follows = words.WATCHER_WORDS["other" if has_other_writer(status) else watcher.mode]
+    follows = words.WORDS["watcher"]["other" if has_other_writer(status) else watcher.mode]
     yield Row(("changes", f"{follows}{detail}{seen}"))
     if status.last_sync is not None:
         yield Row(("last sync", last_sync_words(status.last_sync, now)))
@@ -309,7 +309,7 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     if provider.actual is not None:
         stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
-    yield Row(("vectors", words.BACKEND_WORDS.get(status.vector_backend, status.vector_backend)))
+    yield Row(("vectors", words.WORDS["backend"].get(status.vector_backend, status.vector_backend)))
     if status.pieces:
         of = f"of {words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
         yield Row(("word pieces", f"{of} (a vector for each word, to compare word by word)"))
@@ -394,7 +394,8 @@ def agent_gets_words(foreign: ForeignStatus | None) -> str:
     """Return what the agent gets in place of what is shown here; empty while that is the same."""
     if foreign is None or foreign.agent_gets in (None, "same"):
         return ""
-    return words.AGENT_GETS.get(foreign.agent_gets_because or "", words.AGENT_GETS["paused"])
+    gets = words.WORDS["agent_gets"]
+    return gets.get(foreign.agent_gets_because or "", gets["paused"])
 
 
 def finding_title(finding: Finding) -> str:
@@ -445,7 +446,7 @@ def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
 
 def _agent_technical_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
     yield Row(("index", status.index_dir))
-    yield Row(("", f"{words.GENERATION_WORDS[foreign.generation]}, read-only"))
+    yield Row(("", f"{words.WORDS['generation'][foreign.generation]}, read-only"))
     yield Row(("program", foreign.app_version or "its version is not written in the index"))
     yield Row(("tokenizer", status.tokenizer or "none"))
     if (truth := foreign.truth) is not None:

@@ -42,22 +42,17 @@ class RuleWords(Struct, frozen=True):
 
 
 _WORDS: Final = read_table("words.toml")
+WORDS: Final[Mapping[str, Mapping[str, str]]] = _WORDS
+"""Words by their table and code, for the tables that have no name of their own below."""
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
-FEATURE_LEGS: Final[Mapping[str, str]] = _WORDS["feature_leg"]
-EVIDENCE_WORDS: Final[Mapping[str, str]] = _WORDS["evidence"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
 CHUNK_PARTS: Final[Mapping[str, str]] = _WORDS["chunk_part"]
 """The parts of the screen of a chunk by id, in the order of Tab."""
-FUSION_IN_STRIP: Final[Mapping[str, str]] = _WORDS["fusion_in_strip"]
 VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
-MAPPING_WORDS: Final[Mapping[str, str]] = _WORDS["mapping"]
-TIER_WORDS: Final[Mapping[str, str]] = _WORDS["tier"]
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]
-COMPARED: Final[Mapping[str, str]] = _WORDS["compared"]
-FACT_WORDS: Final[Mapping[str, str]] = _WORDS["fact"]
 WEIGHT: Final = "weight: "
 PARAMETER_WORDS: Final[Mapping[str, str]] = {
     **_WORDS["parameter"],
@@ -68,30 +63,12 @@ reason_words: Final = REASON_WORDS.__getitem__
 """A reason code in words."""
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
-AGENT_GETS: Final[Mapping[str, str]] = _WORDS["agent_gets"]
-WATCHER_WORDS: Final[Mapping[str, str]] = _WORDS["watcher"]
-WRITER_WORDS: Final[Mapping[str, str]] = _WORDS["writer"]
-BACKEND_WORDS: Final[Mapping[str, str]] = _WORDS["backend"]
-SOURCE_WORDS: Final[Mapping[str, str]] = _WORDS["source"]
-BADGES: Final[Mapping[str, str]] = _WORDS["badge"]
 PROGRAMS: Final[Mapping[str, str]] = _WORDS["program"]
-TURN_WORDS: Final[Mapping[str, str]] = _WORDS["turn"]
-FOLDED_WORDS: Final[Mapping[str, str]] = _WORDS["folded"]
-BROWSED_WORDS: Final[Mapping[str, str]] = _WORDS["browsed"]
-LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
-MODE_WORDS: Final[Mapping[str, str]] = _WORDS["mode"]
-NO_CHANGE_WORDS: Final[Mapping[str, str]] = _WORDS["no_change"]
-FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
 PROFILE_WORDS: Final[Mapping[str, str]] = _WORDS["profile"]
 ALIKE_WORDS: Final[Mapping[str, list[str]]] = _WORDS["alike"]
-GENERATION_WORDS: Final[Mapping[str, str]] = _WORDS["generation"]
-RECALL_WORDS: Final[Mapping[str, str]] = _WORDS["recall"]
-RECALL_SIGNS: Final[Mapping[str, str]] = _WORDS["recall_sign"]
 OUTCOME_WORDS: Final[Mapping[str, list[str]]] = _WORDS["outcome"]
-TONES: Final[Mapping[str, str]] = _WORDS["tone"]
-STEP_TONES: Final[Mapping[str, str]] = _WORDS["step_tone"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_MATCHES: Final[Mapping[str | None, str]] = {None: "", **_WORDS["strength_match"]}
@@ -124,7 +101,7 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
     sum_ = f"{' + '.join(shares)} = {score(match.total)} {sign} {score(match.limit)}"
     if "vector" not in {name for name, *_ in match.shares}:
         sum_ += "; meaning not measured"
-    return f"{match.strength}: {sum_ if match.shares else _WORDS['strength'][match.strength]}"
+    return f"{match.strength}: {sum_ if match.shares else WORDS['strength'][match.strength]}"
 
 
 def aside_words(ranked: Ranked, hit: Hit) -> str:
@@ -150,7 +127,7 @@ def nothing_words(ranked: Ranked) -> str:
 
 def step_name(step: Leg | Stage | Station) -> str:
     """A leg or a stage in at most twelve cells, or a station."""
-    return STAGE_WORDS.get(step) or _WORDS["station"].get(step) or LEG_WORDS[step]
+    return STAGE_WORDS.get(step) or WORDS["station"].get(step) or LEG_WORDS[step]
 
 
 def leg_name(leg: Leg) -> str:
@@ -198,7 +175,7 @@ def leg_note(leg: Leg, state: LegState) -> str:
 
 def left_out_words(code: str) -> str:
     """Return the reason why the index has none of a turn; a code without words is shown itself."""
-    return safe_line(LEFT_OUT_WORDS.get(code, code.replace("_", " ")))
+    return safe_line(WORDS["left_out"].get(code, code.replace("_", " ")))
 
 
 def number(value: float | None, decimals: int = 2) -> str:

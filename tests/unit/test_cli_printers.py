@@ -285,7 +285,7 @@ def test_lines_fit_into_80_columns() -> None:
 
 
 def test_what_is_left_out_is_said_as_on_the_screen() -> None:
-    assert set(words.LEFT_OUT_WORDS) == set(Dropped)
+    assert set(words.WORDS["left_out"]) == set(Dropped)
     left_out = {"cron_prompt": 8, "inter_session": 2000, "of_tomorrow": 1}
     source = TranscriptSource(
         "main", TranscriptKind.OPENCLAW, "/sessions", is_indexed=True, left_out=left_out

@@ -17,7 +17,7 @@ from memtui.errors import Cancelled
 from memtui.model import Ranking, Stage
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
-from memtui.report.words import GENERATION_WORDS, PROFILE_WORDS, WITHOUT_CONTEXT
+from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT, WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
 from memtui.tui.background import in_background
@@ -302,7 +302,7 @@ def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
     name = Content(safe_line(agent.name)).truncate(_NAME, ellipsis=True, pad=True)
     model = Content(_model(agent)).truncate(room, ellipsis=True, pad=True)
     first = Content.assemble(name.stylize("bold"), " ", model, " ", (f"{age:>{_AGE}}", fmt.MUTED))
-    parts = [GENERATION_WORDS[agent.generation]] if agent.generation is not None else []
+    parts = [WORDS["generation"][agent.generation]] if agent.generation is not None else []
     if agent.files or agent.chunks:
         parts.append(f"{fmt.count(agent.files, 'file')} {fmt.count(agent.chunks, 'chunk')}")
     parts.append(fmt.home_relative(str(agent.workspace or agent.state_dir)))

@@ -20,15 +20,7 @@ from memtui.model import FEATURES, HIGHEST_MINIMUM, Evidence, Fusion, Ranking, S
 from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import Parameter, apply, value_of
 from memtui.ranking.pipeline import Difference, for_mode, runs
-from memtui.report.words import (
-    EVIDENCE_WORDS,
-    FEATURE_WORDS,
-    FUSION_IN_STRIP,
-    MODE_WORDS,
-    PANEL_WORDS,
-    PARAMETER_WORDS,
-    exact,
-)
+from memtui.report.words import FEATURE_WORDS, PANEL_WORDS, PARAMETER_WORDS, WORDS, exact
 from memtui.settings.schema import key_abouts
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
@@ -123,7 +115,7 @@ def values(ranking: Ranking) -> dict[str, str]:
         "keyword": exact(ranking.keyword_weight),
         "results": str(ranking.k),
         "minimum": "off" if minimum is None else exact(minimum),
-        "fusion": FUSION_IN_STRIP[ranking.fusion],
+        "fusion": WORDS["fusion_in_strip"][ranking.fusion],
         "profile": safe_line(ranking.profile),
         **{
             words: "auto" if weight is None else exact(weight)
@@ -192,7 +184,7 @@ class ParamStrip(TextBlock):
         first = Content("")
         if mode is not SearchMode.HYBRID:
             idle |= {"meaning", "keyword", "fusion"}
-            first = Content.styled(f" {MODE_WORDS[mode]} ", "$state-warn on $foreground 8%")
+            first = Content.styled(f" {WORDS['mode'][mode]} ", "$state-warn on $foreground 8%")
         names = [name for name in now if name not in idle]
         pills = {name: _pill(name, now, was) for name in names}
         short = {name: _pill(name, now, was, aside=False) for name in names}
@@ -284,7 +276,7 @@ class ParamPanel(Vertical):
 
         `features` are those of the marked result, and `without` tells its place without one.
         """
-        alone = Content.styled(f"{MODE_WORDS[mode]}: no MMR, no weights", "$state-warn")
+        alone = Content.styled(f"{WORDS['mode'][mode]}: no MMR, no weights", "$state-warn")
         candidates = f"  {ranking.candidates} candidates a search"
         title = draw_action(self, "parameters.toggle", "Parameters")
         self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
@@ -347,7 +339,7 @@ class ParamPanel(Vertical):
             key = f"context.{WEIGHTS[name]}" if name in weights else PANEL_WORDS[name][0]
             about = key_abouts()[f"ranking.{key}"] if name == chosen else ""
             if about and name == "context" and weights:
-                about += f" {EVIDENCE_WORDS[evidence]}"
+                about += f" {WORDS['evidence'][evidence]}"
             abouts = Content.styled(about, fmt.DIM).wrap(max(8, width - 5)) if about else []
             return Content("\n     ").join([line, *abouts])
 

@@ -19,7 +19,7 @@ from memtui.engine.search import Tops
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
-from memtui.report.words import BROWSED_WORDS, age
+from memtui.report.words import WORDS, age
 from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
@@ -196,7 +196,7 @@ def state_words(file: MemoryFile) -> str:
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
     if file.state is FileState.CURRENT and not file.chunks:
         why = why or "no text in it"
-    words = BROWSED_WORDS[file.state]
+    words = WORDS["browsed"][file.state]
     return safe_line(words if not why or why == words else f"{words}: {why}")
 
 

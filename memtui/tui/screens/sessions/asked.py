@@ -16,7 +16,7 @@ from memtui.model import EPOCH, Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import TWO_SCALES, gone_words, replay_verdict
 from memtui.report.status import place_words
-from memtui.report.words import RECALL_WORDS
+from memtui.report.words import WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background
@@ -332,7 +332,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
 
     def row(at: int, one: RecallRow) -> Row:
         sign, style = sign_of("recall", one.change)
-        change, then = f"{sign} {RECALL_WORDS[one.change]}", fmt.rank(one.rank_then)
+        change, then = f"{sign} {WORDS['recall'][one.change]}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)
             change = f"{glyphs.UP if gained > 0 else glyphs.DOWN}{abs(gained)} moved"

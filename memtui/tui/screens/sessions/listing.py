@@ -19,7 +19,7 @@ from memtui.engine import Engine
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
-from memtui.report.words import BADGES, PROGRAMS, ending
+from memtui.report.words import PROGRAMS, WORDS, ending
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
@@ -366,7 +366,7 @@ def badge(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in a word or two; empty when it is all."""
     if listing.state is Reason.OK and listing.chunks is None:
         return "not indexed"
-    return BADGES.get(listing.state, fmt.reason_words(listing.state))
+    return WORDS["badge"].get(listing.state, fmt.reason_words(listing.state))
 
 
 def index_state(listing: ConversationListing) -> str:

@@ -16,7 +16,7 @@ from textual.style import Style
 from memtui.memory.transcripts.records import turn_time
 from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
-from memtui.report.words import TURN_WORDS, left_out_words, line_spans
+from memtui.report.words import WORDS, left_out_words, line_spans
 from memtui.retrieval.marks import match_spans
 from memtui.text.languages import language_of
 from memtui.text.sanitize import safe, safe_line
@@ -148,7 +148,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
         problem = f"{glyphs.DEGRADED} line {turn.line} is no record: {turn.text}"
         line = Content.styled(safe_line(problem), "$state-warn")
     elif turn.kind in (TurnKind.RESET, TurnKind.COMPACTION):
-        middle = f" {TURN_WORDS[turn.kind]}{f'  {size}' if turn.size else ''}{stamp} "
+        middle = f" {WORDS['turn'][turn.kind]}{f'  {size}' if turn.size else ''}{stamp} "
         text = glyphs.RULE * 4 + middle
         line = Content.styled(text + glyphs.RULE * max(0, width - len(text)), "$state-warn")
     elif turn.kind is TurnKind.MESSAGE:
@@ -162,7 +162,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
         )
     else:
         fold = glyphs.OPENED if is_open else glyphs.FOLDED
-        words = "  ".join(filter(None, (TURN_WORDS[turn.kind], safe_line(turn.tool), size)))
+        words = "  ".join(filter(None, (WORDS["turn"][turn.kind], safe_line(turn.tool), size)))
         line = Content.assemble(
             (f"{fold} {words}", fmt.DIM),
             ("  failed" if turn.is_error else "", "$state-error"),
@@ -459,7 +459,7 @@ class TurnView(LineView, inherit_bindings=False):
             self._open_kinds ^= {kind}
             self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
             state = "open" if kind in self._open_kinds else "folded"
-            tell(self, f"every {TURN_WORDS[kind]} is {state}")
+            tell(self, f"every {WORDS['turn'][kind]} is {state}")
         self._lay_out_turns()
         self._move(self.at, self._head(self.at) - offset)
 
