@@ -252,7 +252,7 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
         if searched and chunk.model and chunk.model != searched:
             why = f"its vector is of another model: {safe_line(chunk.model)}"
         return why, "", why
-    origin = brief = f"{words.LEG_UNITS[leg]} {words.score(part.raw)}"
+    origin = brief = f"{words.WORDS['leg_unit'][leg]} {words.score(part.raw)}"
     mapped, text = words.score(part.mapped), part.text_score
     if text is not None and text != part.mapped:
         brief = f"{mapped} = {words.score(text)} + boost"
@@ -274,9 +274,8 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
         is_signed = leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN
         raws.sort(reverse=is_signed)
         ends = dict(zip((*raws[:1], *raws[-1:]), (0, 1), strict=False))
-        origin += " scaled: " + ", ".join(
-            f"{words.short_number(raw)} → {ends[raw]}" for raw in ends
-        )
+        scaled = (f"{words.short_number(raw)} → {end}" for raw, end in ends.items())
+        origin += f" scaled: {', '.join(scaled)}"
     elif ranking.fusion is Fusion.RRF:
         origin = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {origin}"
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:

@@ -28,10 +28,7 @@ from memtui.text.sanitize import listed, safe_line, size_words
 
 HERE: Final = "this computer"
 """The destination of text that is sent nowhere."""
-LOOKS_FOR: Final = (
-    "memtui looks for MEMORY.md, USER.md and memory/**/*.md; "
-    "where there is neither MEMORY.md nor memory/, for every *.md"
-)
+LOOKS_FOR: Final = words.WORDS["notes_folder"]["looks_for"]
 SHOWN_FILES: Final = 20
 """So many changed files are named to people; `--json` has all."""
 
@@ -384,10 +381,8 @@ def present_errors(status: IndexStatus) -> int:
 
 def held_words(status: IndexStatus, vector: str, after: str = "") -> str:
     """Return how much the index holds: `2 files, 7 chunks, 7 vectors`."""
-    return (
-        f"{words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
-        f"{words.count(status.vectors, vector)}{after}"
-    )
+    counts = {"file": status.files, "chunk": status.chunks, vector: status.vectors}
+    return ", ".join(words.count(number, noun) for noun, number in counts.items()) + after
 
 
 def agent_gets_words(foreign: ForeignStatus | None) -> str:

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from memtui.data import read_table
 from memtui.model import Chunk, Drop, Hit, Leg, LegState, LegStatus, Ranked, Reason, Stage
@@ -44,7 +44,6 @@ class RuleWords(Struct, frozen=True):
 _WORDS: Final = read_table("words.toml")
 WORDS: Final[Mapping[str, Mapping[str, str]]] = _WORDS
 """Words by their table and code, for the tables that have no name of their own below."""
-LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
@@ -74,9 +73,7 @@ SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_MATCHES: Final[Mapping[str | None, str]] = {None: "", **_WORDS["strength_match"]}
 WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
 NOTHING_GOOD: Final = "nothing matches well"
-RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
-    CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
-}
+RULE_WORDS: Final = convert(_WORDS["rule"], dict[CareRule, RuleWords])
 """Every rule, in the order of the screen."""
 
 

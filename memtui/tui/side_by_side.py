@@ -29,10 +29,8 @@ _WORD = re.compile(r"\w+")
 _LIKE = 3
 """Lines are like each other that share at least one word in so many of the longer one."""
 _FOLD = "fold"
-_LEFT, _RIGHT = "$state-error", "$state-ok"
-"""The style of what only the left or only the right text has."""
-_MARK_STYLES = {"-": _LEFT, "+": _RIGHT, "~": "$state-warn"}
-_DIFF_STYLES = {HUNK: "bold $accent", " ": "", "-": _LEFT, "+": _RIGHT}
+_STYLES = {"-": "$state-error", "+": "$state-ok", "~": "$state-warn", HUNK: "bold $accent"}
+"""By mark: `-` for what only the left text has, `+` for what only the right one has."""
 
 
 class SideText(Struct, frozen=True):
@@ -124,7 +122,7 @@ def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
             drawn.append(indent + line.content)
             continue
         parts = line.content.wrap(max(4, width - digits - 3))
-        mark = (line.mark, _MARK_STYLES.get(line.mark, ""))
+        mark = (line.mark, _STYLES.get(line.mark, ""))
         head = Content.assemble((f"{line.number:>{digits}} ", fmt.MUTED), mark, " ")
         drawn += [(indent if at else head) + part for at, part in enumerate(parts or [Content("")])]
     return drawn
@@ -154,7 +152,7 @@ def _pairs(first: Sequence[_Line], second: Sequence[_Line], *, folded: bool) -> 
 
 def _changed(lines: Sequence[_Line], others: Sequence[_Line], mark: str) -> Iterator[_Line]:
     """Mark the words that the other block has not, or a whole line that is like none of its."""
-    style, theirs = _MARK_STYLES[mark], [_words_of(line) for line in others]
+    style, theirs = _STYLES[mark], [_words_of(line) for line in others]
     known = frozenset[str]().union(*theirs)
     for line in lines:
         words = _words_of(line)
@@ -187,7 +185,7 @@ def diff_contents(lines: Sequence[str]) -> list[Content]:
     return [
         Content.styled(
             line if line[0] == HUNK else f"{line[0]} {display_line(line[1:])}",
-            _DIFF_STYLES[line[0]],
+            _STYLES.get(line[0], ""),
         )
         for line in lines
     ]

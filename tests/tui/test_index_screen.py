@@ -41,7 +41,6 @@ from tests.tui.harness import (
     resize,
     running,
     screen_text,
-    settle,
     until,
 )
 from tests.tui.reader_samples import NOW, ReaderApp, status
@@ -206,8 +205,7 @@ async def parts_of(run: Running) -> str:
     """Everything, part after part."""
     texts = []
     for _ in range(6):
-        await press(run.pilot, "tab")
-        await settle(run.app, run.pilot)
+        await run.press("tab")
         texts.append(run.text)
     return "\n".join(texts)
 
@@ -221,8 +219,7 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
     (memory / "router.md").write_text("# other\n", encoding="utf-8")
     edit(state.database, "DELETE FROM memory_index_chunks_fts WHERE rowid % 3 = 0")
     async with foreign_running(target) as run:
-        await press(run.pilot, "escape", "5")
-        await settle(run.app, run.pilot)
+        await run.press("escape", "5")
         screen = run.app.screen
         assert isinstance(screen, AgentIndexScreen)
         for size in ((120, 40), (80, 24), (200, 60)):
@@ -245,16 +242,14 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
         files = screen.query_one("#files", RowList)
         seen = []
         for _ in range(6):
-            await press(run.pilot, "f")
-            await settle(run.app, run.pilot)
+            await run.press("f")
             seen.append([row.id.partition(":")[2] for row in files.rows])
         assert seen[0] == [*seen[1], *seen[2], *seen[3]]
         assert seen[1:3] == [["memory/router.md"], ["memory/auth.md"]]
         assert len(seen[4]) == 14
         assert len(seen[5]) == 18
         assert files.has_focus
-        await press(run.pilot, "enter")
-        await settle(run.app, run.pilot)
+        await run.press("enter")
         assert isinstance(run.app.screen, DetailScreen)
         assert "~ stale" in run.text
         assert "in index  2026-" in run.text

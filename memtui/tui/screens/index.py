@@ -32,7 +32,7 @@ from memtui.report.status import (
 )
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
-from memtui.tui.bindings import bindings, key_name
+from memtui.tui.bindings import bindings, key_name, next_of
 from memtui.tui.place_actions import app_of
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
@@ -241,8 +241,8 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
         if foreign is not None and foreign.truth is not None:
             there = {file.state for file in foreign.truth.files}
             kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in there)]
-            at = kinds.index(self.state_filter) if self.state_filter in kinds else 0
-            self.state_filter = kinds[(at + 1) % len(kinds)]
+            shown = self.state_filter if self.state_filter in kinds else ""
+            self.state_filter = next_of(kinds, shown)
             self.query_one("#files").focus()
             self.refresh_status()
 

@@ -28,6 +28,7 @@ from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
+from memtui.tui.widgets.result_rows import message
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
@@ -119,12 +120,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         if self._is_first_run:
             names = [words.brief(each.name) for each in worth_asking(listings)]
             last = f" and {names.pop()}" if len(names) > 1 else ""
-            intro = Content.assemble(
-                "Found besides the model that comes with memtui: ",
-                (", ".join(names) + last, "bold"),
-                ".\n",
-                ("Keeping minilm sends nothing anywhere; F9 asks again at any time.\n", fmt.MUTED),
-            )
+            intro = message("found_providers", names=", ".join(names) + last)
             self.query_one("#providers-intro", TextBlock).show(intro.wrap)
 
     def show_provider(self, name: str) -> None:

@@ -27,13 +27,9 @@ from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
+from memtui.tui.widgets.result_rows import message
 
 TITLE = "Sources of conversations"
-INTRO = (
-    "Of a source that is on, what you and the assistant said is indexed, with credentials masked; "
-    "tool results are not. The transcripts are only read. Enter applies the choice until memtui "
-    "ends; w writes it into your settings, too."
-)
 SKIPPED_SHOWN = 12
 _LABEL = 11
 _NAME = 36
@@ -58,7 +54,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
-            yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
+            yield Static(message("sources"), id="transcripts-intro", markup=False)
             yield RowList(id="transcripts-list", opens="apply")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")

@@ -356,11 +356,8 @@ class FileList:
 
     def count_recalls(self) -> None:
         """Count recalls where days or files show them; stop where neither does any more."""
-        screen = self._screen
-        if (
-            self.sort is not Sort.RECALLS
-            and screen.timeline.heat_map.measure is not Measure.RECALLS
-        ):
+        screen, measure = self._screen, self._screen.timeline.heat_map.measure
+        if self.sort is not Sort.RECALLS and measure is not Measure.RECALLS:
             self.stop_counting()
             return
         if self._counting.is_running:
