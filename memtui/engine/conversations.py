@@ -246,20 +246,21 @@ class ConversationService:
         self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
     ) -> RecallRow:
         """Return a row that left with why, and with the chunk that is at its place now."""
-        for drop in ranked.drops:
-            # The candidate at the place that came furthest.
-            chunk = drop.chunk
-            if chunk.path == row.path and overlap(row, chunk) > 0:
-                rank = drop.stages[-1].rank if drop.reason is Reason.CUT_AT_K else None
-                return replace(row, why=drop.reason, chunk_id=chunk.id, rank_below=rank)
         chunks = self._index.read(lambda reading: reading.chunks_of(row.path)) or ()
+        drops = {drop.chunk.id: drop for drop in ranked.drops}
+        # Of chunks that have as much of it the candidate that came furthest.
+        order = [*drops, *(one.id for one in chunks if one.id not in drops)]
         shared = {one.id: overlap(row, one) for one in chunks}
-        best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
+        best = max(shared, key=lambda one: (shared[one], -order.index(one)), default="")
         if best and shared[best] > 0:
             # Its lines are in the list within a chunk that was, and is, another place of it.
             is_shown = any(hit.chunk.id == best for hit in ranked.hits)
             why = Reason.DUPLICATE_TEXT if is_shown else Reason.OUTSIDE_CANDIDATES
-            return replace(row, why=why, chunk_id=best)
+            rank = None
+            if (drop := drops.get(best)) is not None:
+                rank = drop.stages[-1].rank if drop.reason is Reason.CUT_AT_K else None
+                why = drop.reason
+            return replace(row, why=why, chunk_id=best, rank_below=rank)
         if chunks:
             return replace(row, why=Reason.NO_CHUNK_AT_LINE)
         if not row.path:
