@@ -410,6 +410,13 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
         *((Reason.CUT_AT_K, 2), (Reason.CUT_AT_K, 3))
     ]
     assert any(line.endswith("now rank 2, your list ends at 1") for line in replay_lines(one, 100))
+    limited = call_of("gate", *then, maxResults=1)
+    assert noted.conversations.replay(limited, as_many=False).is_same
+    floor = Ranking(k=3, min_score=50.0)
+    low = noted.conversations.replay(call_of("gate", *then), ranking=floor)
+    assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}
+    reversed_ = noted.conversations.replay(call_of("gate", *reversed(then)))
+    assert [row.change.value for row in reversed_.rows] == ["moved", "same", "moved"]
     # Of chunks that overlap, each place has the rank of its own.
     long = "\n".join(f"gate {'x ' * (200 - at)} latch {'gate ' * (at % 7)}" for at in range(30))
     write_notes(noted.root, {"memory/long.md": long})
@@ -422,13 +429,6 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     left = {(row.path, row.start_line): row.rank_below for row in below if row.rank_now is None}
     assert left == {key: drops[key].stages[-1].rank for key in left}
     assert len(left) > 3
-    limited = call_of("gate", *then, maxResults=1)
-    assert noted.conversations.replay(limited, as_many=False).is_same
-    floor = Ranking(k=3, min_score=50.0)
-    low = noted.conversations.replay(call_of("gate", *then), ranking=floor)
-    assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}
-    reversed_ = noted.conversations.replay(call_of("gate", *reversed(then)))
-    assert [row.change.value for row in reversed_.rows] == ["moved", "same", "moved"]
 
 
 def test_how_many_results_a_call_wants() -> None:
