@@ -418,7 +418,7 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     reversed_ = noted.conversations.replay(call_of("gate", *reversed(then)))
     assert [row.change.value for row in reversed_.rows] == ["moved", "same", "moved"]
     # Of chunks that overlap, each place has the rank of its own.
-    long = "\n".join(f"gate {'x ' * (200 - at)} latch {'gate ' * (at % 7)}" for at in range(30))
+    long = "\n".join(f"gate {'x ' * 30} latch {'gate ' * (at % 7)}" for at in range(150))
     write_notes(noted.root, {"memory/long.md": long})
     noted.index.sync(wait=True)
     drops = {
