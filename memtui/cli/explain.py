@@ -18,7 +18,7 @@ from memtui.report.layout import Layout
 from memtui.report.words import count
 from memtui.settings.containment import is_inside
 
-_NOTHING = (Reason.NO_FILE, Reason.NO_CHUNK_AT_LINE)
+_NOTHING = (Reason.NO_FILE, Reason.NO_CHUNK, Reason.NO_CHUNK_AT_LINE)
 
 
 @command("explain")

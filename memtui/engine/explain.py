@@ -210,16 +210,17 @@ def _nearest_chunk(
     place, chunks = indexed.place, indexed.chunks
     line, missing = place.line, Reason.NO_CHUNK_AT_LINE
     if place.line is not None and file.lines is not None:
-        # The file is another version than the index holds: the line is where its text was, the
-        # same place first, then the nearest one. Blank lines are all alike.
-        line, at = None, place.line
-        text = file.lines[at - 1] if 1 <= at <= len(file.lines) else None
-        if text is not None:
-            lines = enumerate(split_lines(reading.indexed_text(place.path)), start=1)
-            same = [number for number, other in lines if other.removesuffix("\r") == text]
-            same = same if text.strip() else [number for number in same if number == at]
-            line = min(same, key=lambda number: (abs(number - at), number), default=None)
-            missing = Reason.STALE if line is None and text.strip() else missing
+        # The file is another version than the index holds: the line is where its text was, that of
+        # the nearest line above where it is new. Blank lines are all alike.
+        at, of_text = place.line, dict[str, list[int]]()
+        for number, text in enumerate(split_lines(reading.indexed_text(place.path)), start=1):
+            of_text.setdefault(text.removesuffix("\r"), []).append(number)
+        above = file.lines[:at] if at <= len(file.lines) else ()
+        known = (of_text[text] for text in reversed(above) if text.strip() and text in of_text)
+        same = next(known, [1] if above else [])
+        line = min(same, key=lambda number: (abs(number - at), number), default=None)
+    if not chunks:
+        missing = Reason.STALE if file.stale else Reason.NO_CHUNK
     at_line = [one for one in chunks if line and one.start_line <= line <= one.end_line]
     # A row of a list is named by the first line of its chunk, which another one may hold as well.
     begin = [one for one in at_line if one.start_line == line]
@@ -270,7 +271,7 @@ def inquiry_of(
             step = TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
             steps.append(step)
         return Inquiry(query, place, None, tuple(steps), None)
-    reason = Reason.STALE if file.stale or is_refused else Reason.OK
+    reason = Reason.STALE if file.stale else Reason.OK
     reason = Reason.VANISHED if facts.gone else reason
     outcome = Outcome.PASSED if reason is Reason.OK else Outcome.MISSED
     numbers = {**numbers, "start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}

@@ -97,6 +97,7 @@ class Reason(StrEnum):
     NOT_A_NOTE = "not_a_note"
     NOT_YET_INDEXED = "not_yet_indexed"
     STALE = "stale"
+    NO_CHUNK = "no_chunk"
     NO_CHUNK_AT_LINE = "no_chunk_at_line"
     TERM_MISSING = "term_missing"
     TOKENIZER_DROPS = "tokenizer_drops"

@@ -330,9 +330,11 @@ def _rank_words(step: TraceStep) -> str:
 
 def _step_words(step: TraceStep) -> list[str]:
     """Return the reason of a step, the words that matter, and what was compared."""
-    why, other, numbers = words.reason_words(step.reason), safe_line(step.other), step.numbers
-    is_discovered = step.at is Station.DISCOVERED
-    if (is_discovered and why in other.casefold()) or {"start_line", "last_line"} & set(numbers):
+    other, numbers = safe_line(step.other), step.numbers
+    at_station = words.WORDS["station_reason"].get(f"{step.at} {step.outcome} {step.reason}")
+    why = at_station or words.reason_words(step.reason)
+    is_said = step.at is Station.DISCOVERED and (at_station or why in other.casefold())
+    if is_said or {"start_line", "chunks"} & set(numbers):
         other = ""
     is_leg = step.at in (Station.KEYWORD_LEG, Station.VECTOR_LEG)
     is_repeated = is_leg and step.other.startswith(why)
