@@ -228,20 +228,13 @@ def test_a_line_leads_to_its_turn_or_the_one_before(line: int, kind: str, at: in
     assert turn_of(TURNS, line, TurnKind(kind)) == at
 
 
-def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
-    def lands(*terms: str, start: int = 2, end: int = 13) -> int:
-        return TURNS[turn_with_words(TURNS, start, end, terms)].line
-
-    assert lands("firmware") == 11
-    assert lands("VLAN", "firmware") == 2, "of equal ones the first"
-    assert lands("trunk", "router") == 5, "of equal ones the one that says it most often"
-    assert lands("needle", "firmware", "trunk") == 11
-    assert lands("memory_search", "tagged", start=3, end=9) == 3, "tools are in no chunk"
-    assert lands("router drop", "drop VLAN", "trunk") == 2, "phrases may share a word"
-    assert lands("heartbeat", start=5) == 5, "nor is what is left out"
-    assert lands("firmware", end=10) == 2, "it is of another chunk"
-    assert lands("firmware", end=11) == 11
-    assert lands(start=8) == 8, "a meaning has no words"
+@pytest.mark.parametrize(
+    ("why", "terms", "start", "end", "line"), cases("interface", "turns of words")
+)
+def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query(
+    why: str, terms: list[str], start: int, end: int, line: int
+) -> None:
+    assert TURNS[turn_with_words(TURNS, start, end, terms)].line == line, why
 
 
 @pytest.mark.parametrize(("text", "paths"), cases("interface", "filters of conversations"))
