@@ -349,9 +349,8 @@ def state_detail(status: IndexStatus) -> str:
             return words.count(status.pending_count, "file", after=" to index")
         case IndexState.STALE:
             waiting = status.chunks - status.vectors - len(status.withheld)
-            return words.count(
-                waiting, "chunk waits for its vector", "chunks wait for their vectors"
-            )
+            nouns = "chunk waits for its vector", "chunks wait for their vectors"
+            return words.count(waiting, *nouns)
         case IndexState.DEGRADED if foreign is not None:
             findings = foreign.truth.findings if foreign.truth is not None else ()
             return finding_title(findings[0]).lower() if findings else ""

@@ -48,8 +48,6 @@ LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
 FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
-CHUNK_PARTS: Final[Mapping[str, str]] = _WORDS["chunk_part"]
-"""The parts of the screen of a chunk by id, in the order of Tab."""
 VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]
 WEIGHT: Final = "weight: "
@@ -62,7 +60,6 @@ reason_words: Final = REASON_WORDS.__getitem__
 """A reason code in words."""
 FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
-PROGRAMS: Final[Mapping[str, str]] = _WORDS["program"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
 PROFILE_WORDS: Final[Mapping[str, str]] = _WORDS["profile"]

@@ -32,6 +32,11 @@ def sign_of(kind: str, name: str) -> tuple[str, str]:
     return sign, STYLES[Tone(tone)]
 
 
+def error_line(error: str) -> Content:
+    """Draw what went wrong, in one line."""
+    return Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")
+
+
 def bar_glyph(tone: Tone) -> str:
     """The character that a bar of this tone is drawn with."""
     return next((sign for sign, one in glyphs.SIGNS["bar"].values() if one == tone), glyphs.VECTOR)
@@ -70,8 +75,8 @@ def section_rows(
     if section.pending:
         rows.append((None, Content.styled(f"… {section.pending}", fmt.MUTED)))
     if section.problem:
-        why = Content.styled(f"{glyphs.ERROR} {safe_line(section.problem)}", "$state-error")
-        rows += [(None, line) for line in why.wrap(max(8, width))]
+        why = error_line(section.problem).wrap(max(8, width))
+        rows += [(None, line) for line in why]
     return rows
 
 

@@ -291,14 +291,7 @@ async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> 
             ]
 
 
-@pytest.mark.parametrize(
-    ("line", "drawn"),
-    [
-        ("#1 → #3   a", "#1 -> #3  a"),
-        ("╭ got → now ─────╮", ", got -> now ----."),
-        ("▾ memory/    ▸ 9", "[-] memory/  + 9"),
-    ],
-)
+@pytest.mark.parametrize(("line", "drawn"), cases("interface", "lines in ASCII"))
 def test_arrows_and_folds_are_plain_where_a_line_has_room(line: str, drawn: str) -> None:
     segments = AsciiFilter().apply([Segment(line[:4]), Segment(line[4:])], Color(0, 0, 0))
     assert "".join(one.text for one in segments) == drawn

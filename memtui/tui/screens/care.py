@@ -26,6 +26,7 @@ from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.place_actions import act_on_place, query_address
+from memtui.tui.present import error_line
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
 from memtui.tui.widgets.index_status import progress_line
@@ -139,8 +140,7 @@ class CareScreen(Screen[None]):
             meter = progress_line(progress, _METER_CELLS)
             state = Content.assemble("checking ", meter, "  ", draw_key("escape", "stop"))
         elif self._problem:
-            text = f"{glyphs.ERROR} {safe_line(self._problem)} · r rescan"
-            state = Content.styled(text, "$state-error")
+            state = error_line(f"{self._problem} · r rescan")
         elif report is None:
             address = query_address(self.engine)
             sent = f" (sends first words to {address})" if address else ""
@@ -148,15 +148,14 @@ class CareScreen(Screen[None]):
         else:
             found = len({one.rule for one in report.findings})
             clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - found, "rule")
-            findings = (
-                f"{fmt.count(len(report.findings), 'finding')} by {fmt.count(found, 'rule')}, "
-            )
-            words = f"{findings if found else 'nothing needs care: '}{clean} passed"
+            findings = fmt.count(len(report.findings), "finding")
+            by = f"{findings} by {fmt.count(found, 'rule')}, "
+            words = f"{by if found else 'nothing needs care: '}{clean} passed"
             words = words if any(report.looked_at.values()) else "no notes to check"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
             if self.filter_box.value.strip():
                 shown = sum(row.id in self._by_row for row in self.findings.rows)
-                words = f"{fmt.count(shown)} of {fmt.count(len(report.findings), 'finding')}"
+                words = f"{fmt.count(shown)} of {findings}"
             hint = "" if self._is_current else "checked before the last change · r rescan  "
             state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)

@@ -20,7 +20,7 @@ from memtui.engine.search import Tops
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
-from memtui.report.words import ALIKE_WORDS, CHUNK_PARTS
+from memtui.report.words import ALIKE_WORDS, WORDS
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
@@ -103,7 +103,7 @@ class ChunkScreen(Screen[None]):
         yield ScreenBar()
         yield Static(id="chunk-place", markup=False)
         yield Static(id="chunk-note", markup=False)
-        yield PartLine(CHUNK_PARTS, "text")
+        yield PartLine(WORDS["chunk_part"], "text")
         like, *lists = (
             RowList(id=name, opens=opens, secondary=True, classes="part")
             for name, opens in (("like", "open"), ("terms", "search for it"), ("queries", "ask"))
@@ -295,7 +295,7 @@ class ChunkScreen(Screen[None]):
         self.parts.entitle(
             {
                 name: f"{title} {fmt.count(counts[name])}" if counts.get(name) else title
-                for name, title in CHUNK_PARTS.items()
+                for name, title in WORDS["chunk_part"].items()
             }
         )
         self.refresh_bindings()

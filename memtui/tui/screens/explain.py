@@ -292,14 +292,12 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         sections = [section for section in report.sections if section.id in _CHANGES]
         changes.show_changes(sections, again=again)
         chunk, passages = explained.chunk, explained.passages
+
+        def draw_text(width: int) -> list[Content]:
+            return text_lines(chunk.text, self.ranked, passages, width) if chunk else []
+
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
-            block.show(
-                lambda width: (
-                    text_lines(chunk.text, self.ranked, passages, width)
-                    if chunk is not None
-                    else []
-                )
-            )
+            block.show(draw_text)
         if not again:
             box.scroll_home(animate=False, immediate=True)
         if not (again and changes.display):

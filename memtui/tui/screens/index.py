@@ -30,6 +30,7 @@ from memtui.report.status import (
     status_sections,
     tone_of,
 )
+from memtui.report.words import WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, key_name, next_of
@@ -255,9 +256,7 @@ def what_is_listed(status: IndexStatus) -> str:
     if listed:
         return f"{listed}: tab shows which, and why"
     if has_other_writer(status):
-        return (
-            f"read only: another memtui ({status.writer}) keeps the index; sync and rebuild there"
-        )
+        return WORDS["writer"]["read_only"].format(status.writer)
     files = fmt.count(status.files, "file")
     is_fine = status.state is IndexState.READY and status.files > 0
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine

@@ -23,6 +23,7 @@ from memtui.settings.write import plan_provider
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.options import UiOptions
+from memtui.tui.present import error_line
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
@@ -95,14 +96,12 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         self.query_one("#providers-columns", TextBlock).show(
             lambda width: [table_line(heads, width - 2).pad_left(2)]
         )
-        looking = "looking at the providers…"
-        self._message = Content.styled(looking, fmt.MUTED)
+        self._message = Content.styled("looking at the providers…", fmt.MUTED)
         self.rows.focus()
         self._show()
 
         def failed(error: str) -> None:
-            text = f"{glyphs.ERROR} {words.brief(error)}"
-            self._message = Content.styled(text, "$state-error")
+            self._message = error_line(words.brief(error))
             self._show()
 
         in_background(self, self._engine.providers.available, self._take, failed)
@@ -332,7 +331,7 @@ def provider_facts(
     facts = [("about", about), ("text", text)]
     facts.append((label, Content.assemble((f"{glyph} ", style), detail)))
     if failed:
-        facts.append(("failed", Content.styled(f"{glyphs.ERROR} {failed}", "$state-error")))
+        facts.append(("failed", error_line(failed)))
     if listing.hint and not listing.works:
         facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
     if probe is None and listing.works:
@@ -349,6 +348,5 @@ def provider_facts(
         detail, hint = words.brief(probe.detail), words.brief(probe.hint)
         # The hint may end the detail already.
         aside = f"  {hint}" if hint and hint not in detail else ""
-        error = (f"{glyphs.ERROR} {detail}", "$state-error")
-        facts.append(("tried", Content.assemble(error, aside)))
+        facts.append(("tried", error_line(detail) + aside))
     return facts

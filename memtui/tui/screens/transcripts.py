@@ -21,8 +21,9 @@ from memtui.report.words import ending
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
-from memtui.tui import fmt, glyphs
+from memtui.tui import fmt
 from memtui.tui.background import in_background
+from memtui.tui.present import error_line
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog
@@ -79,8 +80,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
 
     def _show_rows(self, error: str = "") -> None:
         if error:
-            text = f"{glyphs.ERROR} {safe_line(error)}"
-            self._message = Content.styled(text, "$state-error")
+            self._message = error_line(error)
         rows = [source_row(source, name in self.selected) for name, source in self.sources.items()]
         self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()

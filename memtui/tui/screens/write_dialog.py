@@ -26,6 +26,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import next_of
+from memtui.tui.present import error_line
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
@@ -143,7 +144,7 @@ class WriteDialog(Dialog[Written], keys="write"):
     def _show(self, plan: Plan | None = None, error: str = "") -> None:
         self.plan = plan
         if error:
-            difference = [Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")]
+            difference = [error_line(error)]
         elif plan is None:
             difference = [Content.styled("reading the settings…", fmt.MUTED)]
         elif not plan.changes:

@@ -32,6 +32,7 @@ PIECE = MAX_CELLS // 2
 """Characters of a longer line that are wrapped and coloured at a time, at least half as many."""
 _INDEXED = "Indexed text, file changed · F8 difference"
 _RENDERED_MARGIN = 2
+_PARTS = "number chunk-number marker chunk passage match gone border link"
 _BEGINNING = 100
 """So many blocks tell the language of a note."""
 _LOOKBACK = 8
@@ -180,11 +181,7 @@ class Preview(LineView):
     A block is a line of the note, or a piece of a very long one, wrapped; or a rendered line.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
-        "preview--passage",
-        "preview--match", "preview--gone", "preview--border", "preview--link",
-    }  # fmt: skip
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"preview--{part}" for part in _PARTS.split()}
     BINDINGS = bindings("preview")
 
     @dataclass

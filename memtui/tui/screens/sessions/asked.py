@@ -21,7 +21,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background
 from memtui.tui.place_actions import app_of, query_address
-from memtui.tui.present import sign_of
+from memtui.tui.present import error_line, sign_of
 from memtui.tui.screens.common import HUGE
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
@@ -136,7 +136,7 @@ class AskedPane(Pane):
                 aside("Only calls of a memory tool count, not those of Grep or Read."),
                 draw_key("A", other),
             ]
-            self._message = [self.error_line(error)] if error else nothing
+            self._message = [error_line(error)] if error else nothing
             self.calls, self._is_complete = _by_key(calls), True
             self.show()
             self.replay_all()
@@ -241,7 +241,7 @@ class AskedPane(Pane):
             goes = f"ask again: the query goes to {place_words(address, remote=True)}"
             widget.show_message([draw_key("r", goes) if address else waiting])
         elif replayed.problem:
-            widget.show_message([self.error_line(replayed.problem)])
+            widget.show_message([error_line(replayed.problem)])
         elif not replayed.rows:
             then = "Nothing came back then" if call.returned is not None else "Results not recorded"
             widget.show_message([aside(f"{then}, and nothing comes back now.")])

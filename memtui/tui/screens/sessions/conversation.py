@@ -22,6 +22,7 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.place_actions import app_of
+from memtui.tui.present import error_line
 from memtui.tui.screens.sessions import turn_view
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.widgets.query_bar import QueryBar
@@ -119,7 +120,7 @@ class ReaderPane(Pane):
 
         def failed(error: str) -> None:
             self.conversation, self._chunks = None, ()
-            self.view.show_message([self.error_line(error)])
+            self.view.show_message([error_line(error)])
             self.show_title()
 
         in_background(self, work, show, failed, group="conversation")

@@ -19,14 +19,15 @@ from memtui.engine import Engine
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
-from memtui.report.words import PROGRAMS, WORDS, ending
+from memtui.report.words import WORDS, ending
 from memtui.retrieval.query import parse_query, word_pieces
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
-from memtui.tui import fmt, glyphs
+from memtui.tui import fmt
 from memtui.tui.background import cancellation, in_background, tell
 from memtui.tui.bindings import next_of
 from memtui.tui.place_actions import app_of
+from memtui.tui.present import error_line
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 from memtui.tui.widgets.query_bar import QueryBar
@@ -74,10 +75,6 @@ class Pane(Vertical):
         """Draw a moment later: what comes in one by one is drawn a few times a second."""
         if not self.delayed.is_running("show"):
             self.delayed.start("show", BATCH_SECONDS, show)
-
-    def error_line(self, error: str) -> Content:
-        """Draw what went wrong, in one line."""
-        return Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")
 
 
 def aside(text: str) -> Content:
@@ -148,7 +145,7 @@ class ListPane(Pane):
 
         def failed(error: str) -> None:
             # What was listed before stays.
-            self.is_loaded, self._message = True, [self.error_line(error)]
+            self.is_loaded, self._message = True, [error_line(error)]
             self.show()
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
@@ -266,7 +263,7 @@ def filtered(
     of_files = replace(query.filters, sources=())
 
     def fits(one: ConversationListing) -> bool:
-        parts = (one.title, one.agent, one.model, PROGRAMS[one.kind], one.path, badge(one))
+        parts = (one.title, one.agent, one.model, WORDS["program"][one.kind], one.path, badge(one))
         searched = "\n".join(parts).casefold()
         own = {_SOURCE, one.kind.value, one.agent.casefold()}
         day = local(one.started or one.changed).date()
@@ -321,7 +318,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         turns = "" if listing.state in _NEVER_COUNTED else "counting"
         if listing.turns is not None:
             turns = fmt.count(listing.turns, "turn")
-        agent = listing.agent or PROGRAMS[listing.kind]
+        agent = listing.agent or WORDS["program"][listing.kind]
         parts = (
             (badge(listing), "$state-warn"),
             # Of a long name the end, which tells projects apart.
@@ -350,7 +347,7 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
     ]
     session = f"  session {listing.session}" if listing.session else ""
     place = fmt.home_relative(redact_path(listing.place)) + session
-    program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
+    program = f"{WORDS['program'][listing.kind]}  {listing.agent}  {listing.model}"
     others = fmt.count(matches.others, "candidate") + ' among "Not shown"'
     facts = [
         ("index", Content.styled(index_state(listing), "$state-warn" if badge(listing) else "")),

@@ -203,8 +203,7 @@ class TurnView(LineView, inherit_bindings=False):
     """The turns of a conversation, some folded, one in front; the words looked for are marked."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("turn-view--front", "turn-view--marker", "turn-view--edge"),
-        *("turn-view--match", "turn-view--aside"),
+        f"turn-view--{part}" for part in ("front", "marker", "edge", "match", "aside")
     }
     BINDINGS = bindings("turns")
 
