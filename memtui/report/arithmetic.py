@@ -318,7 +318,7 @@ def _stage_words(
         "shown": words.count(ranking.k, "result"),
         "method": words.WORDS["mode"][ranking.search_mode]
         if is_alone
-        else words.FUSION_WORDS[ranking.fusion],
+        else words.WORDS["fusion"][ranking.fusion],
         "why": words.reason_words(stage.reason) if stage.reason is not Reason.OK else "",
         "tier": words.WORDS["tier"].get(str(numbers.get("tier")), ""),
         "same": words.percent(float(numbers.get("max_similarity") or 0), 1),

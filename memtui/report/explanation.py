@@ -394,12 +394,12 @@ def ranks_section(
             ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
             rows.append(Row(("by search", ", ".join(ranks))))
         if stages:
-            moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
+            moves = " → ".join(f"{words.WORDS['stage'][one.stage]} #{one.rank}" for one in stages)
             spark = words.sparkline([one.rank for one in stages])
             rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
         for name, rank in explanation.without.items():
             shown = "not shown" if rank is None else f"rank {rank}"
-            rows.append(Row((f"without {words.STAGE_WORDS[name]}", shown)))
+            rows.append(Row((f"without {words.WORDS['stage'][name]}", shown)))
     for leg in Leg:
         if (standing := places.get(leg)) is None:
             continue
@@ -582,7 +582,7 @@ def differences(first: Ranking, second: Ranking) -> list[tuple[str, str, str]]:
     used = {stage for stage in Stage for one in (first, second) if runs(one, stage)}
     unused: dict[str, str] = {one: words.step_name(one) for one in Stage if one not in used}
     if Fusion.RRF not in (first.fusion, second.fusion):
-        unused["rrf_k"] = words.FUSION_WORDS[Fusion.RRF]
+        unused["rrf_k"] = words.WORDS["fusion"][Fusion.RRF]
 
     def written(key: str, value: object) -> str:
         if key == "stages":

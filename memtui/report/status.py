@@ -80,7 +80,7 @@ def provider_summary(provider: ProviderState) -> str:
 def why(provider: ProviderState) -> str:
     """Return how the requested provider failed, in as few words as there are."""
     if provider.failure is not None:
-        return words.FAILURE_WORDS[provider.failure]
+        return words.WORDS["failure"][provider.failure]
     return brief(provider.cause) or words.reason_words(provider.state)
 
 
@@ -141,7 +141,7 @@ def listing_words(listing: ProviderListing) -> str:
     Whether a service works is only known once it was asked.
     """
     if listing.failure is not None:
-        return words.FAILURE_WORDS[listing.failure]
+        return words.WORDS["failure"][listing.failure]
     ready = "untried" if listing.remote or listing.address else "ready"
     return ready if listing.works else "not ready"
 
@@ -275,7 +275,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if provider.actual is not None and provider.detail:
         yield Row(("why", brief(provider.cause)))
     if provider.failure is not None:
-        yield Row(("failure", words.FAILURE_WORDS[provider.failure]))
+        yield Row(("failure", words.WORDS["failure"][provider.failure]))
     if provider.hint:
         yield Row(("next step", provider.hint))
     if provider.actual is not None:

@@ -45,10 +45,8 @@ _WORDS: Final = read_table("words.toml")
 WORDS: Final[Mapping[str, Mapping[str, str]]] = _WORDS
 """Words by their table and code, for the tables that have no name of their own below."""
 LEG_WORDS: Final[Mapping[str, str]] = _WORDS["leg"]
-STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 FEATURE_WORDS: Final[Mapping[str, str]] = _WORDS["feature"]
-FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
-VALUE_WORDS: Final[Mapping[str, str]] = {**FUSION_WORDS, **_WORDS["value"]}
+VALUE_WORDS: Final[Mapping[str, str]] = {**_WORDS["fusion"], **_WORDS["value"]}
 ARITHMETIC: Final[Mapping[str, list[str]]] = _WORDS["arithmetic"]
 WEIGHT: Final = "weight: "
 PARAMETER_WORDS: Final[Mapping[str, str]] = {
@@ -58,7 +56,6 @@ PARAMETER_WORDS: Final[Mapping[str, str]] = {
 REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
 reason_words: Final = REASON_WORDS.__getitem__
 """A reason code in words."""
-FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]
@@ -121,7 +118,7 @@ def nothing_words(ranked: Ranked) -> str:
 
 def step_name(step: Leg | Stage | Station) -> str:
     """A leg or a stage in at most twelve cells, or a station."""
-    return STAGE_WORDS.get(step) or WORDS["station"].get(step) or LEG_WORDS[step]
+    return WORDS["stage"].get(step) or WORDS["station"].get(step) or LEG_WORDS[step]
 
 
 def leg_name(leg: Leg) -> str:

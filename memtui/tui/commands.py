@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from memtui.data import read_table
 from memtui.model import Fusion, Ranking
-from memtui.report.words import FUSION_WORDS, PROFILE_WORDS
+from memtui.report.words import PROFILE_WORDS, WORDS
 from memtui.settings.schema import with_values
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
@@ -126,7 +126,7 @@ class MemtuiCommands(Provider):
             name, ranking = f"preset: {name}", with_values(app.options.ranking, preset["change"])
             yield Command(name, preset["help"], partial(change, name, ranking))
         for fusion in Fusion:
-            name = f"fusion: {FUSION_WORDS[fusion]}"
+            name = f"fusion: {WORDS['fusion'][fusion]}"
             run = partial(change, name, replace(search.state.ranking, fusion=fusion))
             yield Command(name, table["fusion"][fusion], run, discover=False)
         for profile, ranking in app.options.profiles.items():

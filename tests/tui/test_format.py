@@ -25,7 +25,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
-from memtui.report.words import REASON_WORDS, STAGE_WORDS, age, duration, sparkline
+from memtui.report.words import REASON_WORDS, WORDS, age, duration, sparkline
 from memtui.tui import fmt
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
@@ -63,7 +63,7 @@ def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest()
 
 def test_every_code_has_words() -> None:
     assert set(REASON_WORDS) == set(Reason)
-    assert set(STAGE_WORDS) == set(Stage)
+    assert set(WORDS["stage"]) == set(Stage)
 
 
 def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> None:

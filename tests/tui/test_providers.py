@@ -16,7 +16,7 @@ from memtui.engine import Engine
 from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
 from memtui.report import status as words
-from memtui.report.words import FAILURE_WORDS, REASON_WORDS
+from memtui.report.words import REASON_WORDS, WORDS
 from memtui.settings.files import StateFolder
 from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings, Settings
@@ -80,7 +80,7 @@ def _line(provider: ProviderState) -> str:
 
 
 def test_every_failure_and_every_reason_has_words() -> None:
-    assert set(FAILURE_WORDS) == set(Failure)
+    assert set(WORDS["failure"]) == set(Failure)
     assert set(REASON_WORDS) == set(Reason)
 
 

@@ -17,7 +17,7 @@ from memtui.engine import Engine
 from memtui.engine.ports import RebuildCost
 from memtui.model import Failure, ProbeResult, ProviderListing
 from memtui.report import status as words
-from memtui.report.words import FAILURE_WORDS, duration, ending
+from memtui.report.words import WORDS, duration, ending
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
 from memtui.tui import fmt, glyphs
@@ -257,7 +257,7 @@ def listing_state(
     if probe is not None and not listing.is_actual:
         if probe.works:
             return glyphs.PASSED, "answers", "$state-ok"
-        failed = FAILURE_WORDS[probe.failure] if probe.failure is not None else "failed"
+        failed = WORDS["failure"][probe.failure] if probe.failure is not None else "failed"
         return glyphs.ERROR, failed, "$state-error"
     if listing.is_actual and (listing.is_requested or not listing.is_fallback):
         return glyphs.READY, "in use", "$state-ok"

@@ -282,7 +282,7 @@ def _numbers(hit: Hit, *, named: bool) -> Content:
         elif stage.stage is Stage.CONTEXT:
             sign, number = ("= context ", fmt.MUTED), fmt.score(stage.after)
         elif stage.stage not in TONES and operand not in (None, stage.before):
-            word = f"{glyphs.RERANK} {words.STAGE_WORDS[stage.stage]} "
+            word = f"{glyphs.RERANK} {words.WORDS['stage'][stage.stage]} "
             sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
         else:
             continue
