@@ -312,38 +312,19 @@ def told(data: bytes, **options: int) -> list[tuple[int, int, int, bytes | None,
     ]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"", []),
-        (b"\n", [(1, 0, 1, b"", True)]),
-        (b"a", [(1, 0, 1, b"a", False)]),
-        (b"a\r\nb\n", [(1, 0, 3, b"a\r", True), (2, 3, 2, b"b", True)]),
-        (b"12345\nx\n", [(1, 0, 6, b"12345", True), (2, 6, 2, b"x", True)]),
-        (b"123456\nx\n", [(1, 0, 7, None, True), (2, 7, 2, b"x", True)]),
-        (b"12345", [(1, 0, 5, b"12345", False)]),
-        (b"123456", [(1, 0, 6, None, False)]),
-        (b"\0\0\n\xff\n", [(1, 0, 3, b"\0\0", True), (2, 3, 2, b"\xff", True)]),
-    ],
-)
-def test_lines_of_at_most_five_bytes(
-    data: bytes, expected: list[tuple[int, int, int, bytes | None, bool]]
-) -> None:
-    assert told(data, limit=5) == expected
+@pytest.mark.parametrize(("data", "expected"), cases("reading", "lines of five bytes"))
+def test_lines_of_at_most_five_bytes(data: str, expected: list[list[Any]]) -> None:
+    """Of a byte stands there the character of its number."""
+    lines = [
+        [*place, line if line is None else line.decode("latin-1"), is_whole]
+        for *place, line, is_whole in told(data.encode("latin-1"), limit=5)
+    ]
+    assert lines == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"\xef\xbb\xbf{}\r\n", "{}"),
-        (b"a\xffb\n", "a\ufffdb"),
-        (b"\xed\xa0\x80\n", "\ufffd\ufffd\ufffd"),
-        (b"a\0b", "a\0b"),
-        ("日本\r".encode(), "日本"),
-    ],
-)
-def test_texts(data: bytes, text: str) -> None:
-    assert text_of(lines_of(data)[0]) == text
+@pytest.mark.parametrize(("data", "text"), cases("reading", "texts of bytes"))
+def test_texts(data: str, text: str) -> None:
+    assert text_of(lines_of(data.encode("latin-1"))[0]) == text
 
 
 def test_a_mark_is_taken_off_where_a_file_begins_only() -> None:
