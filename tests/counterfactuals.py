@@ -20,8 +20,8 @@ from functools import cache, cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
+from memtui.data import DEMO_PRESENT, DEMO_ROOT
 from memtui.engine import Engine
-from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, Fusion, Mmr, Ranked, Ranking
 from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import (
@@ -205,7 +205,7 @@ class Trial:
 def open_demo(data_dir: Path) -> Engine:
     """Open the indexed demo to read, at the end of its story."""
     return Engine.open(
-        demo_root(), Settings(), data_dir=data_dir, now=lambda: DEMO_PRESENT, write=False
+        DEMO_ROOT, Settings(), data_dir=data_dir, now=lambda: DEMO_PRESENT, write=False
     )
 
 
@@ -221,7 +221,7 @@ def main(names: Sequence[str]) -> int:
     """Try everything; 0 when all of it is as memtui says."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        with Engine.open(demo_root(), Settings(), data_dir=Path(folder)) as engine:
+        with Engine.open(DEMO_ROOT, Settings(), data_dir=Path(folder)) as engine:
             engine.index.sync(wait=True)
         with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as workers:
             for name in names or TRIED:

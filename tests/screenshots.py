@@ -24,9 +24,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.bus import Bus
+from memtui.data import DEMO_PRESENT, DEMO_ROOT
 from memtui.engine import Engine
 from memtui.index.transcripts.discovery import TranscriptHomes
-from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings.schema import EmbeddingSettings, Settings, UiSettings
 from memtui.tui.app import MemtuiApp
@@ -109,8 +109,8 @@ class Stage:
         self.agent = AgentStage(home)
         self.root = home / "memory"
         self.data = home / ".local" / "share" / "memtui"
-        shutil.copytree(demo_root(), self.root)
-        shutil.copytree(demo_root().with_name("demo_sessions"), home / "agents")
+        shutil.copytree(DEMO_ROOT, self.root)
+        shutil.copytree(DEMO_ROOT.with_name("demo_sessions"), home / "agents")
         self.homes = TranscriptHomes(*(home / "agents" / name for name in PROGRAMS))
         date_files(self.root, home / "agents")
         with self.open_engine("demo", Bus()) as engine:

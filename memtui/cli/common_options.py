@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.cli.output import Line, Output
-from memtui.data import read_table
+from memtui.data import DEMO_ROOT, read_table
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
-from memtui.memory.workspace import Found, demo_root, find_workspace
+from memtui.memory.workspace import Found, find_workspace
 from memtui.model import FEATURES
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.report.layout import Section
@@ -123,7 +123,7 @@ class Invocation(Struct, frozen=True):
     def workspace(self, folder: str | None = None) -> Found:
         """Find the memory to work on; raises `WorkspaceNotFound` with the places looked at."""
         if self.demo:
-            return Found(demo_root(), "the bundled demo")
+            return Found(DEMO_ROOT, "the bundled demo")
         return find_workspace(folder, env=self.env, cwd=self.here, home=self.home, root=self.root)
 
     def root_if_any(self) -> Path | None:

@@ -37,8 +37,7 @@ from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import KnownFile
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, TypingPause, Work
 from memtui.index.pieces import AT_ONCE, MOST_READ, PieceMemory
-from memtui.memory.discover import INT64_MAX, Scope, discover
-from memtui.memory.workspace import DEMO_PRESENT, demo_root
+from memtui.memory.discover import Scope, discover
 from memtui.model import (
     EPOCH,
     CandidatePool,
@@ -122,8 +121,7 @@ class OwnIndex(Index):
         self.folder = folder
         self.ranking: Ranking = settings.configured_ranking()
         self.chunk_tokens = settings.chunking.tokens
-        newest = int(DEMO_PRESENT.timestamp()) * 10**9 if root == demo_root() else INT64_MAX
-        self.scope = Scope(root, settings.memory, newest)
+        self.scope = Scope(root, settings.memory)
         self.providers: ProviderFailover = ProviderFailover(
             settings.embedding,
             other_of(settings.embedding, settings.embedding.fallback),

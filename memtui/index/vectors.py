@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from memtui.data import DATA_FOLDER, read_table
+from memtui.data import DATA_FOLDER, DEMO_ROOT, read_table
 from memtui.embedding.provider import (
     MOST_FAILURES,
     OF_THE_SERVICE,
@@ -27,7 +27,6 @@ from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.index_rows import pages_of_chunks, pass_over, write_vectors
 from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
 from memtui.index.pieces import PiecesPhase
-from memtui.memory.workspace import demo_root
 from memtui.model import Failure, Reason, SkippedFile
 from memtui.text.redact import credential_line
 from memtui.text.sanitize import safe_line
@@ -190,7 +189,7 @@ class VectorsPhase:
             maker = made_by(read_meta(self._connection))
             self._dims = identity.dimensions or (maker.dimensions if maker is not None else None)
             progress.start(VECTORS, pending)
-            if job.scope.root == demo_root():
+            if job.scope.root == DEMO_ROOT:
                 _add_demo_vectors(job.cache)
             for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
                 stats.cache_hits += len(page) - len(self._from_cache(page, identity))

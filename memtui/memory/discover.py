@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from memtui.data import DEMO_PRESENT, DEMO_ROOT
 from memtui.errors import IsCancelled, stop_if
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
@@ -55,8 +56,6 @@ class Scope(Struct, frozen=True):
 
     root: Path
     settings: MemorySettings = MemorySettings()
-    newest_ns: int = INT64_MAX
-    """Files that changed later count as changed then, in ns: those of the demo are installed."""
 
 
 class Discovery(Struct, frozen=True):
@@ -125,7 +124,6 @@ class FileSearch(ABC):
     path_words: ClassVar[str]
     """The name of a path of the settings in details."""
     source: ClassVar[str]
-    newest_ns = INT64_MAX
 
     def __init__(self, root: Path, cancelled: IsCancelled) -> None:
         self.files: dict[str, SourceFile] = {}
@@ -135,6 +133,9 @@ class FileSearch(ABC):
         self.root = self.base = os.path.abspath(root)
         """`base` is the folder below which no link is followed."""
         self._cancelled = cancelled
+        # Those of the demo are as old as their installation; none is younger than its story.
+        is_demo = root == DEMO_ROOT
+        self._newest_ns = int(DEMO_PRESENT.timestamp()) * 10**9 if is_demo else INT64_MAX
 
     @abstractmethod
     def is_wanted(self, name: str) -> bool:
@@ -261,7 +262,7 @@ class FileSearch(ABC):
             source=self.source,
             size=state.st_size,
             # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
-            mtime_ns=max(-INT64_MAX, min(self.newest_ns, state.st_mtime_ns)),
+            mtime_ns=max(-INT64_MAX, min(self._newest_ns, state.st_mtime_ns)),
             # File systems that make numbers up (pooled, networked) use all 64 bits and more.
             inode=state.st_ino & INT64_MAX,
             kind=kind,
@@ -281,7 +282,7 @@ class _NoteSearch(FileSearch):
 
     def __init__(self, scope: Scope, cancelled: IsCancelled, only: str | None) -> None:
         super().__init__(scope.root, cancelled)
-        self._limit, self.newest_ns = scope.settings.max_file_bytes, scope.newest_ns
+        self._limit = scope.settings.max_file_bytes
         self._only = () if only is None else (only, os.path.realpath(only))
         self._ignored = name_filter(scope.settings.ignore)
         self._real_folder = cache(os.path.realpath)

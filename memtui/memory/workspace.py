@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from memtui.data import DATA_FOLDER
+from memtui.data import DEMO_PRESENT
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import PROJECT_FILES, is_memory, is_project
 from memtui.memory.paths import written
@@ -109,16 +109,15 @@ def beside_words(root: Path, env: Mapping[str, str], home: Path) -> str:
     Nothing outside of a folder that was named or found is read until the user names it.
     """
     base = Path(_expanded(env.get("CLAUDE_CONFIG_DIR") or "~/.claude", home))
-    project = re.sub(r"[^A-Za-z0-9]", "-", os.path.abspath(root))
-    notes = base / "projects" / project / "memory"
+    notes = base / "projects" / claude_project(root) / "memory"
     if not os.path.isdir(notes):
         return ""
     return f"`memtui {shlex.quote(str(notes))}` opens what Claude Code noted about this folder"
 
 
-def demo_root() -> Path:
-    """Give the folder of the sample memory that comes with memtui."""
-    return DATA_FOLDER / "demo"
+def claude_project(root: Path) -> str:
+    """Return the name that Claude Code gives to the project in a folder."""
+    return re.sub(r"[^A-Za-z0-9]", "-", os.path.abspath(root))
 
 
 def workspace_id(root: Path) -> str:
@@ -138,10 +137,6 @@ def _expanded(value: str, home: Path) -> str:
 
 def _shown(path: Path) -> str:
     return written(str(path))
-
-
-DEMO_PRESENT = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-"""The evening on which the sample memory's story ends."""
 
 
 def demo_clock() -> Callable[[], datetime]:

@@ -29,7 +29,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from memtui.memory.workspace import demo_root, workspace_id
+from memtui.data import DEMO_ROOT
+from memtui.memory.workspace import workspace_id
 from memtui.settings.files import history_name
 from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
@@ -169,7 +170,7 @@ def _prepare(group: str, folder: Path) -> dict[str, str]:
 
 def _parse(text: str, folder: Path) -> Any:
     """Read an output without what differs from run to run."""
-    text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
+    text = text.replace(str(folder), "<dir>").replace(str(DEMO_ROOT), "<demo>")
     # Patterns that begin with a letter are looked for fast, and the others only where they may be.
     for name in ("ws", "demo", "notes"):
         text = re.sub(rf"{name}-[0-9a-f]{{12}}\b", "<id>", text)

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memtui.data import DEMO_ROOT
 from memtui.engine import Engine
 from memtui.engine.conversations import as_stored, compare, overlap
 from memtui.engine.places import file_meant
-from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Hit, Leg, Ranked, Ranking, Stage
 from memtui.model.conversations import RecallChange, Recalled
 from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
@@ -37,7 +37,7 @@ WORDS = (
 def engine(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iterator[Engine]:
     data = tmp_path_factory.mktemp("inquiry") / "data"
     shutil.copytree(indexed_demo, data)
-    with Engine.open(demo_root(), Settings(), data_dir=data, now=lambda: NOW) as opened:
+    with Engine.open(DEMO_ROOT, Settings(), data_dir=data, now=lambda: NOW) as opened:
         yield opened
 
 

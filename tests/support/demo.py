@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from memtui.data import DATA_FOLDER
+from memtui.data import DATA_FOLDER, DEMO_ROOT
 from memtui.embedding.packaged import MODELS
 from memtui.engine import Engine
 from memtui.index.database import open_database
 from memtui.index.embedding_cache import EmbeddingCache
-from memtui.memory.workspace import demo_root
 from memtui.settings.schema import EmbeddingSettings, Settings
 
 _DONE = "complete"
@@ -44,7 +43,7 @@ def _index(folder: Path) -> None:
     # The vectors are the bundled model's own, recorded: a tenth of the time.
     from tests.support.recorded_model import recorded_model
 
-    with recorded_model(), Engine.open(demo_root(), Settings(), data_dir=folder) as engine:
+    with recorded_model(), Engine.open(DEMO_ROOT, Settings(), data_dir=folder) as engine:
         engine.index.sync(wait=True)
         status = engine.index.status()
         assert status.vectors + status.unread == status.chunks > 0, (
@@ -61,7 +60,7 @@ def record_vectors(file: Path) -> None:
     """Write vectors and word pieces of all chunks of the demo, and the bundled model's identity."""
     maker = MODELS["minilm"].identity(EmbeddingSettings())
     with tempfile.TemporaryDirectory() as name:
-        with Engine.open(demo_root(), Settings(), data_dir=Path(name)) as engine:
+        with Engine.open(DEMO_ROOT, Settings(), data_dir=Path(name)) as engine:
             engine.index.sync(wait=True)
             (database,) = Path(engine.index.status().index_dir).glob("index-*.db")
         with closing(open_database(database)) as connection:

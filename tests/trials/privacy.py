@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memtui.memory.workspace import demo_root
+from memtui.data import DEMO_ROOT
 from tests.e2e.terminal import Terminal, private_environment, terminal, unplugged
 from tests.support.interrupted import Ended, run_python
 from tests.support.small_memory import write_notes
@@ -206,7 +206,7 @@ class Stage:
 
 def run(options: Options) -> Iterator[Case]:
     """Trace commands and the terminal interface, then look at modes and at what was kept."""
-    yield _commands(Stage(options.place / "commands", demo_root()))
+    yield _commands(Stage(options.place / "commands", DEMO_ROOT))
     yield _interface(Stage(options.place / "interface"))
     yield _modes(Stage(options.place / "modes"))
     yield _private(Stage(options.place / "private"))

@@ -23,9 +23,9 @@ from memtui.bus import (
     SyncFailed,
     SyncFinished,
 )
+from memtui.data import DEMO_PRESENT, DEMO_ROOT
 from memtui.engine.engine import Engine
 from memtui.index.transcripts.discovery import demo_homes
-from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import (
     FEATURES,
     Context,
@@ -903,7 +903,7 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
     def demo(bus: Bus) -> Engine:
         settings = Settings(embedding=EmbeddingSettings(provider="none"))
         engine = Engine.open(
-            demo_root(),
+            DEMO_ROOT,
             settings,
             bus=bus,
             data_dir=tmp_path / "data",
@@ -913,7 +913,7 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
         engine.index.sync(wait=True)
         return engine
 
-    options = dark(root=demo_root(), state_dir=tmp_path / "state")
+    options = dark(root=DEMO_ROOT, state_dir=tmp_path / "state")
     async with running(demo, options=options, size=(120, 40)) as run:
         await run.press("escape")
         await run.search("gate")

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memtui.data import DEMO_ROOT
 from memtui.memory.chunking import Packer
 from memtui.memory.transcripts.generated import normalise, wrap
-from memtui.memory.workspace import demo_root
 from memtui.text.redact import (
     MASK,
     NAMED,
@@ -104,7 +104,7 @@ def technical_lines() -> list[str]:
 
 @pytest.mark.parametrize("of", ["demo", "sample", "technical prose"])
 def test_ordinary_text_is_hardly_ever_masked(of: str) -> None:
-    folder = {"demo": demo_root(), "sample": DATA / "openclaw" / "workspace"}.get(of)
+    folder = {"demo": DEMO_ROOT, "sample": DATA / "openclaw" / "workspace"}.get(of)
     notes = folder.rglob("*.md") if folder is not None else ()
     lines = [line for note in notes for line in note.read_text("utf-8").splitlines()]
     lines = lines or technical_lines()

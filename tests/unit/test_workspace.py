@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from memtui.data import DEMO_ROOT
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import (
     Found,
     beside_words,
-    demo_root,
     find_workspace,
     workspace_id,
 )
@@ -182,7 +182,7 @@ def test_a_workspace_has_one_id_by_whatever_path(tmp_path: Path) -> None:
 
 
 def test_every_file_of_the_sample_is_found() -> None:
-    found = discover(Scope(demo_root()))
+    found = discover(Scope(DEMO_ROOT))
     assert found.skipped == ()
-    paths = {path for path in demo_root().rglob("*") if path.is_file()}
+    paths = {path for path in DEMO_ROOT.rglob("*") if path.is_file()}
     assert {file.absolute for file in found.files} == paths

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.data import DEMO_ROOT
 from memtui.errors import IndexMissing, IndexUnusable, IsCancelled
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
@@ -25,7 +26,7 @@ from memtui.memory.paths import first_link, link_target, said, unwritten, writte
 from memtui.memory.transcripts import openclaw_files
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
-from memtui.memory.workspace import demo_root
+from memtui.memory.workspace import claude_project
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.settings.containment import absolute_setting
@@ -72,7 +73,7 @@ def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
 
 def demo_homes() -> TranscriptHomes:
     """Return the folders of the sample memory's conversations: none of this machine."""
-    folder = demo_root().with_name("demo_sessions")
+    folder = DEMO_ROOT.with_name("demo_sessions")
     return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
 
 
@@ -175,8 +176,7 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
             name = f"{openclaw}:{agent}"
             yield TranscriptPlace(name, openclaw, os.fspath(sessions), is_indexed, agent, database)
     root = os.path.abspath(scope.root)
-    # Claude Code calls a project's folder so. That of the folder that is open comes first.
-    own = re.sub("[^A-Za-z0-9]", "-", root)
+    own = claude_project(scope.root)
     projects = _folders_in(scope.homes.claude_code, PROJECTS)
     for project, folder in sorted(projects, key=lambda one: one[0] != own):
         is_indexed = scope.source_of(claude_code, project) is not None
