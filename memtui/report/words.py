@@ -65,7 +65,7 @@ OUTCOME_WORDS: Final[Mapping[str, list[str]]] = _WORDS["outcome"]
 VERDICT_WORDS: Final[Mapping[str, str]] = _WORDS["verdict"]
 SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 STRENGTH_MATCHES: Final[Mapping[str | None, str]] = {None: "", **_WORDS["strength_match"]}
-WITHOUT_CONTEXT: Final = "without context: whole chunks, not their best lines"
+WITHOUT_CONTEXT: Final = "without context: whole chunks, from their first line"
 NOTHING_GOOD: Final = "nothing matches well"
 RULE_WORDS: Final = convert(_WORDS["rule"], dict[CareRule, RuleWords])
 """Every rule, in the order of the screen."""

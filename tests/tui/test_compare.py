@@ -105,7 +105,11 @@ def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> 
             drawn = two_results(ranked, better, worse, width)
             told = "\n".join(line.plain for line in drawn)
             assert all(part in told for part in ("B − A", "◀")), width
-        assert f"A is ahead of B: {FEATURE_WORDS[share]} decides." in told
+        # Only what would turn the order without its difference decides.
+        total, lead = sum(mine.values()) - sum(others.values()), mine[share] - others[share]
+        name, decides = FEATURE_WORDS[share], round(lead, 9) >= round(total, 9)
+        reason = f": {name} decides." if decides else f". Largest difference: {name}."
+        assert f"A is ahead of B{reason}" in told
         for name in mine:
             assert (FEATURE_WORDS[name] in told) == any(one[name] for one in (mine, others))
 
@@ -197,12 +201,23 @@ async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
             assert f"{hit.chunk.path}" in run.text
             await run.press("escape")
             assert run.app.screen is screen
-        assert "B without context: whole chunks, not their best lines" in run.text
+        assert "B without context: whole chunks, from their first line" in run.text
         await run.pilot.resize_terminal(80, 24)
         await settle(run.app, run.pilot)
         assert "more: press ," in run.text
         await run.press("comma")
         assert "a keyword match counts" in run.text
+
+
+async def test_what_both_rankings_lack_is_no_difference(memory: SmallMemory) -> None:
+    profiles = {name: PROFILES[name] for name in ("openclaw-2026.7", "openclaw-2026.2")}
+    both = options(profiles["openclaw-2026.7"], profiles=profiles)
+    async with running(memory.open, options=both, size=(120, 40)) as run:
+        await opened(run)
+        assert "as OpenClaw up to 2026.2" in run.text
+        assert "without context" not in run.text
+        await run.press("question_mark")
+        assert "╌╌ out, new ╌╌" in run.text
 
 
 async def test_a_ranking_that_takes_other_candidates_is_searched_for(

@@ -188,7 +188,10 @@ async def test_where_nothing_is_found_it_is_said_why(run_on: Any, memory: SmallM
         await run.search()
         count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 50, the best with" in run.text
-        await run.press("escape", "H")
+        await run.press("escape", "H", "slash")
+        assert "traces any other" not in run.text, "its key is typed now"
+        await run.press("escape")
+        assert "t traces any other chunk" in run.text
         assert f"Not shown ({count} of {count} found)" in run.text
         await run.press("G")
         assert run.app.search_screen.near.cursor == count - 1, "the last one can be reached, too"
@@ -739,6 +742,7 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         for key in ("left_parenthesis", "d", "greater_than_sign", "minus", "F", "0"):
             await run.press(key)
             states.append((screen.state.ranking, look(screen.state.ranked)))
+        assert "as configured again: " in run.text
         for state in states[-2::-1]:
             await run.press("u")
             assert (screen.state.ranking, look(screen.state.ranked)) == state

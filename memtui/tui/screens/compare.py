@@ -204,7 +204,9 @@ class CompareScreen(Screen[None]):
                 about = f"could not search: {side.error}"
             style = "$state-warn" if side.error else ""
             abouts.append(Content.styled(safe_line(f"{name} {about}"), style))
-            if Stage.CONTEXT not in side.ranking.stages:
+            if Stage.CONTEXT not in side.ranking.stages and any(
+                Stage.CONTEXT in one.ranking.stages for one in self.sides
+            ):
                 changes.append(Content.styled(f"{name} {words.WITHOUT_CONTEXT}", "bold"))
         for name, was, now in differences(*(side.ranking for side in self.sides)):
             changes.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
@@ -457,11 +459,13 @@ def two_results(
             for name, step in zip(NAMES, pairs.get((decided, by_share), ()), strict=False)
             if step is not None and step.formula
         ]
+        whole = decided if isinstance(decided, Stage) else Stage.FUSION
+        turns = _lead(pairs, decided, by_share) >= _lead(pairs, whole)
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
-            ": ",
+            ": " if turns else ". Largest difference: ",
             (words.FEATURE_WORDS.get(by_share, what), "bold $primary"),
-            " decides. ",
+            " decides. " if turns else ". ",
             ("; ".join(formulas), fmt.MUTED),
         )
     word = max([_WORD, *(len(step.word) + 2 for pair in pairs.values() for step in pair if step)])
@@ -486,8 +490,10 @@ def two_results(
         # A step that only keeps or loses a result has no score of its own to compare.
         if isinstance(kind, Stage) and not any(step.sign for step in present):
             pair = [step and replace(step, value=None) for step in pair]
-        # The columns subtract as they stand there.
+        # The columns subtract as they stand there; a match that gives nothing beside one counts 0.
         shown = [step.value if step is not None else None for step in pair]
+        if isinstance(kind, Leg) and any(shown):
+            shown = [value or 0.0 for value in shown]
         one, other = (value if value is None else round(value, 3) for value in shown)
         change, style = fmt.NOTHING, ""
         if one is not None and other is not None:
@@ -506,6 +512,16 @@ def two_results(
         lines.append(fmt.fit(line, width))
     blank_line = [Content("")]
     return [*above, *blank_line, *why.wrap(width), *blank_line, *lines, *blank_line, *below]
+
+
+def _lead(
+    pairs: Mapping[tuple[Leg | Stage, str], Sequence[ScoreStep | None]],
+    kind: Leg | Stage,
+    share: str = "",
+) -> float:
+    """Return by how much both differ in a step; one that lacks it counts 0."""
+    signed = zip((1, -1), pairs.get((kind, share), ()), strict=False)
+    return round(abs(sum(sign * (step.value or 0.0) for sign, step in signed if step)), 9)
 
 
 def _steps_of(ranked: Ranked, scored: Scored) -> dict[tuple[Leg | Stage, str], ScoreStep]:

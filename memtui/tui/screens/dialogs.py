@@ -376,6 +376,7 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
         kind, title, hint, then = type(node).__name__, "Everywhere", "", ""
         if isinstance(node, Screen):
             title = _TABLES["screens"].get(kind, "This screen")
+            hint = _PANES.get(kind, {}).get("hint", "")
             if any(line.typed for line in lines):
                 hint = "Grey keys are typed into the box: leave it with esc to use them."
         elif not isinstance(node, App):

@@ -466,7 +466,8 @@ class SearchController:
         counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(len(ranked.pool.chunks))} found"
         hidden = f"Not shown ({counts})"
         view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
-        view.near.border_subtitle = draw_action(view, "trace", "traces any other chunk")
+        tracing = draw_action(view, "trace")
+        view.near.border_subtitle = tracing and tracing + " traces any other chunk"
         if not ranked.hits:
             return
         status, states = view.status, ranked.pool.states
@@ -623,6 +624,8 @@ class RankingController:
 
         text = words.describe_change(*map(self._with_weights, (before, ranking)))
         text = f"{because}: {text} again" if because else text
+        if ranking == view.options.ranking and ", " in text and not because:
+            text = "as configured again"
         self.note(f"{text} {aside}".rstrip())
         if shown is None or view.engine is None:
             return
