@@ -343,7 +343,8 @@ def test_versions_exit_codes_and_completions_are_told(memtui: Run) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "_MEMTUI_COMPLETE" in memtui("completions", shell).out
     shown = {*program.list_commands(click.Context(program))} - {"open"}
-    assert all(memtui("help", name).code == 0 for name in shown)
+    topics = memtui("help", "--json").document["topics"]
+    assert all(memtui("help", name).code == 0 for name in (*shown, *topics))
     assert memtui("help", "doctor").out == memtui("doctor", "--help").out
 
 
