@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,12 @@ from msgspec.structs import replace
 from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
+from memtui.model import Ranking, Stage
+from memtui.model.rankings import Evidence
+from memtui.ranking.context import with_weights
 from memtui.ranking.profiles import PROFILES as BUILT_IN
-from memtui.report.words import PROFILE_WORDS, step_name
+from memtui.report.explanation import differences
+from memtui.report.words import PARAMETER_WORDS, PROFILE_WORDS, step_name
 from memtui.settings import schema
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
@@ -68,7 +72,7 @@ def profiles(invocation: Invocation) -> int | None:
 
 @command("profiles show", of=profiles)
 def show_profile(invocation: Invocation, name: str) -> int:
-    """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
+    """Print profile NAME as TOML for `profiles add`; of a built-in one a copy with a new name."""
     settings = invocation.settings_here().settings
     rankings = settings.named_rankings()
     if name not in rankings:
@@ -79,14 +83,30 @@ def show_profile(invocation: Invocation, name: str) -> int:
     ranking, own = rankings[name], settings.profiles.get(name)
     if own is not None:
         keys, lines = schema.values_of(own), [f"[{toml_key((schema.PROFILES, name))}]"]
+        lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
     else:
-        # One that is built in is chosen, not defined.
         keys = schema.values_of(ranking)
-        stages = ", ".join(map(step_name, ranking.stages))
-        lines = [f"# {name} is built in; its stages in order: {stages}.", "[ranking]"]
-    lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
+        lines = list(_copy_lines(name, ranking, keys))
     made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
     return invocation.respond({"profile": made, "toml": "\n".join(lines)}, data=lines)
+
+
+def _copy_lines(name: str, ranking: Ranking, keys: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a built-in profile as one of another name, each key with what the screen calls it."""
+    weights = with_weights(ranking, Evidence.WORD_PIECES)
+    yield f"# {name} is built in: {PROFILE_WORDS[name]}."
+    yield f"# Its steps in order: {', '.join(map(step_name, ranking.stages))}."
+    for what, _, value in differences(BUILT_IN["memtui"], ranking):
+        if what not in {"steps", *(PARAMETER_WORDS[key] for key in keys)}:
+            yield f"# {what}: {value} (no key sets it)"
+    yield f"[{toml_key((schema.PROFILES, f'my-{name}'))}]"
+    for key, value in keys.items():
+        part, _, feature = key.partition(".")
+        if part not in {*Stage} - {*ranking.stages}:
+            auto = (
+                f"; auto: {getattr(weights.context, feature)}" if value == schema.OWN_WEIGHT else ""
+            )
+            yield f"{key} = {toml_value(value)}  # {PARAMETER_WORDS[key]}{auto}"
 
 
 @command("profiles save", of=profiles)

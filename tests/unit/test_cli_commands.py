@@ -24,6 +24,7 @@ from memtui.index.database import create, open_database
 from memtui.index.foreign.audit import examine
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
+from memtui.model import Stage
 from memtui.ranking.counterfactual.change import (
     FEATURE_OF,
     Change,
@@ -359,6 +360,21 @@ def test_a_file_from_stdin_is_bounded(
     stdin = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: False)
     monkeypatch.setattr("sys.stdin", stdin)
     assert expected in memtui("profiles", "add", "-", "--json").error["message"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_is_shown_of_a_built_in_profile_can_be_added(
+    memtui: Run, tmp_path: Path, name: str
+) -> None:
+    shown = memtui("profiles", "show", name)
+    (tmp_path / "copy.toml").write_text(shown.out)
+    assert memtui("profiles", "add", str(tmp_path / "copy.toml")).code == 0
+    copy = memtui("profiles", "show", f"my-{name}", "--json").document["profile"]["ranking"]
+    ranking = memtui("profiles", "show", name, "--json").document["profile"]["ranking"]
+    assert copy == ranking | {"profile": f"my-{name}"}
+    assert ("context." in shown.out) == (Stage.CONTEXT in PROFILES[name].stages)
+    fewest = f"# fewest candidates: {PROFILES[name].min_candidates} (no key sets it)"
+    assert (fewest in shown.out) == (name.startswith("openclaw"))
 
 
 def test_a_search_of_an_agents_index_waits_for_a_slow_disk(
