@@ -103,9 +103,8 @@ def _copy_lines(name: str, ranking: Ranking, keys: Mapping[str, Any]) -> Iterato
     for key, value in keys.items():
         part, _, feature = key.partition(".")
         if part not in {*Stage} - {*ranking.stages}:
-            auto = (
-                f"; auto: {getattr(weights.context, feature)}" if value == schema.OWN_WEIGHT else ""
-            )
+            is_auto = value == schema.OWN_WEIGHT
+            auto = f"; auto: {getattr(weights.context, feature)}" if is_auto else ""
             yield f"{key} = {toml_value(value)}  # {PARAMETER_WORDS[key]}{auto}"
 
 

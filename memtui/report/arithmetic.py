@@ -144,9 +144,12 @@ def matches_section(ranked: Ranked, scored: Hit | Drop, matches: WordTable | Non
     stage, trace = stage_score(scored, Stage.CONTEXT), stage_trace(ranked, Stage.CONTEXT)
     weight = float(str(trace.numbers.get("word_pieces", 0.0))) if trace is not None else 0.0
     is_same = stage is not None and shares_of(stage).get("word_pieces", 0.0) == weight * total
-    notes, longest = () if is_same else (CHANGED,), max(shares) or None
+    notes: tuple[str, ...] = () if is_same else (CHANGED,)
+    if several := [one.word for one in matches if len(one.nearest) > 1]:
+        read = "read in pieces, each beside its nearest word; the cosine is their mean"
+        notes += (f"{listed(several, _SHARED_WORDS)}: {read}",)
     title = f"{title}: {words.score(total)} together"
-    return Section(SectionId.WORDS, title, columns, tuple(rows), notes, axis=longest)
+    return Section(SectionId.WORDS, title, columns, tuple(rows), notes, axis=max(shares) or None)
 
 
 def lacks_passages(ranked: Ranked) -> bool:
@@ -243,15 +246,16 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
     """Return the formula of a leg, or why it has none; the origin of its value; that in brief."""
     ranking, pool, chunk = ranked.ranking, ranked.pool, scored.chunk
     if (part := scored.legs.get(leg)) is None:
-        why, state = "no match", pool.states[leg]
+        why, brief = f"not among the first {ranking.candidates}: counts 0", "no match"
+        state = pool.states[leg]
         if state.status is not LegStatus.OK:
             why = words.leg_reason(state)
             is_pending = state.status is LegStatus.PENDING
             return why, "", why if is_pending else words.reason_words(state.reason)
         searched = state.facts.get("model") if leg is Leg.VECTOR else None
         if searched and chunk.model and chunk.model != searched:
-            why = f"its vector is of another model: {safe_line(chunk.model)}"
-        return why, "", why
+            why = brief = f"its vector is of another model: {safe_line(chunk.model)}"
+        return why, "", brief
     origin = brief = f"{words.WORDS['leg_unit'][leg]} {words.score(part.raw)}"
     mapped, text = words.score(part.mapped), part.text_score
     if text is not None and text != part.mapped:
@@ -277,7 +281,7 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
         scaled = (f"{words.short_number(raw)} → {end}" for raw, end in ends.items())
         origin += f" scaled: {', '.join(scaled)}"
     elif ranking.fusion is Fusion.RRF:
-        origin = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {origin}"
+        origin = f"1/({words.short_number(ranking.rrf_k)} + {part.position} above), {origin}"
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
         origin = f"{words.WORDS['mapping'][ranking.keyword_mapping]} {origin}"
     note = f"{origin} ({safe_line(', '.join(part.terms))})" if part.terms else origin

@@ -395,8 +395,7 @@ def ranks_section(
             rows.append(Row(("by search", ", ".join(ranks))))
         if stages:
             moves = " → ".join(f"{words.WORDS['stage'][one.stage]} #{one.rank}" for one in stages)
-            spark = words.sparkline([one.rank for one in stages])
-            rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
+            rows.append(Row(("by stage", moves)))
         for name, rank in explanation.without.items():
             shown = "not shown" if rank is None else f"rank {rank}"
             rows.append(Row((f"without {words.WORDS['stage'][name]}", shown)))
@@ -474,6 +473,9 @@ def _term_notes(terms: KeywordExplanation) -> Iterator[str]:
         yield f"length {words.count(terms.length, 'token')}, {average} on average"
     if terms.score is not None:
         yield f"bm25 {words.score(terms.score)}, minus the sum of the shares"
+    phrases = [(term.text, one.df) for term in terms.terms for one in term.phrases]
+    if common := dict.fromkeys(text for text, df in phrases if 2 * df >= terms.rows):
+        yield f"in half of the chunks or more, which counts as good as 0: {', '.join(common)}"
     if terms.missing:
         yield f"the chunk lacks what is required: {', '.join(terms.missing)}"
     if terms.nowhere:
@@ -517,12 +519,12 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
             notes.append(f"neither search finds it{why}")
         else:
             depths = {"results": needs.k, "candidates per result": needs.candidate_multiplier}
-            ways = " or ".join(f"{name} {n}" for name, n in depths.items() if n is not None)
+            ways = " or ".join(f"{n} {name}" for name, n in depths.items() if n is not None)
             how = "no number of results or of candidates per result makes it one"
             if needs.candidates <= needs.taken:
                 how = "the merge of keywords and paths left it out"
             elif ways:
-                how = f"with {ways} it is one, which alone does not show it"
+                how = f"{ways} would make it one, but not bring it into the list"
             best = f"its best rank in a search is {words.rank(needs.candidates)}"
             notes.append(f"it is no candidate: {best}, and each gives {needs.taken}; {how}")
     if (reset := explained.configured_rank) is not None:

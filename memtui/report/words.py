@@ -29,7 +29,6 @@ MINUS: Final = "\u2212"
 NOTHING: Final = "–"
 SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86_400
 _EVER_DAYS = 36_500
-_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class RuleWords(Struct, frozen=True):
@@ -187,7 +186,7 @@ def short_number(value: object, decimals: int = 3) -> str:
         return str(value)
     text = number(value, decimals)
     text = text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.2g}" if text == "0" and value else text
+    return f"{value:.2g}".replace("-", MINUS) if text == "0" and value else text
 
 
 def exact(value: float, decimals: int = 2) -> str:
@@ -219,15 +218,6 @@ def percent(part: float, whole: float) -> str:
 def rank(position: int | None) -> str:
     """A rank as `#4`, or a dash for none."""
     return NOTHING if position is None else f"#{position}"
-
-
-def sparkline(ranks: list[int]) -> str:
-    """Ranks as a line of bars, the best rank highest; empty when there is no movement to show."""
-    if len(ranks) < 2 or min(ranks) == max(ranks):
-        return ""
-    low, high = min(ranks), max(ranks)
-    top = len(_SPARKS) - 1
-    return "".join(_SPARKS[round(top * (high - value) / (high - low))] for value in ranks)
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
@@ -22,6 +23,7 @@ from memtui.index.index_rows import counts
 from memtui.index.pieces import AT_ONCE
 from memtui.memory.passages import passages
 from memtui.model import FEATURES, Context, Evidence, Leg, LegStatus, Ranking, Reason
+from memtui.model.inquiry import WordMatch
 from memtui.report.explanation import Explained
 from memtui.report.export import Format, exported
 from memtui.retrieval.passages import fetch_pieces
@@ -179,6 +181,9 @@ def test_an_index_without_pieces_says_why_there_is_no_table(tmp_path: Path) -> N
         table = opened.explain.word_matches(ranked, chunk)
         explained = Explained(ranked, ranked.ranking, subject=chunk, matches=table)
         assert "no table: the index has no word pieces\n" in exported(explained, Format.TEXT)
+        pieces = WordMatch("config", ("box", "in"), 1.0, 0.5, 0.5)
+        text = exported(replace(explained, matches=(pieces,)), Format.TEXT)
+        assert "config: read in pieces, each beside its nearest word; " in text
 
 
 @contextmanager

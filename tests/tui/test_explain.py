@@ -108,7 +108,7 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
     ]
     assert formulas == [
         "its vector is of another model: ada␛[31m-002",
-        "no match",
+        f"not among the first {Ranking().candidates}: counts 0",
         "provider failed",
     ]
     # Nothing is added to a score that one leg alone gives.
@@ -234,6 +234,10 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
         await there(run, screen, Part.WORDS)
         await settle(run.app, run.pilot)
         assert text.region.y == read_at
+        # Other words are taken back where they were taken over, and nowhere else.
+        screen.query_one(ChangeList).focus()
+        await run.press(*["j"] * 30, "a")
+        await run.until(lambda: "u undo, in this window only" in run.text)
 
 
 async def test_j_marks_the_next_change_and_then_scrolls_and_another_result_begins_at_its_top(
@@ -376,8 +380,9 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
         await run.press("escape", "c")
         assert "x says why" in run.text
         await run.press("x")
-        assert isinstance(run.app.screen, ExplainScreen)
-        assert run.app.screen.chunk_id == outside.id
+        screen = run.app.screen
+        assert isinstance(screen, ExplainScreen)
+        assert screen.chunk_id == outside.id
         assert "NOT SHOWN" in run.text
 
 

@@ -25,7 +25,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
-from memtui.report.words import REASON_WORDS, WORDS, age, duration, sparkline
+from memtui.report.words import REASON_WORDS, WORDS, age, duration
 from memtui.tui import fmt
 from memtui.tui.place_actions import editor_arguments
 from memtui.tui.widgets.parameter_panes import stepped
@@ -54,11 +54,10 @@ def test_numbers_are_written_the_same_everywhere(name: str, written: list[list[A
     assert [[value, WRITERS[name](value)] for value, _ in written] == written
 
 
-def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest() -> None:
+def test_a_share_is_a_hundred_only_when_it_is_all() -> None:
     shares = [fmt.percent(part, 1000) for part in (168, 999, 1000)]
     assert shares == ["17 %", "99 %", "100 %"]
     assert fmt.percent(1, 0) == fmt.score(float("nan")) == fmt.NOTHING == "–"
-    assert [sparkline(ranks) for ranks in ([7, 7, 4, 3], [3, 3], [3])] == ["▁▁▆█", "", ""]
 
 
 def test_every_code_has_words() -> None:

@@ -282,6 +282,7 @@ def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path
     for line, code in (("", 0), (":1", 0), (":99", 1)):
         assert memtui("explain", "other", "--chunk", f"MEMORY.md{line}", *place).code == code
     assert sorted(path.name for path in notes.iterdir()) == ["MEMORY.md"]
+    assert "no rank 1: the query has no words" in memtui("explain", "", *place).err
 
 
 def test_a_crash_and_an_interruption_end_cleanly(

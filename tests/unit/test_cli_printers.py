@@ -229,7 +229,7 @@ def test_json_keeps_what_a_terminal_may_not_see_and_has_no_nan(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0.30, "0.3"), (1e-9, "1e-09"), (30.0, "30"), (float("nan"), "–"), (0, "0"), ("x", "x")],
+    [(0.30, "0.3"), (-1e-9, "−1e−09"), (30.0, "30"), (float("nan"), "–"), (0, "0"), ("x", "x")],
 )
 def test_numbers(value: object, expected: str) -> None:
     assert words.short_number(value, 6) == expected

@@ -394,7 +394,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
         choice: Change | WordChange = changes[at]
-        self._note = f"applied: {change_words(choice)}   u undo"
+        only = ", in this window only" * isinstance(choice, WordChange)
+        self._note = f"applied: {change_words(choice)}   u undo{only}"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
