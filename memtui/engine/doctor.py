@@ -276,7 +276,8 @@ def memory_checks(scope: Scope) -> Iterator[Check]:
             detail = f"{skipped.path}: {skipped.detail or reason}"
             yield Check("skipped", detail, "check its permissions", "note")
         else:
-            others[reason] += 1
+            is_ignored = skipped.reason is Reason.IGNORED
+            others[f"{reason} ({skipped.detail})" if is_ignored else reason] += 1
     if others:
         yield Check("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
 

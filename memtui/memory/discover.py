@@ -299,6 +299,12 @@ class _NoteSearch(FileSearch):
                 self.skip(written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
         for extra in filter(None, map(str.strip, scope.settings.extra_paths)):
             self.look_at_extra(extra)
+        known = {file.path for file in self.files.values()} | {path for path, _ in self.skipped}
+        for entry in entries if self._memory_layout else ():
+            is_note = is_markdown(entry.name) and os.path.isfile(entry.path)
+            if is_note and written(entry.name) not in known:
+                why = self.why_ignored(entry.name) or _BESIDE
+                self.skip(written(entry.name), Reason.IGNORED, why)
 
     def is_wanted(self, name: str) -> bool:
         return is_markdown(name)
@@ -332,6 +338,7 @@ class _NoteSearch(FileSearch):
             self.files[real] = self.source_file(path, stored, state)
 
 
+_BESIDE = f"only {', '.join(ROOT_FILES)} and {MEMORY_FOLDER}/ count; memory.extra_paths adds more"
 _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"
 
 
@@ -396,11 +403,9 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
         return SkippedFile(name, Reason.NOT_A_NOTE, kind(stat.S_IFDIR))
     if not is_markdown(place):
         return SkippedFile(name, Reason.NOT_A_NOTE, "its name does not end in .md or .markdown")
-    lies = "lies outside the folder"
-    if parts_below(place, root) is not None:
-        counted = f"{', '.join(ROOT_FILES)} and {MEMORY_FOLDER}/"
-        lies = f"lies in the folder, of which only {counted} count"
-    return SkippedFile(name, Reason.OUTSIDE_ROOT, f"{lies}; memory.extra_paths adds more")
+    is_below = parts_below(place, root) is not None
+    why = _BESIDE if is_below else "lies outside the folder; memory.extra_paths adds more"
+    return SkippedFile(name, Reason.OUTSIDE_ROOT, why)
 
 
 def absent(place: str) -> tuple[Reason, str] | None:
