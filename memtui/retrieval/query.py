@@ -136,7 +136,7 @@ def _with_filter(filters: Filters, key: str, value: str) -> tuple[Filters, str]:
     """Add a filter to others; one that makes no sense is not added, and the text says why."""
     before = getattr(filters, _FIELDS[key])
     if key == "-" and (named := _NAMED.match(value)) and named[1].lower() in _FIELDS:
-        return filters, f"-{value} is left out: a filter cannot be turned round"
+        return filters, f"-{value} is left out: a filter cannot be negated"
     if key == "-" and not phrase_segments(value):
         return filters, f'-"{value}" holds no letter or digit: left out'
     if isinstance(before, tuple):
@@ -294,10 +294,8 @@ def narrowed(connection: Connection, query: Query) -> tuple[Query, set[int] | No
     if not query.phrases:
         return query, allowed
     holding = _holding(connection, *map(phrase_segments, query.phrases))
-    if allowed is not None:
-        holding &= allowed
     if holding or not query.terms.terms:
-        return query, holding
+        return query, holding if allowed is None else holding & allowed
     terms = query_terms(query.text)
     begun = (term for term in query.terms.terms if term.kind in {"prefix", "star"})
     terms = replace(terms, terms=tuple(dict.fromkeys((*terms.terms, *begun))))

@@ -430,8 +430,10 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             await run.press("n", "N")
             assert screen.view.chosen == first is not None
             assert "match 1 of " in run.text
+            passage = screen.view.passage
             await run.press("L", leave)
             assert (run.app.screen, screen.outline_rows.display) == (screen, False)
+            assert screen.view.passage == passage != (0, 0)
             assert "M source" in run.text
             await run.press("M")
             assert not screen.view.rendered

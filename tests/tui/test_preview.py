@@ -48,6 +48,9 @@ async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
         pilot.app.theme = "memtui-light"
         await pilot.pause()
         assert [segment.style for segment in preview.render_line(1)] != before
+        await pilot.resize_terminal(60, 6)
+        preview.show(_first(), CHUNKS[0], ["router", "config"], lines=(14, 14))
+        assert preview.first_visible_line == 14, "a low one has no room for context"
 
 
 @pytest.mark.parametrize("match", [13, 22, 25, 29])

@@ -246,8 +246,9 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         await press(run.pilot, "1")
         await run.until(lambda: "is ignored, as it is not a date" in run.text.splitlines()[2])
         assert not run.toasts
-        await run.search("router")
+        await run.search("foo:bar router")
         assert "is ignored, as it is not a date" not in run.text
+        assert run.text.splitlines()[2].rstrip().endswith("…"), "what is cut says so"
         await run.press("ctrl+u")
         run.app.screen.post_message(
             events.Paste("one\r\rtwo \x1b[31mred\x1b[0m\n" + "word " * 2000)

@@ -203,7 +203,7 @@ class Preview(LineView):
         """The current chunk."""
         self.chosen: Mark | None = None
         """The match or the link that was gone to."""
-        self._passage = 0, 0
+        self.passage = 0, 0
         """The first and the last line of the passage that the chunk is shown for."""
         self._source: SourceText | None = None
         self._note = NoteText()
@@ -248,7 +248,7 @@ class Preview(LineView):
         before = self._place
         is_whole = chunk is None or lines == (chunk.start_line, chunk.end_line)
         self._source, self.chunk, self.chunks = source, chunk, chunks
-        self._passage = (0, 0) if is_whole else lines
+        self.passage = (0, 0) if is_whole else lines
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
         place = path = source.path if source is not None else ""
@@ -295,7 +295,7 @@ class Preview(LineView):
     @property
     def _place(self) -> tuple[str | None, str | None, tuple[int, int]]:
         path = self._source.path if self._source is not None else None
-        return path, self.chunk.id if self.chunk is not None else None, self._passage
+        return path, self.chunk.id if self.chunk is not None else None, self.passage
 
     @property
     def render_width(self) -> int:
@@ -370,16 +370,18 @@ class Preview(LineView):
         height = self.scrollable_content_region.height
         if chunk is not None and note.numbers:
             blocks = note.blocks_of(chunk.start_line, chunk.end_line)
-            start = self.tops[blocks.start]
-            top = self.tops[max(0, blocks.start - CONTEXT_LINES)]
             marks = (mark for block in blocks for mark in note.matches(block))
-            first = match = next(map(self._row_of, marks), start)
-            if any(self._passage):
-                passage = note.blocks_of(*self._passage)
+            first = match = next(map(self._row_of, marks), self.tops[blocks.start])
+            # A low preview has room for the passage alone, not for what stands before it.
+            context = CONTEXT_LINES if height > 2 * CONTEXT_LINES else 0
+            if any(self.passage):
+                passage = note.blocks_of(*self.passage)
                 first, match = self.tops[passage.start], self.tops[passage.stop] - 1
+                blocks = blocks if context else passage
+            top = self.tops[max(0, blocks.start - context)]
             if match >= top + height:
-                fits = match < start + height
-                top = match - height + 1 if fits else max(0, first - CONTEXT_LINES)
+                fits = match < self.tops[blocks.start] + height
+                top = match - height + 1 if fits else max(0, first - context)
         self.scroll_to_line(top)
         self._placed_at = self.scroll_target_y
 
@@ -485,7 +487,7 @@ class Preview(LineView):
         block, _ = self.block_at(at) or (0, 0)
         line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
-        is_passage = self._passage[0] <= line <= self._passage[1]
+        is_passage = self.passage[0] <= line <= self.passage[1]
         marker = "█" if is_passage else "▌" if is_inside else " "
         marker_style = self._mark_style("marker")
         if self.rendered:

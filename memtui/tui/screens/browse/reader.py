@@ -218,7 +218,7 @@ class Reader:
         top, was_rendered = view.top, bool(view.rendered)
         line, chunk_id = target.line, target.chunk_id
         if line is None and is_same and view.chunk is not None:
-            line, chunk_id = view.chunk.start_line, view.chunk.id
+            line, chunk_id = max(view.chunk.start_line, view.passage[0]), view.chunk.id
         by_id = {chunk.id: chunk for chunk in chunks}
         chunk = by_id.get(chunk_id or "", chunk_at(chunks, line or 0))
         file, note = self.file, ""

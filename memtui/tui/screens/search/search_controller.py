@@ -236,7 +236,7 @@ class SearchController:
         if not text and (offers or not self.view.state.text):
             text = message("operators").stylize(fmt.MUTED)
         below = self.view.query_one("#problems", TextBlock)
-        below.show(lambda width: text.wrap(width)[:1] if text else [])
+        below.show(lambda width: [fmt.fit(text, width)] if text else [])
 
     def begins_word(self) -> bool:
         """Tell whether the last word finds longer ones while it is typed."""
