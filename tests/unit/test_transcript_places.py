@@ -145,6 +145,10 @@ def test_places_say_what_is_opted_in(homes: Homes, tmp_path: Path) -> None:
         ("codex", False),
         ("logs", True),
     ]
+    shed = str(homes.folder / "claude/projects/-home-shed")
+    located = locate(homes.scope(tmp_path, paths=(shed,)), everything=True)
+    counts = {place.name: len(place.files) for place in located}
+    assert (counts[shed], counts["claude-code:-home-shed"]) == (1, 0), "where it is opted in"
 
 
 def test_homes_are_where_the_programs_look(tmp_path: Path) -> None:

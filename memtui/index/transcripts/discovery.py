@@ -247,13 +247,12 @@ def locate(
     everything: bool = False,
     cancelled: IsCancelled = lambda: False,
 ) -> list[TranscriptPlace]:
-    """Find the transcripts place by place; a file counts where it is found first."""
+    """Find the transcripts place by place; a file counts where it is opted in, or found first."""
     by_file: dict[tuple[str, str], str] = {}
     stored: set[str] = set()
-    located = []
-    for place in places_of(scope):
-        if not (place.is_indexed or everything):
-            continue
+    places = [place for place in places_of(scope) if place.is_indexed or everything]
+    located = {place.name: place for place in places}
+    for place in sorted(places, key=lambda one: not one.is_indexed):
         search = _Search(scope, place, cancelled)
         files, skipped = [], list(search.skipped.values())
         for _, file in sorted(search.files.items()):
@@ -271,8 +270,10 @@ def locate(
                 detail = f"already found as {earlier}"
                 skipped.append(SkippedFile(file.path, Reason.DUPLICATE_FILE, detail))
         unread = tuple(search.unread)
-        located.append(replace(place, files=tuple(files), skipped=tuple(skipped), unread=unread))
-    return located
+        located[place.name] = replace(
+            place, files=tuple(files), skipped=tuple(skipped), unread=unread
+        )
+    return [*located.values()]
 
 
 def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
