@@ -282,16 +282,14 @@ def replay(
             output.warn(warnings)
         is_compared = any(call.returned is not None for call in calls)
         if is_compared and not (invocation.json or jsonl):
-            output.note(report.TWO_SCALES.format(profile=session.ranking.profile))
+            output.note(report.TWO_SCALES)
             output.note(report.SIGNS)
         shown, replays = 0, list[dict[str, Any]]()
         for call in calls[:most]:
             answer = session.engine.conversations.replay(
                 call, ranking=session.ranking, as_many="ranking.k" not in invocation.flags
             )
-            verdict = "same" if answer.is_same else "changed"
-            if answer.problem or call.returned is None:
-                verdict = "failed" if answer.problem else "unrecorded"
+            verdict = answer.verdict
             counts[verdict] += 1
             if changed and verdict != "changed":
                 continue

@@ -198,14 +198,15 @@ class ConversationService:
         transcripts, calls = self._transcripts(), list[MemoryCall]()
         newest = sorted(transcripts, key=lambda path: -transcripts[path].file.mtime_ns)
         chosen = newest if paths is None else filter(transcripts.__contains__, paths)
-        for file, _, row in map(transcripts.__getitem__, chosen):
+        for file, place, row in map(transcripts.__getitem__, chosen):
             if row is not None and row.is_told and not row.facts.calls and row.is_current(file):
                 # The index knows that there is none, or that it is too large.
                 continue
-            scan = self._scan(file, cancelled)
+            scan, other = self._scan(file, cancelled), place.is_elsewhere
             if scan.calls:
-                found(scan.calls)
-                calls += scan.calls
+                those = [replace(call, is_elsewhere=other) for call in scan.calls]
+                found(those)
+                calls += those
         calls.sort(key=lambda call: (call.path, call.line))
         return sorted(calls, key=lambda call: call.asked or EPOCH, reverse=True)
 
@@ -228,8 +229,9 @@ class ConversationService:
             lambda: {file.path for place in self._store.locate() for file in place.files}
         )
         try:
-            count = (results_wanted(call) if as_many else None) or ranking.k
-            request = SearchRequest(call.query, replace(ranking, k=count), verbatim=True)
+            limit = results_wanted(call) if as_many else None
+            ranking = replace(ranking, k=limit or ranking.k)
+            request = SearchRequest(call.query, ranking, verbatim=True)
             ranked = self._search.rerank(self._search.pool_of(request), request.ranking)
             then = [as_stored(one, self._index.root, paths) for one in call.returned or ()]
             rows = [
@@ -240,7 +242,7 @@ class ConversationService:
             ]
         except MemtuiError as error:
             return Replayed(call, (), " ".join(str(error).split()))
-        return Replayed(call, tuple(rows))
+        return Replayed(call, tuple(rows), limit=limit)
 
     def _explained(
         self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
@@ -328,7 +330,8 @@ class ConversationService:
         if broken:
             detail = f"cannot be read to its end: {broken}"
             facts = replace(facts, reason=reason, detail=detail)
-        scan = Scan(facts, tuple(collector.calls) if whole else (), whole)
+        calls = [replace(call, agent=facts.agent) for call in collector.calls]
+        scan = Scan(facts, tuple(calls) if whole else (), whole)
         self._scans[file.path] = file, scan
         return scan
 

@@ -170,6 +170,10 @@ class MemoryCall(Struct, frozen=True):
     """The line of the answer; 0 without one."""
     problem: str = ""
     """One line: that the tool failed, or why `returned` is not known."""
+    agent: str = ""
+    """The agent or project it was asked in, as a list names it."""
+    is_elsewhere: bool = False
+    """True if it was asked in another project of Claude Code than the folder that is open."""
 
 
 class RecallChange(StrEnum):
@@ -209,8 +213,21 @@ class Replayed(Struct, frozen=True):
     """By the rank now, then by the rank then."""
     problem: str = ""
     """One line: why it could not be asked again; empty when it was."""
+    limit: int | None = None
+    """The most results, where the call said so; `None` for as many as the ranking gives."""
 
     @property
     def is_same(self) -> bool:
         """True if the same places come back in the same order."""
         return all(row.change is RecallChange.SAME for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """`same`, `changed`, `elsewhere` (of another memory), `unrecorded` or `failed`."""
+        if self.problem:
+            return "failed"
+        if self.call.is_elsewhere:
+            return "elsewhere"
+        if self.call.returned is None:
+            return "unrecorded"
+        return "same" if self.is_same else "changed"

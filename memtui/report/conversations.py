@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from memtui.model.conversations import (
 from memtui.report import words
 from memtui.text.sanitize import size_words
 
-TWO_SCALES: Final = "scores do not compare: then of the agent, now of the profile {profile}"
+TWO_SCALES: Final = "Two scales: then the agent's score, now memtui's: compare the ranks"
 SIGNS: Final = "then: the agent's answer, now: today's; = same, ~ moved, + new, - gone, . absent"
 _HEADINGS: Final = f"{'rank':>10}{'score':>15}", "  then  now    then     now  place"
 _INDENT: Final = "    "
@@ -168,29 +169,38 @@ def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
 def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
     """A search that was asked again: what was asked, what has changed, place by place."""
     call = replayed.call
-    yield _fitted(f"{minute_words(call.asked)}  {call.query}", width)
+    asked = minute_words(call.asked), call.agent, call.query
+    yield _fitted("  ".join(filter(None, asked)), width)
     place = f"{call.path}:{call.line}  {call.tool}"
     yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
     yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)
     yield from (_INDENT + line for line in _HEADINGS if replayed.rows)
-    for row in replayed.rows:
+    for row in sorted(replayed.rows, key=agents_order):
         then, now = ("." if rank is None else rank for rank in (row.rank_then, row.rank_now))
         both = row.score_then, row.score_now
         scores = "".join(f"  {'' if one is None else words.score(one):>6}" for one in both)
         head = f"{_INDENT}{words.WORDS['recall_sign'][row.change]} {then:>4} {now:>4}{scores}  "
-        why = f"  {gone}" if (gone := gone_words(replayed, row)) else ""
+        why = f"  {note}" if (note := row_note(replayed, row)) else ""
         lines = f":{row.start_line}" if row.start_line else ""
         lines += f"-{row.end_line}" if row.end_line > row.start_line else ""
         room = max(20, width - len(head) - words.cells_of(why))
         yield _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
 
 
-def gone_words(replayed: Replayed, row: RecallRow) -> str:
-    """Return why a place left the list; empty for one that did not, or without a reason."""
+def agents_order(row: RecallRow) -> float:
+    """Sort the agent's results first, in its order; those that are new stay as they are."""
+    return row.rank_then or math.inf
+
+
+def row_note(replayed: Replayed, row: RecallRow) -> str:
+    """Return why a place left the list, or what to know of it; mostly empty for one that stayed."""
     if row.rank_below is not None:
-        shown = sum(one.rank_now is not None for one in replayed.rows)
-        return f"now rank {row.rank_below}, your list ends at {shown}"
-    return words.reason_words(row.why) if row.why is not None else ""
+        shown = replayed.limit or sum(one.rank_now is not None for one in replayed.rows)
+        end = "the call asked for" if replayed.limit else "your list ends at"
+        return f"now rank {row.rank_below}, {end} {shown}"
+    if row.why is not None:
+        return words.reason_words(row.why)
+    return "(this conversation)" if row.path == replayed.call.path else ""
 
 
 def replay_verdict(replayed: Replayed) -> str:
@@ -198,6 +208,8 @@ def replay_verdict(replayed: Replayed) -> str:
     call = replayed.call
     if replayed.problem:
         return f"! {replayed.problem}"
+    if call.is_elsewhere:
+        return words.VERDICT_WORDS["elsewhere"]
     if call.returned is None:
         why = call.problem or "what came back is not recorded"
         return f"{why}; now {words.count(len(replayed.rows), 'result')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -409,7 +410,7 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     assert [(row.why, row.rank_below) for row in one.rows[1:]] == [
         *((Reason.CUT_AT_K, 2), (Reason.CUT_AT_K, 3))
     ]
-    assert any(line.endswith("now rank 2, your list ends at 1") for line in replay_lines(one, 100))
+    assert any(line.endswith("now rank 2, the call asked for 1") for line in replay_lines(one, 100))
     limited = call_of("gate", *then, maxResults=1)
     assert noted.conversations.replay(limited, as_many=False).is_same
     floor = Ranking(k=3, min_score=50.0)
@@ -429,6 +430,18 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
     left = {(row.path, row.start_line): row.rank_below for row in below if row.rank_now is None}
     assert left == {key: drops[key].stages[-1].rank for key in left}
     assert len(left) > 3
+
+
+def test_a_search_of_another_project_is_of_another_memory(homes: Homes, noted: Engine) -> None:
+    use = {"type": "tool_use", "id": "t", "name": "memory_search", "input": {"query": "gate"}}
+    message = {"role": "assistant", "content": [use]}
+    record = line({"type": "assistant", "cwd": "/src/web", "sessionId": "c", "message": message})
+    # As long as the folder that is open is no project, its memory may be that of any.
+    for project, others in (("-src-web", 0), (re.sub(r"\W|_", "-", str(noted.root)), 1)):
+        homes.claude("c.jsonl", record, project)
+        calls = noted.conversations.memory_calls()
+        verdicts = [noted.conversations.replay(call).verdict for call in calls]
+        assert (verdicts.count("elsewhere"), calls[0].agent) == (others, "web")
 
 
 def test_how_many_results_a_call_wants() -> None:

@@ -279,6 +279,7 @@ def test_every_state_has_a_badge() -> None:
     told = "not indexed (source main off); 1 broken line left out"
     off = replace(run, state=Reason.DISABLED, detail=told, chunks=None, malformed=1)
     assert [words.index_state(one) for one in (run, off)] == [run.detail, told], "said once"
+    assert "2 searches  not indexed" in listing_row(off, Matches(), lines=2).draw(90).plain
     assert all(words.badge(replace(LISTINGS[0], state=one)) for one in {*Reason} - {Reason.OK})
 
 
@@ -310,6 +311,9 @@ def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
     assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
     assert same_words((MOVED, SAME, UNKNOWN), 2) == "same results: 1 of 2 searches"
     assert same_words((SAME,), 2) == "same results: 1 of 1 search so far, 2 in all"
+    other = replace(SAME, call=replace(SAME.call, is_elsewhere=True))
+    assert outcome_words(other.call, other)[0] == "asked of another memory"
+    assert same_words((other, SAME), 1) == "same results: 1 of 1 search"
     failed = replace(SAME, rows=(), problem="no index")
     assert same_words((failed, UNKNOWN), 2) == ""
     assert outcome_words(SAME.call, failed)[0] == "no index"
@@ -323,6 +327,9 @@ def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     assert "now         ? → #1" in told
     known = comparison_rows(Replayed(SAME.call, entered))
     assert "+ new" in known[0].draw(80).plain
+    assert [each.id for each in comparison_rows(MOVED)] == ["2", "0", "1"], "as the agent got them"
+    itself = Replayed(SAME.call, (row(MAIN, None, 1, RecallChange.ENTERED),))
+    assert "(this conversation)" in comparison_rows(itself)[0].draw(80).plain
     failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
 
@@ -412,6 +419,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
             if segment.text == "firmware"
         ]
         assert any(style is not None and style.underline for style in styles), "it is marked"
+        assert "│ indexed ┊ not" in str(reader.view.border_subtitle)
         with talks.file.open("ab") as stream:
             stream.write(grown := said("user", "And close it at nine.", 10))
         reader.look()
@@ -458,11 +466,19 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         await talks.press("A", "o", "n")
         assert run.toasts == ["No match to go to: / looks for a text."], "n is the next search now"
         assert screen.conversations.sort_name == "newest", "the list is not shown"
-        assert "2 not indexed (source off: O)" in run.text
+        assert "2 not indexed: source off (O)" in run.text
+        run_alone = replace(screen.conversations.listings[TALK], state=Reason.GENERATED_RUN)
+        screen.conversations.listings[TALK] = run_alone
+        screen.conversations.show()
+        await settle(run.app, run.pilot)
+        assert "2 not indexed: 1 source off (O), 1 automatic run" in run.text
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
         await talks.press("escape", "s", "escape")
         assert (screen.is_current, screen.pane) == (True, "asked")
+        screen.asked.calls_list.action_move(-1)
+        await talks.press("tab", "g", "b")
+        await talks.shows("no such file: memory/gone.md")
 
 
 async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) -> None:
@@ -518,7 +534,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
         await talks.press("A")
-        await talks.shows("of 2 searches", "scores do not compare: then of")
+        await talks.shows("of 2 searches", "Two scales: then the agent's")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")
@@ -596,6 +612,7 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         await resize(pilot, (80, 24))
         await talks.press("A", "tab")
         await talks.shows("minScore")
+        assert talks.screen.asked.calls_list.size.height == 3, "the rest is for the comparison"
         assert talks.screen.focused is talks.screen.asked.comparison
         await talks.press("shift+tab", "enter")
         await talks.shows("asked with your parameters, not with minScore 0.3")

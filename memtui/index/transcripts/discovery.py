@@ -163,6 +163,8 @@ class TranscriptPlace(Struct, frozen=True):
     skipped: tuple[SkippedFile, ...] = ()
     unread: tuple[str, ...] = ()
     """Beginnings of stored paths below which nothing could be listed."""
+    is_elsewhere: bool = False
+    """True for a project of Claude Code where the memory folder is another one."""
 
 
 def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
@@ -177,11 +179,11 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
             yield TranscriptPlace(name, openclaw, os.fspath(sessions), is_indexed, agent, database)
     root = os.path.abspath(scope.root)
     own = claude_project(scope.root)
-    projects = _folders_in(scope.homes.claude_code, PROJECTS)
-    for project, folder in sorted(projects, key=lambda one: one[0] != own):
+    projects = dict(_folders_in(scope.homes.claude_code, PROJECTS))
+    for project, folder in sorted(projects.items(), key=lambda one: one[0] != own):
         is_indexed = scope.source_of(claude_code, project) is not None
-        name = f"{claude_code}:{project}"
-        yield TranscriptPlace(name, claude_code, os.fspath(folder), is_indexed)
+        parts = f"{claude_code}:{project}", claude_code, os.fspath(folder), is_indexed
+        yield TranscriptPlace(*parts, is_elsewhere=own in projects and project != own)
     home = scope.homes.codex
     if home is not None and any(os.path.isdir(home / name) for name in (SESSIONS, ARCHIVED)):
         is_indexed = scope.source_of(codex) is not None

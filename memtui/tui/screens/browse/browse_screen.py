@@ -144,14 +144,16 @@ class BrowseScreen(Screen[None]):
 
     def describe(self) -> None:
         """Write the line below: what is wrong with the filter, else what is chosen."""
-        listed, line = self.file_list, self.file_list.chosen
+        listed, line, path = self.file_list, self.file_list.chosen, self.reader.path
         file, content = self.reader.file, Content("")
-        if self.file_rows.has_focus or file is None:
-            file = line.file if line is not None else None
+        if self.file_rows.has_focus or not path:
+            file, path = line.file if line is not None else None, ""
         if listed.problems:
             content = Content.styled(safe_line("; ".join(listed.problems)), "$state-warn")
         elif file is not None:
             content = file_line(file, self.engine.now(), listed.shown_recalls)
+        elif path and listed.files:
+            content = Content.styled(safe_line(f"no such file: {path}"), "$state-warn")
         elif line is not None:
             chunks = sum(one.chunks for one in line.files)
             counts = fmt.count(line.number, "file"), fmt.count(chunks, "chunk")

@@ -14,16 +14,16 @@ from textual.widgets import Static
 
 from memtui.model import EPOCH, Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
-from memtui.report.conversations import TWO_SCALES, gone_words, replay_verdict
+from memtui.report.conversations import TWO_SCALES, agents_order, replay_verdict, row_note
 from memtui.report.status import place_words
-from memtui.report.words import WORDS
+from memtui.report.words import WORDS, ending
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background
 from memtui.tui.place_actions import app_of, query_address
 from memtui.tui.present import error_line, sign_of
 from memtui.tui.screens.common import HUGE
-from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
+from memtui.tui.screens.sessions.listing import AGENT_CELLS, Pane, aside, day_and_time
 from memtui.tui.screens.sessions.turn_view import turn_of
 from memtui.tui.widgets.bars import draw_key
 from memtui.tui.widgets.lists import Row, RowList
@@ -213,7 +213,9 @@ class AskedPane(Pane):
             widget.show_message(self._message)
         number = f"  {fmt.count(len(rows))}" if rows else ""
         widget.border_title = draw_key("A", f"Agent searches, {where}{number}")
-        comparable = sum(call.returned is not None for call in self.calls.values())
+        comparable = sum(
+            call.returned is not None and not call.is_elsewhere for call in self.calls.values()
+        )
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
 
@@ -231,8 +233,7 @@ class AskedPane(Pane):
         shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
         asides = safe_line("  ".join(filter(None, (call.tool, arguments_words(call)))))
         if replayed is not None and replayed.rows and call.returned is not None:
-            profile = app_of(self.screen).search_screen.state.ranking.profile
-            asides += "\n" + TWO_SCALES.format(profile=safe_line(profile))
+            asides += f"\n{TWO_SCALES}"
         query_line.update(Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED)))
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
@@ -249,9 +250,6 @@ class AskedPane(Pane):
             scores = "what the agent got → your list now"
             widget.border_title = Content.assemble("Then and now  ", (scores, fmt.MUTED))
             widget.set_rows(comparison_rows(replayed), keep=widget.chosen_id)
-            if call.problem and call.returned is None:
-                problem = f"{then_words(call)}: {safe_line(call.problem)}"
-                widget.border_subtitle = Content(problem)
 
     @on(RowList.Opened)
     def row_opened(self) -> None:
@@ -280,12 +278,12 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
 
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
-    """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
+    """Draw a search on two lines: what was asked, then what became of it, where, when, by what."""
 
     def draw(width: int) -> Content:
         moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        words = filter(None, (moment, safe_line(call.tool)))
-        asides = [Content.styled(text, fmt.MUTED) for text in words]
+        words = filter(None, (ending(call.agent, AGENT_CELLS), moment, call.tool))
+        asides = [Content.styled(safe_line(text), fmt.MUTED) for text in words]
         outcome = Content.styled(*outcome_words(call, replayed))
         # A problem is as long as it likes, and the same for most of the list.
         has_problem = replayed is not None and replayed.problem
@@ -299,22 +297,22 @@ def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str
     """Say what became of the results of a search; return the words and their style."""
     if replayed is None:
         return then_words(call), fmt.MUTED
-    if replayed.problem:
-        return safe_line(replayed.problem), "$state-warn"
-    style = "$state-ok" if replayed.is_same else "$state-warn"
-    return safe_line(replay_verdict(replayed)), fmt.MUTED if call.returned is None else style
+    styles = {"same": "$state-ok", "changed": "$state-warn", "failed": "$state-warn"}
+    words = replayed.problem or replay_verdict(replayed)
+    return safe_line(words), styles.get(replayed.verdict, fmt.MUTED)
 
 
 def then_words(call: MemoryCall) -> str:
-    """Say how many results came back when it was asked."""
+    """Say how many results came back when it was asked, or why that is not known."""
     if call.returned is None:
-        return "results not recorded"
-    return f"{fmt.count(len(call.returned), 'result')} at the time"
+        return ": ".join(filter(None, ("results not recorded", safe_line(call.problem))))
+    of = ", of another memory" if call.is_elsewhere else ""
+    return f"{fmt.count(len(call.returned), 'result')} at the time{of}"
 
 
 def same_words(replays: Iterable[Replayed], total: int) -> str:
     """Say how many searches come back the same; empty while nothing is compared."""
-    comparable = [one for one in replays if one.call.returned is not None and not one.problem]
+    comparable = [one for one in replays if one.verdict in ("same", "changed")]
     if not comparable:
         return ""
     same = sum(one.is_same for one in comparable)
@@ -340,7 +338,7 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
             change, then = "now", "?"
         ranks = f"{then} → {fmt.rank(one.rank_now)}"
         scores = f"{fmt.score(one.score_then)} → {fmt.score(one.score_now)}"
-        why = f"  {gone_words(replayed, one)}"
+        why = f"  {row_note(replayed, one)}"
 
         def draw(width: int) -> Content:
             return Content.assemble(
@@ -353,4 +351,5 @@ def comparison_rows(replayed: Replayed) -> list[Row]:
 
         return Row(str(at), draw, 2)
 
-    return [row(at, one) for at, one in enumerate(replayed.rows)]
+    in_order = sorted(enumerate(replayed.rows), key=lambda each: agents_order(each[1]))
+    return [row(at, one) for at, one in in_order]

@@ -43,7 +43,7 @@ _NEVER_COUNTED = frozenset(
 RELOAD_SECONDS = 0.5
 BATCH_SECONDS = 0.25
 """Seconds between two updates while files come in one by one."""
-_AGENT_CELLS = 18
+AGENT_CELLS = 18
 _SHORT = 44
 """Below so many cells a row says only what sets a conversation apart."""
 _LONG = 70
@@ -192,11 +192,11 @@ class ListPane(Pane):
         counting = f"counting {fmt.count(total - waiting)}/{fmt.count(total)}  " if waiting else ""
         needs = "" if matches or self.sort_name != "most results" else " (search first)"
         widget.border_subtitle = Content(f"{counting}{self.sort_name}{needs}")
-        left = [each.state for each in listings if not each.chunks]
-        off = left.count(Reason.DISABLED)
-        of = "" if off == len(left) else f" of {fmt.count(off)}"
-        why = f" (source{of} off: O)" if off else ""
-        note = aside(f"{fmt.count(len(left))} not indexed{why}" if left else "")
+        unindexed = (each for each in listings if not each.chunks)
+        left = Counter(WORDS["left"].get(each.state, badge(each)) for each in unindexed)
+        parts = [f"{fmt.count(number)} {why}" for why, number in left.most_common()]
+        whys = ", ".join(parts if len(left) > 1 else left)
+        note = aside(f"{fmt.count(left.total())} not indexed: {whys}" if left else "")
         if problems:
             note = Content.styled(safe_line(problems[0]), "$state-warn")
         sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
@@ -320,11 +320,11 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             turns = fmt.count(listing.turns, "turn")
         agent = listing.agent or WORDS["program"][listing.kind]
         parts = (
-            (badge(listing), "$state-warn"),
             # Of a long name the end, which tells projects apart.
-            (ending(agent, _AGENT_CELLS), ""),
+            (ending(agent, AGENT_CELLS), ""),
             (turns, fmt.MUTED),
             (fmt.count(listing.calls, "search", "searches") if listing.calls else "", ""),
+            (badge(listing), "$state-warn"),
             (length_words(listing), fmt.MUTED),
             (fmt.size_words(listing.size), fmt.MUTED),
             (listing.model, fmt.MUTED),

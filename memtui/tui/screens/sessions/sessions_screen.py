@@ -67,7 +67,7 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield ScreenBar()
-        yield QueryBar(glyphs.MARKER, "sessions-filter", "filter by title, agent, model, path")
+        yield QueryBar(glyphs.MARKER, "sessions-filter", "filter: title, agent, model, path")
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
