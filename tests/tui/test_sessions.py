@@ -389,7 +389,7 @@ async def talking(
 
 
 async def test_a_conversation_that_grows_is_followed_and_only_read(memory: SmallMemory) -> None:
-    async with talking(memory) as talks:
+    async with talking(memory, size=(132, 40)) as talks:
         run, screen, reader = talks.run, talks.screen, talks.screen.reader
         before = talks.file.read_bytes()
         await talks.press("O")

@@ -213,9 +213,8 @@ class AskedPane(Pane):
             widget.show_message(self._message)
         number = f"  {fmt.count(len(rows))}" if rows else ""
         widget.border_title = draw_key("A", f"Agent searches, {where}{number}")
-        comparable = sum(
-            call.returned is not None and not call.is_elsewhere for call in self.calls.values()
-        )
+        calls = [call for call in self.calls.values() if not call.is_elsewhere]
+        comparable = sum(call.returned is not None for call in calls)
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
 

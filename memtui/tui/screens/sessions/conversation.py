@@ -199,18 +199,17 @@ class ReaderPane(Pane):
         state = "gone from the disk" if conversations.is_loaded and present is None else ""
         if present is not None and present.state is Reason.STALE:
             state = badge(present)
-        legend = f"{turn_view.IN_CHUNK} indexed {turn_view.BETWEEN} not"
         parts = (
             (state, "$state-warn"),
             (counter, "$mark"),
             ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
             (f"entry {fmt.count(bisect_right(shown, view.at))}/{fmt.count(len(shown))}", ""),
             ("(turns and tools)", fmt.MUTED),
-            (legend if self._chunks and not state else "", fmt.MUTED),
         )
-        view.border_subtitle = Content("  ").join(
-            Content.styled(part, style) for part, style in parts if part
-        )
+        line = Content("  ").join(Content.styled(part, style) for part, style in parts if part)
+        legend = f"  {turn_view.IN_CHUNK} indexed {turn_view.BETWEEN} not" if self._chunks else ""
+        has_room = line.cell_length + len(legend) <= view.size.width - 4
+        view.border_subtitle = line + Content.styled(legend if has_room else "", fmt.MUTED)
 
     def open_within(self) -> None:
         """Ask for the text to look for."""
