@@ -33,6 +33,7 @@ from tests.support.conversations import (
     LIMIT,
     SECRET,
     Homes,
+    answered,
     asked,
     began,
     claude,
@@ -120,14 +121,9 @@ def test_counting_and_reading_stop_when_they_are_told(homes: Homes, engine: Engi
             stopped("sessions/main/1.jsonl", cancelled=lambda: True)
 
 
-def tool_answer(text: str, call: str = "c1") -> bytes:
-    message = {
-        "role": "toolResult",
-        "toolCallId": call,
-        "toolName": "exec",
-        "content": [{"type": "text", "text": text}],
-    }
-    return line({"type": "message", "message": message})
+def tool_answer(text: str) -> bytes:
+    content = [{"type": "text", "text": text}]
+    return said("toolResult", content, toolCallId="c1", toolName="exec")
 
 
 def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> None:
@@ -327,18 +323,6 @@ NOTES = {
 }
 
 
-def answered(*places: tuple[str, int, int, float], call: str = "c1") -> bytes:
-    """The answer of OpenClaw's memory search."""
-    results = [
-        {"path": path, "startLine": start, "endLine": end, "score": score, "snippet": "…"}
-        for path, start, end, score in places
-    ]
-    text = json.dumps({"results": results, "provider": "openai"})
-    content = [{"type": "text", "text": text}]
-    message = {"role": "toolResult", "toolCallId": call, "toolName": "memory_search"}
-    return line({"type": "message", "message": {**message, "content": content}})
-
-
 @pytest.fixture
 def noted(tmp_path: Path, homes: Homes) -> Iterator[Engine]:
     root = tmp_path / "notes"
@@ -391,7 +375,6 @@ def test_what_came_back_then_is_beside_what_comes_back_now(homes: Homes, noted: 
         "memory/gone.md3": Reason.NO_FILE,
         "memory/shed.md4": Reason.NO_CHUNK_AT_LINE,
     }
-    assert rows["memory/kyoto.md", 2].chunk_id
     [kyoto] = noted.browse.chunks_of("memory/kyoto.md")
     assert rows["memory/kyoto.md", 2].chunk_id == kyoto.id
 
@@ -411,8 +394,7 @@ def test_as_many_are_asked_for_as_the_call_asked_for(noted: Engine) -> None:
         *((Reason.CUT_AT_K, 2), (Reason.CUT_AT_K, 3))
     ]
     assert any(line.endswith("now rank 2, the call asked for 1") for line in replay_lines(one, 100))
-    limited = call_of("gate", *then, maxResults=1)
-    assert noted.conversations.replay(limited, as_many=False).is_same
+    assert noted.conversations.replay(one.call, as_many=False).is_same
     floor = Ranking(k=3, min_score=50.0)
     low = noted.conversations.replay(call_of("gate", *then), ranking=floor)
     assert {row.why for row in low.rows} == {Reason.BELOW_MIN_SCORE}
@@ -445,11 +427,9 @@ def test_a_search_of_another_project_is_of_another_memory(homes: Homes, noted: E
 
 
 def test_how_many_results_a_call_wants() -> None:
-    assert results_wanted(call_of("x", maxResults=5)) == 5
-    assert results_wanted(call_of("x", limit=9999)) == 200
-    for value in (0, -3, True):
-        assert results_wanted(call_of("x", maxResults=value)) is None
-    assert results_wanted(call_of("x")) is None
+    calls = [call_of("x"), call_of("x", limit=9999)]
+    calls += [call_of("x", maxResults=number) for number in (5, 0, -3, True)]
+    assert list(map(results_wanted, calls)) == [None, 200, 5, None, None, None]
 
 
 def test_what_cannot_be_asked_again_is_said(tmp_path: Path, homes: Homes, noted: Engine) -> None:

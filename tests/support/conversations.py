@@ -80,9 +80,11 @@ def asked(query: str, call: str = "c1", **others: float) -> bytes:
     return line({"type": "message", "timestamp": AT.format(2), "message": message})
 
 
-def answered(*paths: str, call: str) -> bytes:
-    """What the memory answered to a search in an OpenClaw session."""
-    found = [{"path": path, "startLine": 1, "endLine": 1, "score": 0.9} for path in paths]
+def answered(*places: str | tuple[str, int, int, float], call: str = "c1") -> bytes:
+    """What the memory answered to a search in an OpenClaw session: paths, or lines and scores."""
+    whole = [(one, 1, 1, 0.9) if isinstance(one, str) else one for one in places]
+    keys = ("path", "startLine", "endLine", "score")
+    found = [dict(zip(keys, place, strict=True)) for place in whole]
     content = [{"type": "text", "text": json.dumps({"results": found})}]
     message = {"role": "toolResult", "toolCallId": call, "toolName": "memory_search"}
     return line({"type": "message", "message": {**message, "content": content}})
