@@ -15,7 +15,8 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError
 from memtui.memory.workspace import Found
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
-from memtui.report.status import state_detail
+from memtui.report.status import has_other_writer, state_detail
+from memtui.report.words import WORDS
 from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.settings.schema import RankingSettings, Settings, nested
@@ -135,8 +136,11 @@ def stale_warning(status: IndexStatus) -> str:
     """Return what to say when there is no index, or it is not that of the files and settings."""
     if status.state is IndexState.NO_INDEX:
         return "there is no index yet: `memtui index` makes one"
-    if not status.pending_count:
-        return f"the index is stale: {state_detail(status)}; `memtui index` brings it up to date"
+    detail, is_kept = state_detail(status), has_other_writer(status)
+    if is_kept or not status.pending_count:
+        kept = WORDS["writer"]["stale"].format(status.writer)
+        next_step = kept if is_kept else "`memtui index` brings it up to date"
+        return f"the index is stale: {detail}; {next_step}"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     changed += f", {status.removals} of them gone or no longer chosen" * bool(status.removals)

@@ -349,7 +349,7 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
             hint = "delete it: its vectors are made again"
             yield problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
     if status.writer not in ("none", "this process"):
-        yield Check("writer", f"{status.writer} writes to it", "only one can at a time", "note")
+        yield Check("writer", f"{status.writer} writes to it", "close it to index here", "note")
     yield from (Check("warning", warning, grade="note") for warning in status.warnings)
     yield from (problem(record.where, record.message, _REBUILD) for record in status.errors)
 

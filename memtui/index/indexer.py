@@ -19,7 +19,7 @@ from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, 
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
-from memtui.index.sync import rebuild, sync
+from memtui.index.sync import left_out, rebuild, sync
 from memtui.model import ErrorRecord, Leg, SkippedFile, SyncStats
 
 FIRST_RETRY_SECONDS: Final = 30.0
@@ -304,7 +304,10 @@ class Indexer:
         with mapped_errors(self._live.path):
             stamp = self._live.stamp()
             if stamp != self._stamp:
-                self._update(generation=self._live.generation, **counts(connection))
+                known = counts(connection)
+                if not self._lock.is_held:
+                    known["skipped"] = left_out(self.job, connection)
+                self._update(generation=self._live.generation, **known)
                 self._stamp = stamp
 
     def _count_sometimes(self) -> None:

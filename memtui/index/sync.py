@@ -159,6 +159,11 @@ def _discover(job: Job) -> Discovery:
     return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
+def left_out(job: Job, connection: Connection) -> tuple[SkippedFile, ...]:
+    """Return the files that are not indexed; raises `WorkspaceNotFound` without the folder."""
+    return (*_discover(job).skipped, *index_rows.skipped_when_read(connection))
+
+
 def _ended(job: Job, began: float) -> Job:
     if (problem := job.problem) is not None:
         job.bus.publish(LegChanged(Leg.VECTOR, problem.reason, problem.detail))

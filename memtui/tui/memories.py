@@ -19,6 +19,7 @@ from memtui.errors import IndexMissing
 from memtui.memory.workspace import beside_words, home_folder
 from memtui.model.status import ForeignAgent
 from memtui.report import status as words
+from memtui.report.words import WORDS
 from memtui.settings.files import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
@@ -221,7 +222,11 @@ class Memories:
                 app.configured = replace(app.configured, settings=settings, is_provider_given=True)
 
             def switched(_: None) -> None:
+                status = engine.index.status()
                 now = "rebuilding; the present index answers until then"
+                if words.has_other_writer(status):
+                    made_by = status.made_by.partition("/")[0]
+                    now = WORDS["writer"]["switched"].format(status.writer, made_by)
                 text = safe_line(f"provider {provider}, {saved}: {now}")
                 app.notify(text, markup=False, timeout=8)
                 if app.search_screen.is_built:

@@ -159,6 +159,9 @@ def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
             assert event is not None, "the follower never told that the index changed"
         while follower.index.status().files != len(NOTES) + 1:
             assert changes.get(timeout=20) is not None
+        follower.providers.switch(EmbeddingSettings(provider="minilm"))
+        provider = follower.index.status().provider
+        assert (provider.requested, provider.actual) == ("minilm", "hashed"), "the writer's"
 
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(memory: SmallMemory) -> None:

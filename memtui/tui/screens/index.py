@@ -225,7 +225,8 @@ class IndexScreen(Screen[None]):
         is_refused = "search_screen" in binding.action and has_other_writer(
             self.engine.index.status()
         )
-        return replace(binding, show=False) if is_refused else binding
+        tooltip = "Not now: another memtui keeps the index"
+        return replace(binding, show=False, tooltip=tooltip) if is_refused else binding
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
