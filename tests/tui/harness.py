@@ -181,8 +181,9 @@ async def running(
     *,
     size: tuple[int, int] = (80, 24),
     options: UiOptions | None = None,
+    query: str | None = None,
 ) -> AsyncIterator[Running]:
-    """Run the application on an engine until it is open and at rest."""
+    """Run the application on an engine until it is open and at rest, or has answered a query."""
     made: list[Engine] = []
 
     def open_engine(bus: Bus) -> Engine:
@@ -193,7 +194,10 @@ async def running(
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None)
         await settle(app, pilot)
-        yield Running(app, pilot, made[0])
+        run = Running(app, pilot, made[0])
+        if query is not None:
+            await run.search(query)
+        yield run
     app.memories.close()
 
 

@@ -124,8 +124,7 @@ def test_keys_are_named_as_they_are_pressed(key: str, name: str, typed: bool) ->
 
 
 async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), query="router config") as run:
         screen = run.app.search_screen
         commands = {command.name: command for command in MemtuiCommands(screen).commands()}
         for action in ACTIONS:
@@ -153,16 +152,14 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
 
 
 async def test_the_palette_finds_the_right_thing_first(memory: SmallMemory) -> None:
-    async with running(memory.open) as run:
-        await run.search()
+    async with running(memory.open, query="router config") as run:
         for typed, first in load("interface")["commands of the palette"]:
             hits = [hit async for hit in MemtuiCommands(run.app.search_screen).search(typed)]
             assert max(hits, key=lambda hit: hit.score).text == first, typed
 
 
 async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), query="router config") as run:
         commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
         commands["explain: copy text"].run()
         await run.until(lambda: "router config" in run.app.clipboard)
@@ -182,8 +179,7 @@ async def test_actions_of_other_screens_are_run_from_the_palette(memory: SmallMe
 async def test_a_key_that_has_nothing_to_do_says_why(
     keys: str, why: str, memory: SmallMemory
 ) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search("garden")
+    async with running(memory.open, size=(120, 40), query="garden") as run:
         await run.press("escape")
         if keys.startswith("2"):
             run.app.open_place("memory/topics/garden.md")
@@ -242,8 +238,7 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
 async def test_the_help_says_what_can_be_typed_and_what_the_signs_of_the_list_mean(
     keys: list[str], first: str, memory: SmallMemory
 ) -> None:
-    async with running(memory.open, size=(100, 60)) as run:
-        await run.search("router")
+    async with running(memory.open, size=(100, 60), query="router") as run:
         await run.press(*keys)
         titles = re.findall(r"│ (Query|Results) +│", run.text)
         assert titles[0] == first
@@ -361,8 +356,7 @@ async def test_the_keys_of_a_dialog_stand_under_its_title(memory: SmallMemory) -
 
 
 async def test_the_footer_names_the_keys_of_what_is_on_top(memory: SmallMemory) -> None:
-    async with running(memory.open) as run:
-        await run.search()
+    async with running(memory.open, query="router config") as run:
         for keys, footer in load("interface")["footers"]:
             await run.press("escape", *keys.split())
             assert run.text.splitlines()[-1].partition("   ")[0].strip() == footer
@@ -445,8 +439,7 @@ async def test_the_bar_leads_to_every_screen_while_typing_and_by_a_click(
 async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
     memory: SmallMemory,
 ) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), query="router config") as run:
         await run.press("escape")
         for keys in ("2", "3", "4", "5", "K", "c", "S", "x", "5 R", "E", "t escape", "? escape"):
             await run.press(*keys.split())
@@ -462,8 +455,7 @@ async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
 
 
 async def test_a_part_that_a_key_opened_is_closed_before_its_screen(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 24)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 24), query="router config") as run:
         await run.press("escape")
         for keys, key, part, screen in load("interface")["parts of screens"]:
             await run.press(*keys.split())
@@ -476,8 +468,7 @@ async def test_a_part_that_a_key_opened_is_closed_before_its_screen(memory: Smal
 
 
 async def test_a_click_on_a_named_key_presses_it(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), query="router config") as run:
         await run.press("escape")
         for hint in ("H Not shown", "x explain"):
             line = next(line for line in run.text.splitlines() if hint in line)
@@ -488,8 +479,7 @@ async def test_a_click_on_a_named_key_presses_it(memory: SmallMemory) -> None:
 
 
 async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) -> None:
-    async with running(memory.open) as run:
-        await run.search("router")
+    async with running(memory.open, query="router") as run:
         await run.press("escape", "2", "slash", *"mai", "ctrl+c")
         assert not cast("Input", run.app.focused).value, "the box that has the keys"
         await run.press("alt+1", "escape")
@@ -505,8 +495,7 @@ async def test_ctrl_c_clears_what_is_typed_before_it_quits(memory: SmallMemory) 
 
 
 async def test_behind_the_words_that_it_is_too_small_no_key_acts(memory: SmallMemory) -> None:
-    async with running(memory.open) as run:
-        await run.search("router")
+    async with running(memory.open, query="router") as run:
         await run.press("escape")
         await resize(run.pilot, (20, 5))
         await run.press("x", "m", "slash", "a")

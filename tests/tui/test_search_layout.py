@@ -39,8 +39,7 @@ def shown(run: Running, name: str) -> bool:
 
 
 async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, options=OPTIONS, size=(120, 40), query="router config") as run:
         run.app.search_screen.search.redraw()
         await settle(run.app, run.pilot)
         before = render_lines(run.app)
@@ -69,8 +68,7 @@ async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallM
 async def test_another_theme_paints_the_list_at_once_and_what_is_told_can_be_read(
     memory: SmallMemory,
 ) -> None:
-    async with running(memory.open, options=OPTIONS) as run:
-        await run.search()
+    async with running(memory.open, options=OPTIONS, query="router config") as run:
 
         def style_of(text: str) -> Style:
             at, line = next(one for one in enumerate(render_lines(run.app)) if text in one[1])
@@ -97,8 +95,7 @@ async def test_rows_are_told_apart_without_colour_and_without_blocks(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     options = dark(glyphs, ranking=Ranking(k=10))
-    async with running(memory.open, options=options) as run:
-        await run.search()
+    async with running(memory.open, options=options, query="router config") as run:
         await run.press("escape", "G", "g")
         rows = [line for line in render_lines(run.app) if ".md:" in line]
         assert ("› 1" if glyphs == "unicode" else "> 1") in rows[0]
@@ -126,29 +123,25 @@ async def test_a_narrow_row_keeps_year_and_strength(
 
 async def test_the_query_has_the_room_beside_its_count(memory: SmallMemory) -> None:
     query = "router config after:2026-03-01 path:memory/2026* -guest"
-    async with running(memory.open, size=(80, 24)) as run:
-        await run.search(query)
+    async with running(memory.open, size=(80, 24), query=query) as run:
         assert query in run.text.splitlines()[1]
 
 
 async def test_two_pins_leave_a_line_of_the_preview_before_a_query(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(80, 24)) as run:
-        await run.search()
+    async with running(memory.open, size=(80, 24), query="router config") as run:
         await run.press("escape", "p", "j", "p", "slash", "backspace")
         assert run.app.search_screen.preview.outer_size.height == 3
 
 
 async def test_the_verdict_is_seen_however_long_the_reasons_are(memory: SmallMemory) -> None:
     options = dark(ranking=replace(PROFILES["openclaw-2026.9"], k=20))
-    async with running(memory.open, size=(120, 40), options=options) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), options=options, query="router config") as run:
         await run.press("escape", "G")
         assert "SHOWN at rank" in run.text
 
 
 async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 40)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 40), query="router config") as run:
         screen = run.app.search_screen
         assert screen.state.ranked is not None
         title = screen.preview.border_subtitle
@@ -162,8 +155,7 @@ async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> 
 async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
     memory: SmallMemory,
 ) -> None:
-    async with running(memory.open, size=(120, 100)) as run:
-        await run.search()
+    async with running(memory.open, size=(120, 100), query="router config") as run:
         screen = run.app.search_screen
         assert screen.state.ranked is not None
         assert screen.query_input.has_focus
@@ -220,8 +212,7 @@ async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_eve
 ) -> None:
     heights = []
     for size in [(120, 40), (80, 24)]:
-        async with running(memory.open, size=size) as run:
-            await run.search()
+        async with running(memory.open, size=size, query="router config") as run:
             await resize(run.pilot, (120, 40))
             screen = run.app.search_screen
             heights.append([screen.query_one(name).region.height for name in AUTOMATIC])

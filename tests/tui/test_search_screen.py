@@ -80,10 +80,11 @@ def run_on(memory: SmallMemory) -> Callable[..., Any]:
     def run(
         ranking: Ranking = Ranking(),  # noqa: B008 - frozen
         size: tuple[int, int] = (80, 24),
+        query: str | None = None,
         **changes: Any,
     ) -> Any:
-        options = dark(ranking=ranking, root=memory.root)
-        return running(memory.open, options=replace(options, **changes), size=size)
+        options = replace(dark(ranking=ranking, root=memory.root), **changes)
+        return running(memory.open, options=options, size=size, query=query)
 
     return run
 
@@ -144,8 +145,7 @@ async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run
 
 
 async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) -> None:
-    async with run_on() as run:
-        await run.search("router")
+    async with run_on(query="router") as run:
         screen = run.app.search_screen
         old, number, before = screen.state.ranked, asked_last(run), order(run)
         await run.search("kyoto")
@@ -164,8 +164,7 @@ async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) ->
 
 
 async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_on: Any) -> None:
-    async with run_on() as run:
-        await run.search()
+    async with run_on(query="router config") as run:
         await answer(run, LegState(LegStatus.PENDING, Reason.PENDING), complete=False)
         await run.until(lambda: "meaning match still searching" in run.text)
         await run.press("down")
@@ -238,8 +237,7 @@ async def test_problems_of_the_query_are_shown_under_the_box(
     run_on: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 60)
-    async with run_on() as run:
-        await run.search()
+    async with run_on(query="router config") as run:
         await press(run.pilot, *" after:2026-")
         assert not run.app.search_screen.query_one("#problems").size.height, "half a filter is none"
         monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 0.01)
@@ -310,8 +308,7 @@ async def test_the_pool_grows_and_shrinks_with_the_candidates(run_on: Any) -> No
         return ranked.pool.limit, [drop.chunk.id for drop in ranked.drops]
 
     ranking = Ranking(k=1)
-    async with run_on(ranking, WIDE) as run:
-        await run.search("router")
+    async with run_on(ranking, WIDE, query="router") as run:
         before = candidates(run)
         for back in ("u", "0"):
             run.app.search_screen.rankings.change(replace(ranking, k=50))
@@ -340,8 +337,7 @@ async def test_a_change_that_searches_tells_its_effect_on_the_whole_list(
 
 
 async def test_one_row_is_marked_as_chosen(run_on: Any) -> None:
-    async with run_on(Ranking(k=2), WIDE) as run:
-        await run.search("router")
+    async with run_on(Ranking(k=2), WIDE, query="router") as run:
 
         def marked() -> list[str]:
             lines = (line for line in run.text.split("\n") if "│›" in line or line[:1] == "›")
@@ -379,8 +375,7 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
 async def test_parameters_are_seen_whole_and_changed_at_every_size(
     size: tuple[int, int], run_on: Any
 ) -> None:
-    async with run_on(size=size) as run:
-        await run.search()
+    async with run_on(size=size, query="router config") as run:
         run.app.keymap = {"lambda.down": "f9"}
         await run.press("escape", "P", "j", "j", "j", "j", "enter", "comma")
         screen, profile = run.app.search_screen, PROFILES["openclaw-2026.9"]
@@ -418,8 +413,7 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
 async def test_weights_of_passages_are_changed_without_reading_the_index(
     size: tuple[int, int], run_on: Any, statements: list[str]
 ) -> None:
-    async with run_on(size=size) as run:
-        await run.search("router config")
+    async with run_on(size=size, query="router config") as run:
         await run.press("escape", "j")
         screen, rankings = run.app.search_screen, run.app.search_screen.rankings
         ticks = count(0.0, 1.0)
@@ -508,8 +502,7 @@ def test_a_value_has_as_many_digits_as_it_takes() -> None:
 
 
 async def test_another_order_says_how_to_go_back_and_what_it_cannot_do(run_on: Any) -> None:
-    async with run_on(size=(120, 40)) as run:
-        await run.search("router")
+    async with run_on(size=(120, 40), query="router") as run:
         await run.press("escape", "o")
         assert "Results by meaning, o changes" in run.text
         await run.search("h")
@@ -543,8 +536,7 @@ async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run
 
 
 async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run_on: Any) -> None:
-    async with run_on(size=WIDE) as run:
-        await run.search("router")
+    async with run_on(size=WIDE, query="router") as run:
         screen, path = run.app.search_screen, run.app.search_screen.state.selected_chunk.path
         await run.press("escape", "f")
         assert screen.query_input.value == f"path:{path} router"
@@ -566,8 +558,7 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
 
 
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:
-    async with run_on(size=WIDE) as run:
-        await run.search()
+    async with run_on(size=WIDE, query="router config") as run:
         seen = []
         for _ in range(5):
             seen.append(focus(run))
@@ -588,8 +579,7 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
 
 
 async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
-    async with run_on() as run:
-        await run.search("router")
+    async with run_on(query="router") as run:
         state = run.app.search_screen.state
         state.text = "another"
         state.request = Request(10**6, "another")
@@ -620,8 +610,7 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
 
 
 async def test_places_and_texts_are_copied(run_on: Any) -> None:
-    async with run_on() as run:
-        await run.search()
+    async with run_on(query="router config") as run:
         state = run.app.search_screen.state
         chunk, (start, end) = state.selected_chunk, cited_lines(state.ranked.hits[0])
         await run.press("escape", "y")
@@ -659,8 +648,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
 
 
 async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemory) -> None:
-    async with run_on() as run:
-        await run.search("heron")
+    async with run_on(query="heron") as run:
         gone = memory.root / "memory/topics/garden.md"
         (memory.root / "memory/2026-02-20.md").write_text("# Friday\n\nA heron at the pond.\n")
         gone.unlink()
@@ -676,8 +664,7 @@ async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemo
 async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_told(
     run_on: Any, memory: SmallMemory
 ) -> None:
-    async with run_on(size=WIDE) as run:
-        await run.search("lotus tea")
+    async with run_on(size=WIDE, query="lotus tea") as run:
         screen = run.app.search_screen
         assert screen.state.selected_chunk.path == "memory/people/mai.md"
         (memory.root / "memory/people/mai.md").unlink()
@@ -733,8 +720,7 @@ async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallM
 
 
 async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS, size=(160, 40)) as run:
-        await run.search()
+    async with running(memory.open, options=OPTIONS, size=(160, 40), query="router config") as run:
         screen = run.app.search_screen
         times = count(0.0, 1.0)
         screen.rankings.clock = lambda: next(times)
@@ -774,8 +760,7 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
     memory: SmallMemory,
 ) -> None:
     options = dark(ranking=Ranking(k=3))
-    async with running(memory.open, size=(100, 30), options=options) as run:
-        await run.search()
+    async with running(memory.open, size=(100, 30), options=options, query="router config") as run:
         search = run.app.search_screen
         asked: list[str] = []
         engine: Engine = run.engine
@@ -832,8 +817,7 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
 
 async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -> None:
     options = dark(ranking=Ranking(k=3))
-    async with running(memory.open, options=options) as run:
-        await run.search("router")
+    async with running(memory.open, options=options, query="router") as run:
         screen = run.app.search_screen
         run.app.bus.publish(SearchFailed(asked_last(run) - 1, "long ago"))
         await settle(run.app, run.pilot)

@@ -240,8 +240,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
 
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS) as run:
-        await run.search()
+    async with running(memory.open, options=OPTIONS, query="router config") as run:
         await run.press("escape", "greater_than_sign")
         shown = await opened(run)
         await run.press("0")
@@ -265,8 +264,7 @@ async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> N
 
 
 async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS) as run:
-        await run.search()
+    async with running(memory.open, options=OPTIONS, query="router config") as run:
         search = run.app.search_screen
         assert search.state.ranked is not None
         pinned = search.state.ranked.drops[-1].chunk

@@ -42,8 +42,7 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
 
 async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) -> None:
     options = dark(ranking=Ranking(k=3))
-    async with running(memory.open, size=(80, 24), options=options) as run:
-        await run.search()
+    async with running(memory.open, size=(80, 24), options=options, query="router config") as run:
         search = run.app.search_screen
         assert search.state.ranked is not None
         lost = search.state.ranked.drops[0].chunk
