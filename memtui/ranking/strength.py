@@ -33,6 +33,8 @@ class Match(Struct, frozen=True):
     total: float = 0.0
     limit: float = 0.0
     """The least sum of a strong match; for none, of a weak one."""
+    rule: str = ""
+    """The rule without context: `name`, `words` or `cosine`; `total` is the share or that."""
 
 
 def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
@@ -51,7 +53,7 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
     if (keyword := scored.legs.get(Leg.KEYWORD)) is not None:
         hit = pool.hits[Leg.KEYWORD][keyword.position]
         if hit.path_tier > 0:
-            return Match(Strength.STRONG)
+            return Match(Strength.STRONG, rule="name")
         holds_words = any(len(term) > 1 or not term.isascii() for term in hit.terms)
         share = hit.share if holds_words else 0.0
     model = str(pool.states[Leg.VECTOR].facts.get("model"))
@@ -65,11 +67,14 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
         return Match(found, shares, total, sums["strong"])
     vector, cuts = scored.legs.get(Leg.VECTOR), _CUTS["cosine"].get(model, ())
     passed = bisect_right(cuts, vector.raw) if vector else 0
-    if share > _CUTS["strong_share"] or passed == 2:
-        return Match(Strength.STRONG)
-    if keyword or passed:
-        return Match(Strength.WEAK)
-    return Match(Strength.NONE) if cuts or not vector else None
+    is_strong, by_words = share > _CUTS["strong_share"], keyword is not None and passed < 2
+    if not (cuts or keyword) and vector:
+        return None
+    found = Strength.WEAK if keyword or passed else Strength.NONE
+    found = Strength.STRONG if is_strong or passed == 2 else found
+    cosine = vector.raw if vector is not None else 0.0
+    rule, total = ("words", share) if is_strong or by_words else ("cosine", cosine)
+    return Match(found, total=total, rule=rule)
 
 
 def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:

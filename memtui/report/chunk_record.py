@@ -108,8 +108,8 @@ def neighbour_sections(neighbours: Neighbours, rarest: Sequence[str]) -> Iterato
     for kind, (title, about, tone) in words.ALIKE_WORDS.items():
         rows = tuple(row(one, tone) for one in getattr(neighbours, kind))
         state = neighbours.vector_state if kind == "by_vector" else Reason.OK
-        note = about if rows else "none" if state is Reason.OK else words.reason_words(state)
-        yield Section(kind, title, columns, rows, (note,), axis=1.0)
+        nothing = f"none ({about})" if state is Reason.OK else words.reason_words(state)
+        yield Section(kind, title, columns, rows, (about if rows else nothing,), axis=1.0)
 
 
 def masked_record(record: ChunkRecord) -> ChunkRecord:

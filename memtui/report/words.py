@@ -87,11 +87,13 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
         f"{exact(weight)} × {FEATURE_WORDS.get(name, cosine)} {score(value)}"
         for name, weight, value in match.shares
     )
+    template = WORDS["strength"].get(f"{match.strength} {match.rule}", "")
+    rule = template.format(share=percent(match.total, 1), cosine=score(match.total))
     sign = "≥" if match.strength is Strength.STRONG else "<"
     sum_ = f"{' + '.join(shares)} = {score(match.total)} {sign} {score(match.limit)}"
     if "vector" not in {name for name, *_ in match.shares}:
         sum_ += "; meaning not measured"
-    return f"{match.strength}: {sum_ if match.shares else WORDS['strength'][match.strength]}"
+    return f"{match.strength}: {sum_ if match.shares else rule}"
 
 
 def aside_words(ranked: Ranked, hit: Hit) -> str:

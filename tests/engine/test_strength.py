@@ -101,9 +101,8 @@ def test_words_alone_judge_where_no_cosine_was_measured(demo: Engine, tmp_path: 
     agent = make_small_agent(tmp_path)
     with agent.open() as opened:
         held = opened.search.ask("what is a router")
-        assert {strength(held, hit) for hit in held.hits if Leg.KEYWORD in hit.legs} == {
-            Strength.STRONG
-        }
+        judged = {strength_words(held, hit) for hit in held.hits if Leg.KEYWORD in hit.legs}
+        assert judged == {"strong: it holds 100 % of the query's words, more than half"}
 
 
 def test_a_leg_that_contributes_has_a_cell_of_the_bar(demo: Engine) -> None:

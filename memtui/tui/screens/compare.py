@@ -196,6 +196,7 @@ class CompareScreen(Screen[None]):
     def _settings_lines(self, width: int) -> list[Content]:
         """Write what the sides are and what differs, in four lines; what has no room is counted."""
         abouts, changes = list[Content](), list[Content]()
+        stages = {stage for side in self.sides for stage in side.ranking.stages}
         for name, side in zip(NAMES, self.sides, strict=True):
             about = words.PROFILE_WORDS.get(side.name, "your own")
             if side.name == CURRENT and self.search.options.ranking == self.ranking:
@@ -204,9 +205,7 @@ class CompareScreen(Screen[None]):
                 about = f"could not search: {side.error}"
             style = "$state-warn" if side.error else ""
             abouts.append(Content.styled(safe_line(f"{name} {about}"), style))
-            if Stage.CONTEXT not in side.ranking.stages and any(
-                Stage.CONTEXT in one.ranking.stages for one in self.sides
-            ):
+            if Stage.CONTEXT in stages - {*side.ranking.stages}:
                 changes.append(Content.styled(f"{name} {words.WITHOUT_CONTEXT}", "bold"))
         for name, was, now in differences(*(side.ranking for side in self.sides)):
             changes.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
@@ -450,6 +449,12 @@ def two_results(
     # One that was lost early has not all of them.
     kinds = dict.fromkeys(kind for one in sorted(steps, key=len, reverse=True) for kind in one)
     pairs = {kind: [steps_of.get(kind) for steps_of in steps] for kind in kinds}
+
+    def lead(kind: Leg | Stage, share: str) -> float:
+        """Return by how much both differ in a step; one that lacks it counts 0."""
+        signed = zip((1, -1), pairs.get((kind, share), ()), strict=False)
+        return round(abs(sum(sign * (step.value or 0.0) for sign, step in signed if step)), 9)
+
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
     if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
@@ -460,7 +465,7 @@ def two_results(
             if step is not None and step.formula
         ]
         whole = decided if isinstance(decided, Stage) else Stage.FUSION
-        turns = _lead(pairs, decided, by_share) >= _lead(pairs, whole)
+        turns = lead(decided, by_share) >= lead(whole, "")
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
             ": " if turns else ". Largest difference: ",
@@ -512,16 +517,6 @@ def two_results(
         lines.append(fmt.fit(line, width))
     blank_line = [Content("")]
     return [*above, *blank_line, *why.wrap(width), *blank_line, *lines, *blank_line, *below]
-
-
-def _lead(
-    pairs: Mapping[tuple[Leg | Stage, str], Sequence[ScoreStep | None]],
-    kind: Leg | Stage,
-    share: str = "",
-) -> float:
-    """Return by how much both differ in a step; one that lacks it counts 0."""
-    signed = zip((1, -1), pairs.get((kind, share), ()), strict=False)
-    return round(abs(sum(sign * (step.value or 0.0) for sign, step in signed if step)), 9)
 
 
 def _steps_of(ranked: Ranked, scored: Scored) -> dict[tuple[Leg | Stage, str], ScoreStep]:

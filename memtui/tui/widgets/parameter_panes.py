@@ -210,8 +210,8 @@ class ParamStrip(TextBlock):
             lines.append(Content("  ").join(brief[name] for name in names if name in SWITCHES))
             *begun, effect = note.split(": ")
             effect = ": ".join([*begun[:-1], effect])
-            # The changed parameters without their values.
-            named = re.sub(r" \S+→[^,:]+", "", note)
+            # The new values alone, without that of the keyword weight, which follows the other.
+            named = re.sub(r", keyword \S+→[^,:]+|(?<= )\S+→", "", note)
             # In a terminal of 40 columns the note takes the place of the switches while it is told.
             for text, line in (*product((note, named, effect), lines), (note, first)):
                 end = Content.styled(text, "$primary bold")
