@@ -321,12 +321,12 @@ NO_OTHER_KEYS: dict[str, Any] = {"keyring": False, "agent_keys": False}
 
 @dataclass
 class Clock:
-    """Time that goes on only when somebody waits; `pauses` are what was waited."""
+    """Time that goes on only when somebody waits or moves it; `pauses` are what was waited."""
 
     now: float = 1000.0
     pauses: list[float] = field(default_factory=list)
 
-    def time(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
@@ -382,7 +382,7 @@ def impatient(choice: EmbeddingSettings, seconds: float, **traffic: Any) -> Embe
 def pacer_by(clock: Clock, choice: EmbeddingSettings) -> Pacer:
     """What sends for a provider, with pauses that pass at once."""
     limits = choice.requests_per_minute, choice.tokens_per_minute
-    return Pacer(*limits, clock=clock.time, sleep=clock.sleep, chance=lambda: 0.0)
+    return Pacer(*limits, clock=clock, sleep=clock.sleep, chance=lambda: 0.0)
 
 
 @contextmanager

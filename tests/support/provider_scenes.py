@@ -15,7 +15,8 @@ from memtui.engine import Engine
 from memtui.index.database import open_database, read_meta
 from memtui.model import IndexState, Leg, LegState
 from memtui.settings.schema import EmbeddingSettings, Settings
-from tests.support.services import HandClock, Service, registered
+from tests.support.embedding_services import Clock
+from tests.support.services import Service, registered
 from tests.support.small_memory import indexer_of, own_index, write_notes
 
 WAIT = 20.0
@@ -33,7 +34,7 @@ class Scene:
     data: Path
     first: Service
     spare: Service
-    clock: HandClock
+    clock: Clock
 
     def open(self, bus: Bus | None = None, **embedding: object) -> Engine:
         values = {"provider": "first", "fallback": "spare", **embedding}
@@ -90,7 +91,7 @@ def seconds_left(engine: Engine) -> int | None:
     return int(words[1]) if words else None
 
 
-def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
+def ring(engine: Engine, clock: Clock, seconds: float) -> None:
     """Let time pass; ask a provider that failed again when it is time."""
     left = seconds_left(engine)
     clock.now += seconds
@@ -105,4 +106,4 @@ def opened_scene(folder: Path) -> Iterator[Scene]:
     write_notes(root, NOTES)
     first, spare = Service("first"), Service("spare", model="model-two")
     with registered(first, spare):
-        yield Scene(root, folder / "data", first, spare, HandClock())
+        yield Scene(root, folder / "data", first, spare, Clock())

@@ -151,13 +151,3 @@ def registered(*services: Service) -> Iterator[None]:
     finally:
         for service in services:
             providers.pop(service.name, None)
-
-
-class HandClock:
-    """A clock that stands still until it is moved; alarms look at it again then."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now

@@ -211,7 +211,7 @@ def go(pacer: Pacer, clock: Clock, tokens: int = 1) -> float:
 
 def test_tokens_a_minute() -> None:
     clock = Clock(0.0)
-    pacer = Pacer(0, 100, clock=clock.time)
+    pacer = Pacer(0, 100, clock=clock)
     assert [go(pacer, clock, tokens) for tokens in (60, 40, 10, 50)] == [0.0, 0.0, 60.0, 60.0]
     assert go(pacer, clock, 50) == 120.0
     # What is more than a minute's tokens goes alone, and what comes after waits for it.
@@ -221,7 +221,7 @@ def test_tokens_a_minute() -> None:
 
 def test_what_the_service_counts_counts() -> None:
     clock = Clock(0.0)
-    pacer = Pacer(0, 100, clock=clock.time)
+    pacer = Pacer(0, 100, clock=clock)
     go(pacer, clock, 50)
     pacer.settle(50, 90)
     pacer.settle(50, 10)
@@ -232,7 +232,7 @@ def test_what_the_service_counts_counts() -> None:
 @pytest.mark.parametrize(("name", "headers"), cases("services", "limit_headers"))
 def test_limits_are_learned(name: str, headers: dict[str, str]) -> None:
     clock = Clock(0.0)
-    pacer = Pacer(clock=clock.time)
+    pacer = Pacer(clock=clock)
     assert [go(pacer, clock, 100) for _ in range(3)] == [0.0] * 3
     pacer.learn(headers)
     assert pacer.most_tokens == 1000
@@ -243,7 +243,7 @@ def test_limits_are_learned(name: str, headers: dict[str, str]) -> None:
 
 def test_configured_limits_stay() -> None:
     clock = Clock(0.0)
-    pacer = Pacer(1, 50, clock=clock.time)
+    pacer = Pacer(1, 50, clock=clock)
     pacer.learn(KNOWN["limit_headers"][0][1])
     assert pacer.most_tokens == 50
     assert [go(pacer, clock), go(pacer, clock)] == [0.0, 60.0]
@@ -252,7 +252,7 @@ def test_configured_limits_stay() -> None:
 @pytest.mark.parametrize(("until", "headers"), cases("services", "exhausted"))
 def test_nothing_goes_while_nothing_is_left(headers: dict[str, str], until: float) -> None:
     clock = Clock(0.0)
-    pacer = Pacer(clock=clock.time)
+    pacer = Pacer(clock=clock)
     pacer.learn(headers)
     assert go(pacer, clock, 10) == until
 
@@ -267,7 +267,7 @@ def test_no_minute_holds_more_than_the_limits(
     requests: int, tokens: int, arrivals: list[tuple[float, int]]
 ) -> None:
     clock = Clock(0.0)
-    pacer = Pacer(requests, tokens, clock=clock.time)
+    pacer = Pacer(requests, tokens, clock=clock)
     went: list[tuple[float, int]] = []
     for gap, size in arrivals:
         clock.now += gap
@@ -328,7 +328,7 @@ class Attempts:
 
 
 def pacer_of(clock: Clock, requests: int = 0, chance: float = 0.0) -> Pacer:
-    return Pacer(requests, clock=clock.time, sleep=clock.sleep, chance=lambda: chance)
+    return Pacer(requests, clock=clock, sleep=clock.sleep, chance=lambda: chance)
 
 
 @pytest.mark.parametrize(
