@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain, filterfalse, product
 from pathlib import PurePath
 from typing import Any
 
@@ -23,7 +24,7 @@ from memtui.model.conversations import ConversationListing, MemoryCall, Transcri
 from memtui.report import conversations as report
 from memtui.report import words
 from memtui.report.json_text import plain
-from memtui.settings.containment import is_inside
+from memtui.settings.containment import absolute_setting, is_inside
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import covers, opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
@@ -76,9 +77,7 @@ def sessions(
         notes = [f"{len(shown)} of {number}; --limit 0: all"]
     is_off = any(one.state is Reason.DISABLED for one in shown)
     if is_off and not (session.is_foreign or invocation.demo):
-        notes.append(
-            "memtui: `memtui sessions --coverage` names the command that turns a source on"
-        )
+        notes.append(words.WORDS["opted"]["off"])
     return invocation.respond(
         {"conversations": list(map(_as_shown, shown)), "found": len(listings)},
         spaced(report.listing_lines(listing, output.width) for listing in shown),
@@ -166,12 +165,11 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
             command = f"`memtui sessions enable {shlex.quote(source.name)}`"
             yield f"    opt in: {invocation.completed(command)}"
 
-    unknown = "memtui: no such source: `memtui sessions --coverage` lists them"
     return invocation.respond(
         {"sources": sources},
         spaced(map(lines_of, sources)),
         warnings=session.loaded.warnings,
-        notes=[] if sources else [unknown],
+        notes=[] if sources else [words.WORDS["opted"]["unknown"]],
         exit_code=EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING,
     )
 
@@ -190,46 +188,51 @@ def disable(invocation: Invocation, names: Sequence[str]) -> int:
     return _change(invocation, names, is_on=False)
 
 
+def _opts_in(name: str, other: str) -> bool:
+    """Tell whether a name of the settings opts in all that another one does."""
+    if is_source(name):
+        return name == other or (covers(name, other) and (":" in other or ":" not in name))
+    return not is_source(other) and (is_inside(other, name) or fnmatchcase(other, name))
+
+
 def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int:
     refuse_agent(invocation, rebuild=False)
-    files = SettingsFiles(invocation.env, invocation.root_if_any())
-    sources, paths = (list(values) for values in opted_in(files))
+    root = invocation.root_if_any()
+    files, base = SettingsFiles(invocation.env, root), str(root or invocation.here)
+    sources, paths = opted_in(files)
+    opted = {one: one for one in sources} | {absolute_setting(one, base): one for one in paths}
     chosen = []
     for name in names:
         path = invocation.path(name)
         # One that is taken out may have gone.
         is_known = is_source(name) or not is_on or any(mark in name for mark in "*?[")
         if not (is_known or os.path.lexists(path)):
-            raise SettingsError(
-                f"no such source: {name}",
-                hint="openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT, codex, or a path",
-            )
+            raise SettingsError(f"no such source: {name}", hint=words.WORDS["opted"]["names"])
         chosen.append(name if is_source(name) else str(path))
-    for name in chosen:
-        present = sources if is_source(name) else paths
-        program, _, part = name.partition(":")
-        if is_on and name not in present:
-            present.append(name)
-        elif not is_on and name in present:
-            present.remove(name)
-        elif not is_on and part and program in present:
-            raise SettingsError(
-                f"{name} is opted in by {program}",
-                hint=f"`memtui sessions disable {program}`, then enable what is to stay",
-            )
+    taken = {name: [one for one in opted if _opts_in(name, one)] for name in chosen}
+    changed = chosen if is_on else list(dict.fromkeys(chain(*taken.values())))
+    kept = [*opted, *chosen] if is_on else [one for one in opted if one not in changed]
+    for name, wider in product(chosen, () if is_on else kept):
+        if _opts_in(wider, name):
+            hint = words.WORDS["opted"]["wider"].format(shlex.quote(wider))
+            raise SettingsError(f"{name} is opted in by {wider}", hint=hint)
+    sources = tuple(filter(is_source, kept))
+    paths = tuple(opted.get(one, one) for one in filterfalse(is_source, kept))
     plan = plan_transcripts(files, sources, paths)
     future: list[TranscriptSource] = []
-    if is_on and (root := invocation.root_if_any()) is not None:
+    if is_on and root is not None:
         from memtui.engine.conversations import hosts_in, text_goes, transcript_sources
         from memtui.index.transcripts.discovery import locate, transcript_scope_of
 
         settings = invocation.settings(root).settings
         scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home)
-        scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
+        scope = replace(scope, sources=sources, paths=paths)
         located, destinations = locate(scope, everything=True), text_goes(hosts_in(settings))
         # As they will be.
         all_sources = transcript_sources(scope, located, {}, destinations)
         future = [one for one in all_sources if any(covers(name, one.name) for name in chosen)]
+        nowhere = [name for name in chosen if not any(covers(name, one.name) for one in future)]
+        future += [TranscriptSource(one, None, "", True, detail="nothing found") for one in nowhere]
     if not invocation.json:
         # Said before it is written.
         output = invocation.output()
@@ -240,14 +243,16 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     if plan.changes:
         write(plan, files)
     done, path = "enabled" if is_on else "disabled", plan.file.path
-    document = {done: chosen, "path": path, "changed": plan.changes}
+    document = {done: changed, "path": path, "changed": plan.changes}
     already = "" if plan.changes else " already"
-    follows = "takes them in" if is_on else "takes them out of the index"
+    told = f"{done} {', '.join(changed)} for every memory folder, in {path}{already}"
+    absent = [f"{name} was not enabled" for name in chosen if not (is_on or taken[name])]
+    follows = words.WORDS["opted"][done]
     if future and not any(source.found for source in future):
         follows = "takes in what is written there later"
     return invocation.respond(
         {**document, "sources": future} if is_on else document,
-        [f"{done} {', '.join(chosen)} in {path}{already}"],
+        [told, *absent] if changed else absent,
         warnings=plan.notes,
         notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, convert
@@ -122,9 +123,8 @@ def plan_changes(
 
 def counts(connection: Connection) -> dict[str, Any]:
     """Count what the index holds, by the names of an `IndexStatus`."""
-    rows = connection.execute(_SQL["sources"]).fetchall()
+    sources = tuple(starmap(SourceCount, connection.execute(_SQL["sources"])))
     replaced = known_files(connection, _SQL["with_warnings"])
-    sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
     pending = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
     unread = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 2")

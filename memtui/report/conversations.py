@@ -117,25 +117,23 @@ def _folded(turn: Turn) -> str:
     return line.rstrip()
 
 
-def source_state(source: TranscriptSource) -> str:
-    """Return `off`, or `on` with how much is indexed, and how much waits."""
-    indexed = words.count(source.indexed)
+def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = None) -> str:
+    """Say by a table of words that a source is on, off or waits, or is about to be turned."""
+    waiting = sum(file.reason is Reason.NOT_YET_INDEXED for file in source.skipped)
+    state = "waiting" if waiting else "on"
     if not source.is_indexed:
-        return f"off, {indexed} still indexed" if source.indexed else "off"
-    waiting = words.count(_waiting(source), after=" waiting")
-    return f"on, {indexed} indexed" + (f", {waiting}" if _waiting(source) else "")
+        state = "left" if source.indexed else "off"
+    if is_chosen not in (None, source.is_indexed):
+        state = "turned on" if is_chosen else "turned off"
+    counts = map(words.count, (source.found, source.indexed, waiting))
+    return words.WORDS[table][state].format(*counts)
 
 
-def _waiting(source: TranscriptSource) -> int:
-    return sum(file.reason is Reason.NOT_YET_INDEXED for file in source.skipped)
-
-
-def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
-    """Iterate over what is said of a source, with a label each; not over what is skipped."""
+def source_words(source: TranscriptSource, searches: str) -> Iterator[tuple[str, str]]:
+    """Iterate over what is said of a source, and of searches, with labels; not what is skipped."""
     if source.folder:
         yield "folder", source.folder
-        state = "on" if source.is_indexed else "off"
-        yield "searches", words.WORDS["source"]["waiting" if _waiting(source) else state]
+        yield "searches", searches
     if source.detail:
         yield "index", source.detail
     if source.is_indexed or source.indexed:
@@ -155,9 +153,10 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
 
 def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     """A source of transcripts: whether it is indexed, how much of it, and what is not and why."""
-    yield f"{source.name}  {source_state(source)}"
+    yield f"{source.name}  {source_state(source, 'source')}"
+    searches = source_state(source, "source_searches")
     labels = {"searches": "searches ", "holds": "holds ", "left out": "left out "}
-    lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source)]
+    lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source, searches)]
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)
         waits = skipped.reason is Reason.NOT_YET_INDEXED

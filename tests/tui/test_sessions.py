@@ -367,16 +367,16 @@ class Talks:
 
 @asynccontextmanager
 async def talking(
-    memory: SmallMemory, *, size: tuple[int, int] = (120, 40), talks: bool = True
+    small: SmallMemory, *, size: tuple[int, int] = (120, 40), talks: bool = True, **changes: Any
 ) -> AsyncIterator[Talks]:
     """Show the conversations of a small memory: with `talks` two, none of them indexed."""
-    folder = memory.root.parent
+    folder = small.root.parent
     config = folder / "config.toml"
     config.write_text(MINE)
     homes = talk(folder) if talks else Homes(folder)
     files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
-    options = dark(root=memory.root, files=files)
-    open_engine = partial(memory.open, homes=homes.homes)
+    options = dark(root=small.root, files=files, **changes)
+    open_engine = partial(small.open, homes=homes.homes)
     async with running(open_engine, size=size, options=options) as run:
         await run.press("escape", "3")
         screen = cast("SessionsScreen", run.app.screen)
@@ -393,7 +393,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         before = talks.file.read_bytes()
         await talks.press("O")
         await talks.shows(
-            "openclaw:main", "find none of its conversations: space and enter turn it on"
+            "openclaw:main", "find none of its conversations: space, then enter, turns it on"
         )
         await talks.press("space", "space", "enter")
         assert run.app.screen is not screen, "nothing changed, nothing done"
@@ -522,7 +522,18 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.press("O")
         await talks.shows("claude-code")
         await talks.press("space", "enter")
-        await talks.run.until(lambda: "holds until memtui ends" in str(talks.run.toasts))
+        await talks.run.until(lambda: "O, then w, writes it" in str(talks.run.toasts))
+
+
+async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> None:
+    async with talking(memory, memory={"demo": ""}) as talks:
+        await talks.press("O")
+        await talks.shows("claude-code")
+        assert "w write" not in talks.run.text
+        await talks.press("space", "w")
+        await talks.shows("the demo's choice is not written", "enter turns it on and indexes")
+        await talks.press("enter")
+        await talks.run.until(lambda: "undoes it.'" in str(talks.run.toasts))
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(

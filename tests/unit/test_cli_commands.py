@@ -248,6 +248,20 @@ def test_what_keeps_something_says_that_the_demo_means_nothing_to_it(
     assert answer.err.splitlines()[0] == f"memtui: --demo means nothing to `memtui {command}`"
 
 
+@pytest.mark.parametrize("case", load("settings")["enable and disable"])
+def test_what_is_said_to_be_disabled_is_off(memtui: Run, notes: Path, case: Any) -> None:
+    opted, arguments, said, after = case
+    config = notes.parent / "config/memtui/config.toml"
+    for folder in (config.parent, notes.parent / ".claude/projects/-here"):
+        folder.mkdir(parents=True)
+    config.write_text(f"[transcripts]\nsources = {opted[0]}\npaths = {opted[1]}\n")
+    answer = memtui("sessions", *arguments.split(), "--root", str(notes))
+    assert said in answer.out + answer.err
+    assert answer.code == 2 * ("is opted in by" in answer.err)
+    written = tomllib.loads(config.read_text())["transcripts"]
+    assert [written["sources"], written["paths"]] == (after or opted)
+
+
 @pytest.mark.parametrize(("arguments", "remembers"), load("settings")["private"])
 @pytest.mark.usefixtures("terminal")
 def test_private_keeps_no_history(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -17,7 +18,7 @@ from memtui.engine import Engine
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import source_state, source_words
-from memtui.report.words import ending
+from memtui.report.words import WORDS, ending
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
 from memtui.text.sanitize import safe_line
@@ -37,11 +38,11 @@ _NAME = 36
 _FOUND = 18
 
 
-class TranscriptsScreen(Dialog[bool], keys="transcripts"):
-    """Every place of transcripts. Returns whether the choice that is indexed now was written."""
+class TranscriptsScreen(Dialog[str], keys="transcripts"):
+    """Every place of transcripts. Returns what becomes of the choice."""
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
-        """`files` are the settings that the choice can be written to."""
+        """`files` are the settings that the choice can be written to; `None` in the demo."""
         super().__init__()
         self._engine = engine
         self._files = files
@@ -55,8 +56,9 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
-            yield Static(message("sources"), id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", opens="apply")
+            writes = "" if self._files is None else WORDS["choice"]["written"]
+            yield Static(message("sources", writes=writes), id="transcripts-intro", markup=False)
+            yield RowList(id="transcripts-list", opens="apply all")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
 
@@ -72,6 +74,10 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
             self._show_rows(error)
 
         in_background(self, self._engine.conversations.sources, take, partial(take, ()))
+
+    def worded(self, binding: Binding) -> Binding:
+        is_offered = self._files is not None or binding.action != "write"
+        return binding if is_offered else replace(binding, show=False)
 
     @property
     def chosen(self) -> TranscriptSource | None:
@@ -92,7 +98,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
     def _draw(self, note: str = "") -> None:
         facts = [("", self._message)] if self._message else []
         if self.chosen is not None:
-            facts += source_facts(self.chosen)
+            facts += source_facts(self.chosen, is_chosen=self.chosen.name in self.selected)
         self.query_one(TextBlock).show(partial(fact_lines, facts, column=_LABEL))
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self.frame(TITLE, note)
@@ -116,6 +122,7 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
             return
         self._is_busy = True
         names = tuple(name for name in self.sources if name in self.selected)
+        holds = "for good" if written else "demo" if self._files is None else "this run"
 
         def refused(error: str) -> None:
             self._is_busy = False
@@ -124,13 +131,13 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
         in_background(
             self,
             lambda: self._engine.index.transcripts.use_sources(names),
-            lambda nothing: close(self, written),
+            lambda nothing: close(self, WORDS["choice"][holds]),
             refused,
         )
 
     def action_write(self) -> None:
         if (files := self._files) is None:
-            self._draw("there are no settings to write here")
+            self._draw("the demo's choice is not written")
         elif self.sources and not self._is_busy:
             chosen = [name for name in self.sources if name in self.selected]
             folders = [source.name for source in self.sources.values() if source.folder]
@@ -140,7 +147,9 @@ class TranscriptsScreen(Dialog[bool], keys="transcripts"):
                 paths = [one for one in chosen if not is_source(one)]
                 return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
 
-            dialog = WriteDialog("Write the sources", files, {Where.USER: plan})
+            dialog = WriteDialog(
+                "Write the sources, for every memory folder", files, {Where.USER: plan}
+            )
             use = partial(self._use, written=True)
             self.app.push_screen(dialog, lambda written: use() if written else None)
 
@@ -150,11 +159,8 @@ def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
     amount = f"{fmt.count(source.found)} found  {fmt.size_words(source.size)}"
     if not source.found:
         amount = "empty" if source.folder else "no such folder"
-    state, style = f" {source_state(source)}", "$state-ok" if source.is_indexed else fmt.MUTED
-    if is_chosen != source.is_indexed:
-        turned = f"on: enter indexes {'it' if source.found else 'what comes'}"
-        words = turned if is_chosen else "off: enter takes it out"
-        state, style = f" → {words}", "$state-warn"
+    style = "$state-ok" if source.is_indexed else fmt.MUTED
+    style = style if is_chosen == source.is_indexed else "$state-warn"
 
     def draw(width: int) -> Content:
         cells = max(8, min(_NAME, width // 3))
@@ -168,18 +174,19 @@ def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
             name,
             " " * (cells - name.cell_length),
             (f"{amount:<{_FOUND}}", "" if source.found else fmt.MUTED),
-            (state, style),
+            (f" {source_state(source, 'source', is_chosen)}", style),
         )
 
     return Row(source.name, draw)
 
 
-def source_facts(source: TranscriptSource) -> list[Fact]:
+def source_facts(source: TranscriptSource, *, is_chosen: bool) -> list[Fact]:
     """Return what is, or would be, indexed; how much; what is left out and why, by name."""
-    facts = [
-        (label, Content.styled(safe_line(text), "$state-warn" if label == "malformed" else ""))
-        for label, text in source_words(replace(source, folder=fmt.home_relative(source.folder)))
-    ]
+    facts = []
+    searches = source_state(source, "source_chosen", is_chosen)
+    for label, text in source_words(source, searches):
+        style = "$state-warn" if label == "malformed" else ""
+        facts.append((label, Content.styled(fmt.home_relative(text), style)))
     reasons = (file.reason for file in source.skipped)
     counts = Counter(fmt.reason_words(one) for one in reasons if one is not Reason.NOT_YET_INDEXED)
     if counts:

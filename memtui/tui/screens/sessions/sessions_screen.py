@@ -213,15 +213,15 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        def closed(written: bool | None) -> None:
-            if written is None:
+        def closed(told: str | None) -> None:
+            if told is None:
                 return
             self.conversations.load()
-            waits = is_locked(self, self.engine, "The choice waits until this window writes: ")
-            if not (waits or written):
-                tell(self, "The choice holds until memtui ends; O, then w, writes it for good.")
+            if not is_locked(self, self.engine, "The choice waits until this window writes: "):
+                tell(self, told)
 
-        screen = TranscriptsScreen(self.engine, app_of(self).options.files)
+        options = app_of(self).options
+        screen = TranscriptsScreen(self.engine, None if "demo" in options.memory else options.files)
         self.app.push_screen(screen, closed)
 
     def action_close(self) -> None:
