@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 from textual.app import App
 from textual.theme import Theme
 from textual.widget import Widget
 
 from memtui.engine.ports import RebuildCost, SourceText
-from memtui.model import (
-    ErrorRecord,
-    IndexState,
-    IndexStatus,
-    Progress,
-    ProviderState,
-    Reason,
-    SkippedFile,
-    SourceCount,
-    SyncStats,
-    WatcherState,
-)
+from memtui.model import IndexState, IndexStatus
 from memtui.tui.app import MemtuiApp
 from memtui.tui.fmt import THEMES, variable_defaults
 from tests.support.known import load
@@ -53,48 +43,10 @@ def note(lines: int = 60) -> SourceText:
 
 def status(state: IndexState = IndexState.READY) -> IndexStatus:
     """An index of 142 files in a state."""
-    indexing = state is IndexState.INDEXING
-    degraded = state is IndexState.DEGRADED
-    return IndexStatus(
-        state=state,
-        root="/home/mara/openclaw",
-        index_dir="/home/mara/.local/share/memtui/openclaw-4be1",
-        generation=3,
-        files=142,
-        chunks=1284,
-        vectors=1284 if not indexing else 783,
-        sources=(SourceCount("memory", 118, 902), SourceCount("sessions", 24, 382)),
-        pending=("memory/2026-02-13.md", "memory/projects/boat.md"),
-        pending_count=2,
-        skipped=(
-            SkippedFile("memory/link.md", Reason.SYMLINK, "to /etc/hosts"),
-            SkippedFile("node_modules", Reason.IGNORED),
-            SkippedFile("memory/dump.md", Reason.TOO_LARGE, "64 MB"),
-        ),
-        provider=ProviderState(
-            "auto" if degraded else "minilm",
-            None if degraded else "minilm",
-            "all-MiniLM-L6-v2-int8",
-            384,
-            Reason.PROVIDER_FAILED if degraded else Reason.OK,
-            "401 from api.example: no such key" if degraded else "",
-        ),
-        vector_backend="matrix, sqlite-vec 0.1.6",
-        tokenizer="porter unicode61 remove_diacritics 2",
-        watcher=WatcherState("events", "", NOW - timedelta(seconds=3)),
-        writer="this process",
-        last_sync=SyncStats(
-            False, NOW - timedelta(minutes=2), 0.42, 142, 1, 2, 0, 3, 31, 29, 2
-        ),
-        progress=Progress("vectors", 783, 1284, 41.5, 12.1, "memory/2026-02-10.md")
-        if indexing else None,
-        cache_hits=1233,
-        cache_misses=51,
-        errors=(
-            ErrorRecord(NOW - timedelta(minutes=7), "memory/bad.md", "3 bytes are not UTF-8, replaced"),
-            ErrorRecord(NOW - timedelta(hours=2), "provider", "timeout after 30 s"),
-        ),
-    )  # fmt: skip
+    sample = load("index_status")
+    values = sample["believable"] | sample["states"].get(state, {}) | {"state": state}
+    provider = {"actual": None} | values["provider"]
+    return msgspec.convert(values | {"provider": provider}, IndexStatus)
 
 
 class ReaderApp(App[object]):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -22,21 +23,16 @@ from memtui.memory.transcripts.generated import Dropped
 from memtui.model import (
     CandidatePool,
     Decay,
-    ErrorRecord,
-    IndexState,
     IndexStatus,
     Leg,
     LegState,
     LegStatus,
     Mmr,
-    ProviderState,
     Ranked,
     Ranking,
     Reason,
     Rerank,
     SkippedFile,
-    SourceCount,
-    WatcherState,
 )
 from memtui.model.conversations import (
     ConversationListing,
@@ -61,6 +57,7 @@ from memtui.text.sanitize import HOSTILE
 from memtui.tui import fmt
 from memtui.tui.screens.transcripts import source_facts, source_row
 from tests.support.hostile import ALL, ATTACKS
+from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool, pools, rankings
 
 FULL = Ranking(
@@ -101,28 +98,9 @@ def _all_printed(ranked: Ranked, status: IndexStatus, stream: io.StringIO) -> st
 
 
 def _status(text: str = "plain") -> IndexStatus:
-    return IndexStatus(
-        state=IndexState.STALE,
-        root=text,
-        index_dir=text,
-        generation=3,
-        files=2,
-        chunks=4,
-        vectors=4,
-        sources=(SourceCount(text, 2, 4),),
-        pending=(text,),
-        pending_count=1,
-        skipped=(SkippedFile(text, Reason.UNREADABLE, text),),
-        provider=ProviderState("auto", text, text, 384, Reason.OK, text),
-        vector_backend=text,
-        tokenizer=text,
-        watcher=WatcherState("off", text),
-        writer=text,
-        cache_hits=1,
-        cache_misses=2,
-        errors=(ErrorRecord(NOW, text, text),),
-        warnings=(text,),
-    )
+    """An index that says one text everywhere."""
+    sample = json.dumps(load("index_status")["of_one_text"])
+    return msgspec.convert(json.loads(sample.replace("TEXT", json.dumps(text)[1:-1])), IndexStatus)
 
 
 def _hostile_ranked(text: str, ranking: Ranking = FULL) -> Ranked:
