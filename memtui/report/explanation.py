@@ -258,7 +258,7 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             by_leg = {words.LEG_WORDS[leg]: numbers.get(f"{leg}_rank") for leg in Leg}
             ranks = [f"{leg} #{rank}" for leg, rank in by_leg.items() if rank is not None]
             rank_words = f" ({', '.join(ranks)})" if ranks else ""
-            return f"outside the first {numbers['candidates']} candidates{rank_words}"
+            return f"outside the first {numbers['candidates']} of each match{rank_words}"
         case Reason.BELOW_MIN_SCORE:
             decay = stage_score(drop, Stage.DECAY)
             operand = decay.operand if decay is not None else None

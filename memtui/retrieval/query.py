@@ -230,11 +230,12 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
     With `by_release` another program's rules search what is no filter.
     """
     query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
-    there = f"there is {', '.join(known)}"
+    there = f"is no source here: there is {', '.join(known)}"
+    named = {} if by_release else {"sessions": _SYNTAX["sessions"]}
     unknown = [one for one in query.filters.sources if known and one.casefold() not in known]
     own = [f'"{phrase}"' for phrase in query.phrases]
     own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]
-    problems = [*query.problems, *(f"source:{one} is no source here: {there}" for one in unknown)]
+    problems = [*query.problems, *(named.get(one, f"source:{one} {there}") for one in unknown)]
     told = (f"{one}: the agent's program searches its words" for one in own if by_release)
     return [*problems, *told]
 

@@ -398,7 +398,7 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
             fusion=Fusion.RELATIVE_SCORE,
             min_score=0.3,
         )
-        assert (" candidates a search" in run.text) is (size[0] > 40)
+        assert (" of each match" in run.text) is (size[0] > 40)
         if size == WIDE:
             # Both stand in one column: the arithmetic goes before the preview and the index.
             assert screen.why.render().plain.splitlines()[-1] in run.text

@@ -274,6 +274,9 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
         assert list(shown.traced)[-1] == pinned.id
         await run.press(*["down"] * 9)
         assert shown.chosen == pinned.id
+        shown.action_point(1.0)
+        await run.press(*["up"] * 9, "down", "down")
+        assert shown.chosen == list(shown.list_at_cursor().ranks)[2] != list(shown.traced)[2]
 
 
 async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:

@@ -373,7 +373,7 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
             own.setdefault(keyed.node, []).append(keyed)
     groups: list[HelpGroup] = []
     for node, lines in own.items():
-        kind, title, hint, then = type(node).__name__, "Everywhere", "", ""
+        kind, title, hint, then = type(node).__name__, *_PANES["App"].values(), ""
         if isinstance(node, Screen):
             title = _TABLES["screens"].get(kind, "This screen")
             hint = _PANES.get(kind, {}).get("hint", "")

@@ -333,7 +333,6 @@ class SweepScreen(Screen[Ranking | None]):
         box.border_subtitle = Content(effect(difference(self.ranked, order)))
 
     def _parameter_lines(self, width: int) -> list[Content]:
-        """Return the names of the parameters, the one that is swept reversed."""
         names = [
             Content.styled(f" {_NAMES[one]} ", "bold reverse" if one is self.parameter else "")
             for one in self.subjects
@@ -433,7 +432,8 @@ class SweepScreen(Screen[Ranking | None]):
         self._begin()
 
     def action_line(self, step: int) -> None:
-        ids = list(self.traced)
+        ranks = self.list_at_cursor().ranks
+        ids = sorted(self.traced, key=lambda one: ranks.get(one, math.inf))
         if self.chosen in ids:
             at = ids.index(self.chosen) + step
             self.chosen = ids[min(max(at, 0), len(ids) - 1)]

@@ -192,7 +192,10 @@ class TextBlock(Widget):
         return self._counted[1]
 
     def render(self) -> Content:
-        return Content("\n").join(self._draw_lines(max(1, self.content_size.width)))
+        lines, room = self._draw_lines(max(1, self.content_size.width)), self.content_size.height
+        if len(lines) > room > 0:
+            lines = [*lines[: room - 1], Content.styled("…", fmt.MUTED)]
+        return Content("\n").join(lines)
 
 
 Fact = tuple[str, Content]
@@ -362,7 +365,6 @@ class RowList(LineView, inherit_bindings=False):
             self.refresh(layout=True)
 
     def _lines_of(self, place: int) -> list[Content]:
-        """Return the lines of a row, none wider than its room."""
         if place not in self._drawn:
             row = self.rows[place]
             width = self._width + (self._margin if row.is_heading else 0)

@@ -277,9 +277,8 @@ class ParamPanel(Vertical):
         `features` are those of the marked result, and `without` tells its place without one.
         """
         alone = Content.styled(f"{WORDS['mode'][mode]}: no MMR, no weights", "$state-warn")
-        candidates = f"  {ranking.candidates} candidates a search"
-        title = draw_action(self, "parameters.toggle", "Parameters")
-        self.rows.border_title = title + Content.styled(candidates, fmt.DIM)
+        depth = Content.styled(f"  the first {ranking.candidates} of each match", fmt.DIM)
+        self.rows.border_title = draw_action(self, "parameters.toggle", "Parameters") + depth
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
         chosen = self.rows.chosen_id
         now, was = values(ranking), values(configured)

@@ -307,7 +307,6 @@ class Preview(LineView):
         return max(0, self.scrollable_content_region.width - self.margin_cells)
 
     def _wrap(self) -> None:
-        """Count the rows of each block."""
         self._room, self._drawn, self.chosen = self._present_room, {}, None
         self.set_heights(self._note.heights(self._room) if self._room else ())
 

@@ -75,7 +75,7 @@ class BrowseScreen(Screen[None]):
             yield RowList(id="file-tree", gap=0)
             with Horizontal(id="browse-right"):
                 yield Preview(is_file=True, title="Source" if self.is_alone else "Preview")
-                yield RowList(id="outline", secondary=True)
+                yield RowList(id="outline", secondary=True, opens="go there")
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
         yield Static(Content(TOO_SMALL), id="too-small", markup=False)

@@ -109,7 +109,6 @@ class Reader:
         if note and app_of(screen).is_conversation(target.path):
             note = "Enter opens this conversation."
         if note:
-            screen.workers.cancel_group(screen, "file")
             self._show_note(note)
             return
         self._width, is_rendered = screen.view.render_width, self.is_rendered
@@ -142,7 +141,6 @@ class Reader:
     def leave(self, note: str) -> None:
         """Show no file, and say why."""
         self.target = None
-        self._screen.workers.cancel_group(self._screen, "file")
         self._show_note(note)
 
     def read_again(self) -> None:
@@ -197,6 +195,7 @@ class Reader:
 
     def _show_note(self, note: str) -> None:
         self.source = None
+        self._screen.workers.cancel_group(self._screen, "file")
         self._screen.view.show(None, None, note=note)
         self._fill_outline(())
         self._screen.describe()

@@ -439,7 +439,7 @@ class SearchController:
         waiting = f"~ {', '.join(pending)} still searching  " if pending else ""
         waiting = waiting or ("~ making word pieces  " if pool.pieces_due else "")
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
-        noun = " candidates" if view.size.width >= WIDE else ""
+        noun = " found" if view.size.width >= WIDE else ""
         count = f"{len(ranked.hits)} of {fmt.count(len(pool.chunks))}{noun}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
         self.show_title()
@@ -555,7 +555,8 @@ class SearchController:
         def show_recent(notes: Sequence[RecentFile]) -> None:
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
-            if rows := start_rows(view.notes.queries, notes, engine.now()):
+            has_some = notes or view.status is None or view.status.chunks
+            if has_some and (rows := start_rows(view.notes.queries, notes, engine.now())):
                 again = draw_key("enter", "ask again") + "  " if view.notes.queries else Content("")
                 view.results.border_title = "Recent"
                 view.results.border_subtitle = again + "changed"
@@ -787,7 +788,7 @@ class RankingController:
             if ranked is None or self.view.engine is None:
                 return ""
             if needs_search(ranked.pool, present, ranking):
-                return ": Enter searches, then tells"
+                return ": needs a new search, Enter shows what moves"
             after = self.view.engine.search.rerank(ranked.pool, ranking)
             return f": {words.effect(difference(ranked, after))}"
 
