@@ -38,6 +38,7 @@ from tests.support.conversations import (
     LIMIT,
     SECRET,
     Homes,
+    append,
     asked,
     began,
     claude,
@@ -106,8 +107,7 @@ def test_only_what_was_appended_is_read(
     before = workspace.contents().chunks
     read.clear()
     new = said("assistant", "only this is new") + said("user", "and this")
-    with file.open("ab") as stream:
-        stream.write(new)
+    append(file, new)
     assert workspace.sync().stats.files_changed == 1
     assert b"".join(read) == new
     assert len(before.keys() - workspace.contents().chunks.keys()) == 1, "the open chunk alone"
@@ -117,8 +117,7 @@ def test_only_what_was_appended_is_read(
 def test_a_reset_late_in_a_conversation_cuts_its_chunks(workspace: Workspace, homes: Homes) -> None:
     file = homes.openclaw("a.jsonl", [said("user", "before"), said("assistant", "the reset")])
     workspace.sync()
-    with file.open("ab") as stream:
-        stream.write(reset() + said("user", "after"))
+    append(file, reset() + said("user", "after"))
     workspace.sync()
     spans = sorted(row[1:3] for row in workspace.contents().chunks.values() if row[0] == PATH)
     assert spans == [(1, 2), (4, 4)]
@@ -132,8 +131,7 @@ def test_vectors_stay_with_the_chunks_that_stay(tmp_path: Path, homes: Homes) ->
     workspace.sync()
     made = workspace.provider.texts
     chunks = len(workspace.contents().chunks)
-    with file.open("ab") as stream:
-        stream.write(said("user", "one more"))
+    append(file, said("user", "one more"))
     assert workspace.sync().stats.chunks_embedded + workspace.sync().stats.cache_hits <= 1
     assert workspace.provider.texts <= made + 1
     replaced = file.read_bytes()
@@ -357,8 +355,7 @@ def test_a_list_of_sessions_that_changes_later_counts(tmp_path: Path, homes: Hom
     assert filled.sync().stats.files_seen == 3
     assert filled.contents() == filled.fresh(tmp_path / "fresh-1")
     assert "tomatoes" not in str(filled.contents().chunks)
-    with file.open("ab") as stream:
-        stream.write(said("assistant", "and basil"))
+    append(file, said("assistant", "and basil"))
     listed.write_bytes(b'{"cut')
     filled.sync()
     assert filled.contents() == filled.fresh(tmp_path / "fresh-2")
@@ -412,8 +409,7 @@ def test_what_was_planted_is_what_the_index_holds(
     homes.plant(kind, b"")
     (file,) = homes.folder.rglob(known["name"])
     for start in range(0, len(data), step):
-        with file.open("ab") as stream:
-            stream.write(data[start : start + step])
+        append(file, data[start : start + step])
         workspace.sync()
     # The chunks do not overlap.
     chunks = sorted(workspace.contents().chunks.values(), key=lambda row: (row[1], row[2]))
@@ -723,8 +719,7 @@ def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: H
     assert "\x1b" not in "".join(shown.lines)
     first = engine.browse.chunks_of(PATH)[0]
     assert (first.start_line, first.end_line) == (2, 7)
-    with file.open("ab") as stream:
-        stream.write(said("user", "more"))
+    append(file, said("user", "more"))
     assert engine.index.files.source(PATH).state == "changed"
     assert engine.index.files.source(PATH).lines[8] == "User: more"
     file.unlink()
@@ -793,8 +788,7 @@ def test_a_conversation_is_followed_while_it_grows(
         root, chosen, data_dir=tmp_path / "data", homes=homes.homes, bus=bus, watch=True
     ) as engine:
         assert ended.acquire(timeout=20)
-        with file.open("ab") as stream:
-            stream.write(said("assistant", "and basil"))
+        append(file, said("assistant", "and basil"))
         while not engine.search.ask("basil").hits:
             assert ended.acquire(timeout=20)
         assert engine.search.ask("basil").hits[0].chunk.path == PATH

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memtui.index.database import Recipe
 from tests.support.conversations import (
     Homes,
+    append,
     asked,
     began,
     claude,
@@ -68,8 +69,7 @@ def take(step: Step, workspace: Workspace, homes: Homes) -> None:
         case "append":
             # Perhaps without the end of the last line.
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("ab") as stream:
-                stream.write(step.content[: len(step.content) - number])
+            append(target, step.content[: len(step.content) - number])
         case "truncate" if target.exists():
             os.truncate(target, min(number, target.stat().st_size))
         case "flip" if target.exists() and target.stat().st_size:

@@ -56,6 +56,12 @@ def said(role: str, text: object, second: int = 0, **fields: Any) -> bytes:
     return line({"type": "message", "timestamp": AT.format(second % 60), "message": message})
 
 
+def append(file: Path, data: bytes) -> None:
+    """Let a file grow, as its program does while it runs."""
+    with file.open("ab") as stream:
+        stream.write(data)
+
+
 def began(session: str = "s1") -> bytes:
     """The first record of an OpenClaw session."""
     return line({"type": "session", "version": 3, "id": session, "timestamp": AT.format(0)})

@@ -20,7 +20,7 @@ from memtui.index.database import Recipe, open_database, write_meta
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.transcripts.discovery import TranscriptScope
-from tests.support.conversations import Homes, said
+from tests.support.conversations import Homes, append, said
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, holding
 
@@ -123,8 +123,7 @@ def edit_notes(ground: Ground, seed: int) -> None:
     lines = [said("user", _prose(rng, 40), turn) for turn in range(5)]
     homes = Homes(ground.place / "homes")
     longer = homes.openclaw("session-new.jsonl", lines).with_name("session-0.jsonl")
-    with longer.open("ab") as stream:
-        stream.write(said("assistant", _prose(rng, 25)))
+    append(longer, said("assistant", _prose(rng, 25)))
 
 
 def _write(ground: Ground, path: str, number: int, rng: random.Random) -> None:

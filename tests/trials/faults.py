@@ -27,6 +27,7 @@ from unittest.mock import patch
 from memtui.index.database import PAGE_SIZE, open_database, read_meta, write_meta
 from memtui.index.watcher import Watcher
 from memtui.memory import documents
+from tests.support.conversations import append
 from tests.trials.faults_stage import CLOCK, Scene, Stage, play
 from tests.trials.frame import Case, Options
 from tests.tui.harness import press
@@ -407,11 +408,7 @@ async def _replaced_as_it_is_read(stage: Stage) -> None:
 
 async def _grows(stage: Stage) -> None:
     """The note grows before each of the first reads, as a log does."""
-
-    def grow(path: Path) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\nOne more dunlin.\n")
-
+    grow = partial(append, data=b"\nOne more dunlin.\n")
     stage.facts["grown"] = 5
     with _before_reading(stage, "memory/log.md", grow, times=5):
         stage.write("memory/log.md", "# Log\n\nA siskin.\n")
@@ -423,11 +420,7 @@ async def _grows(stage: Stage) -> None:
 
 async def _grows_beyond(stage: Stage) -> None:
     """The note is small when it is found, and larger than the limit when it is read."""
-
-    def grow(path: Path) -> None:
-        with path.open("ab") as file:
-            file.write(b"x\n" * _MEGABYTE)
-
+    grow = partial(append, data=b"x\n" * _MEGABYTE)
     with _before_reading(stage, "memory/log.md", grow):
         stage.write("memory/log.md", "# Log\n\nA siskin.\n")
         await stage.named("memory/log.md", "bytes, the limit is", screen="5")

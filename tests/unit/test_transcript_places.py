@@ -28,7 +28,7 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
 from memtui.settings.schema import Settings, TranscriptSettings
-from tests.support.conversations import Homes, said
+from tests.support.conversations import Homes, append, said
 from tests.support.known import load
 
 UUID = "11111111-1111-4111-8111-111111111111"
@@ -222,8 +222,7 @@ class Scene:
         }
 
     def append(self, content: bytes) -> None:
-        with self.file.open("ab") as stream:
-            stream.write(content)
+        append(self.file, content)
 
 
 @pytest.fixture
