@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from itertools import groupby, islice, zip_longest
 
 from msgspec.structs import replace
@@ -127,7 +128,9 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         if record is None:
             if session.engine.index.stamp() is None:
                 raise session.no_index()
-            hint = "`memtui search 'path:*.md'` lists the notes"
+            paths = {one.path.split("/")[-1]: one.path for one in browse.files() if one.chunks}
+            near = get_close_matches(place.split("/")[-1], paths, 3, cutoff=0)
+            hint = f"the nearest paths: {', '.join(paths[name] for name in near)}"
             if held:
                 hint = f"its indexed lines are {held[0].start_line} to {held[-1].end_line}"
             raise MemtuiError(f"the index holds no chunk at {place}", hint=hint, code="no_chunk")

@@ -119,6 +119,7 @@ def providers(invocation: Invocation) -> int:
     return invocation.respond(
         {"requested": embedding.provider, "fallback": embedding.fallback, "providers": listings},
         [replace(providers_section(listings, embedding.provider), title="")],
+        notes=["memtui: E on the index screen chooses one, or embedding.provider in the settings"],
         warnings=warnings,
         exit_code=exit_code,
     )

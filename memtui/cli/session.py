@@ -136,11 +136,10 @@ def stale_warning(status: IndexStatus) -> str:
     """Return what to say when there is no index, or it is not that of the files and settings."""
     if status.state is IndexState.NO_INDEX:
         return "there is no index yet: `memtui index` makes one"
-    detail, is_kept = state_detail(status), has_other_writer(status)
-    if is_kept or not status.pending_count:
-        kept = WORDS["writer"]["stale"].format(status.writer)
-        next_step = kept if is_kept else "`memtui index` brings it up to date"
-        return f"the index is stale: {detail}; {next_step}"
+    kept = WORDS["writer"]["stale"].format(status.writer) * has_other_writer(status)
+    if kept or not status.pending_count:
+        next_step = kept or "`memtui index` brings it up to date"
+        return f"the index is stale: {state_detail(status)}; {next_step}"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     changed += f", {status.removals} of them gone or no longer chosen" * bool(status.removals)

@@ -399,8 +399,7 @@ class OwnIndex(Index):
         is_follower = indexer is not None and not indexer.is_writer
         if identity is not None and is_follower and provider.differs_from(made_by):
             # What was chosen here waits until the other program ends.
-            registration = registration_of(identity.name)
-            address, remote = registration.destination(self.settings.embedding)
+            address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began

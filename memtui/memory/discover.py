@@ -295,16 +295,13 @@ class _NoteSearch(FileSearch):
                 self.look_at_file(entry.path, entry.name)
             elif entry.name == MEMORY_FOLDER:
                 self.walk([entry], "")
-            elif entry.name.lower() == ROOT_FILES[0].lower():
-                self.skip(written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
         for extra in filter(None, map(str.strip, scope.settings.extra_paths)):
             self.look_at_extra(extra)
         known = {file.path for file in self.files.values()} | {path for path, _ in self.skipped}
         for entry in entries if self._memory_layout else ():
-            is_note = is_markdown(entry.name) and os.path.isfile(entry.path)
-            if is_note and written(entry.name) not in known:
-                why = self.why_ignored(entry.name) or _BESIDE
-                self.skip(written(entry.name), Reason.IGNORED, why)
+            stored = written(entry.name)
+            if is_markdown(entry.name) and os.path.isfile(entry.path) and stored not in known:
+                self.skip(stored, Reason.IGNORED, self.why_ignored(entry.name) or _BESIDE)
 
     def is_wanted(self, name: str) -> bool:
         return is_markdown(name)

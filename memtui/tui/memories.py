@@ -223,11 +223,8 @@ class Memories:
 
             def switched(_: None) -> None:
                 status = engine.index.status()
-                now = "rebuilding; the present index answers until then"
-                if words.has_other_writer(status):
-                    made_by = status.made_by.partition("/")[0]
-                    now = WORDS["writer"]["switched"].format(status.writer, made_by)
-                text = safe_line(f"provider {provider}, {saved}: {now}")
+                now = WORDS["writer"]["waits" if words.has_other_writer(status) else "switched"]
+                text = safe_line(f"provider {provider}, {saved}: {now.format(status.writer)}")
                 app.notify(text, markup=False, timeout=8)
                 if app.search_screen.is_built:
                     app.search_screen.refresh_status()

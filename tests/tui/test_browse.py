@@ -319,9 +319,9 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         await run.press("slash", *"mai")
         assert screen.reader.path == "memory/people/mai.md"
         await run.press("x")
-        assert "no file fits: esc clears" in run.text
+        assert "no path fits: esc clears" in run.text
         await run.press("escape")
-        assert "no file fits" not in run.text
+        assert "no path fits" not in run.text
         await run.press("escape")
         marked = screen.file_list.chosen
         assert marked is not None

@@ -338,7 +338,7 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
         assert (shown.code, "crane" in shown.out, "memory/other.md" in shown.out) == (0, True, True)
         assert not [part for part in ("zq8lw3xv7rt2", key.lower()) if part in shown.out.lower()]
     assert "its indexed lines are 1 to 3" in memtui("chunk", "MEMORY.md:9", *place).err
-    assert "`memtui search 'path:*.md'" in memtui("chunk", "none.md", *place).err
+    assert "the nearest paths: memory/other.md, " in memtui("chunk", "none.md", *place).err
 
 
 @pytest.mark.parametrize(("arguments", "expected"), load("settings")["wrong_options"])

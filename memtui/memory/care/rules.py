@@ -513,7 +513,7 @@ def empty_file(document: Document) -> Iterator[CareFinding]:
         elif words and line.kind not in {LineKind.FRONT_MATTER, LineKind.BLANK}:
             return
     if title <= MOST_TITLE_WORDS:
-        what = "nothing but a title" if title else "no word"
+        what = "nothing but a title" if title else "nothing is written in it"
         lines = 1, len(split_lines(document.text))
         yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), what)
 

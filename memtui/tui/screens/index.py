@@ -222,11 +222,10 @@ class IndexScreen(Screen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         """Offer neither sync nor rebuild where another memtui keeps the index."""
-        is_refused = "search_screen" in binding.action and has_other_writer(
-            self.engine.index.status()
-        )
-        tooltip = "Not now: another memtui keeps the index"
-        return replace(binding, show=False, tooltip=tooltip) if is_refused else binding
+        is_other = has_other_writer(self.engine.index.status())
+        if is_other and "search_screen" in binding.action:
+            return replace(binding, show=False, tooltip="Not now: another memtui keeps the index")
+        return binding
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):

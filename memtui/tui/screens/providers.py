@@ -225,7 +225,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         facts = [
             ("model", Content(model or "the provider's own")),
             *rebuild_facts(cost),
-            ("on disk", Content("replaced now, and again at the next start unless written")),
+            ("on disk", Content("rebuilt now; unless written, the next start rebuilds it back")),
         ]
 
         def answered(answer: str | None) -> None:
@@ -329,7 +329,8 @@ def provider_facts(
         label, detail = "found", words.brief(listing.detail) or "everything it needs"
         glyph, style = glyphs.PASSED, "$state-ok"
     facts = [("about", about), ("text", text)]
-    facts.append((label, Content.assemble((f"{glyph} ", style), detail)))
+    if probe is None or probe.works or not listing.works:
+        facts.append((label, Content.assemble((f"{glyph} ", style), detail)))
     if failed:
         facts.append(("failed", error_line(failed)))
     if listing.hint and not listing.works:

@@ -328,7 +328,7 @@ class FileList:
     def _show_lines(self, keep: str | None = None) -> None:
         self.lines = [line for line in self._tree if self._folded.isdisjoint(line.around)]
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
-        empty = "no file fits: esc clears" if self.files else f"no notes; {LOOKS_FOR}"
+        empty = "no path fits: esc clears" if self.files else f"no notes; {LOOKS_FOR}"
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
         numbers = "chunks" if self.shown_recalls is None else "recalls"
@@ -455,8 +455,10 @@ class FileList:
         is_open = file is None and line.id not in self._folded
         if file is not None:
             when = "undated" if self.sort is Sort.DATE else ""
-            if file.day is not None:
-                midnight = datetime.combine(file.day, time(), UTC)
+            by_day = re.search("(after|before):", self._screen.filter_input.value)
+            changed = file.changed.astimezone().date() if by_day and file.changed else None
+            if (day := file.day or changed) is not None:
+                midnight = datetime.combine(day, time(), UTC)
                 when = age((self._screen.engine.now() - midnight).total_seconds() / 86_400)
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:

@@ -342,7 +342,8 @@ class Reader:
         """Show what of the file changed since it was indexed."""
         source = self.source
         if source is None or source.on_disk is None:
-            tell(self._screen, "No difference to show: this is the file as it is on disk.")
+            why = "this is the file as it is on disk" if source else "choose a file first"
+            tell(self._screen, f"No difference to show: {why}.")
         else:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self._screen.app.push_screen(screen)
@@ -382,7 +383,8 @@ class Reader:
         if (chunk := self._screen.view.chunk) is not None:
             app_of(self._screen).open_chunk(chunk.id)
         else:
-            tell(self._screen, "This file has no chunk in the index.")
+            why = "this file has none in the index" if self.path else "choose a file first"
+            tell(self._screen, f"No chunk to show: {why}.")
 
     def cite(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
