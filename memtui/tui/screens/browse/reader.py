@@ -342,7 +342,7 @@ class Reader:
         """Show what of the file changed since it was indexed."""
         source = self.source
         if source is None or source.on_disk is None:
-            why = "this is the file as it is on disk" if source else "choose a file first"
+            why = "this is the file as it is on disk" if self.path else "choose a file first"
             tell(self._screen, f"No difference to show: {why}.")
         else:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
