@@ -342,7 +342,7 @@ class Reader:
         """Show what of the file changed since it was indexed."""
         source = self.source
         if source is None or source.on_disk is None:
-            why = "this is the file as it is on disk" if self.path else "choose a file first"
+            why = "this is the file as it is on disk" if self.path else "choose an indexed file"
             tell(self._screen, f"No difference to show: {why}.")
         else:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
@@ -383,7 +383,7 @@ class Reader:
         if (chunk := self._screen.view.chunk) is not None:
             app_of(self._screen).open_chunk(chunk.id)
         else:
-            why = "this file has none in the index" if self.path else "choose a file first"
+            why = "this file has none in the index" if self.path else "choose an indexed file"
             tell(self._screen, f"No chunk to show: {why}.")
 
     def cite(self) -> None:
