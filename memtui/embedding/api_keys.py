@@ -198,11 +198,7 @@ MAX_OUTPUT: Final = 64 * 1024
 
 
 def key_of_command(
-    command: str,
-    env: Mapping[str, str],
-    *,
-    cancelled: IsCancelled = never,
-    limit: float = 10.0,
+    command: str, env: Mapping[str, str], *, cancelled: IsCancelled = never, limit: float = 10.0
 ) -> str:
     """Run a command without a shell and return the first line that it prints, blanks dropped.
 

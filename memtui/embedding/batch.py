@@ -37,14 +37,7 @@ from memtui.embedding.provider import (
     clean_vectors,
     estimated_tokens,
 )
-from memtui.embedding.services import (
-    JSON,
-    Answered,
-    BatchForm,
-    Request,
-    WrongAnswer,
-    as_json,
-)
+from memtui.embedding.services import JSON, Answered, BatchForm, Request, WrongAnswer, as_json
 from memtui.errors import IsCancelled, never, stop_if
 from memtui.model import Failure, Usage
 from memtui.settings.files import StateFolder, sync_folder, value_in

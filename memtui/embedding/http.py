@@ -267,12 +267,7 @@ class ServiceClient:
             raise no_answer(self.address, timeout) from None
 
     def download(
-        self,
-        request: Request,
-        context: RequestContext,
-        *,
-        timeout: float,
-        cancelled: IsCancelled,
+        self, request: Request, context: RequestContext, *, timeout: float, cancelled: IsCancelled
     ) -> Iterator[bytes]:
         """Give the body of a success in pieces of 256 KiB, however large it is.
 
@@ -323,9 +318,7 @@ class ServiceClient:
                 elif self._ca_file:
                     verify = trust(self._ca_file)
                 self._client = httpx.AsyncClient(
-                    verify=verify,
-                    trust_env=not self.address.is_loopback,
-                    follow_redirects=False,
+                    verify=verify, trust_env=not self.address.is_loopback, follow_redirects=False
                 )
             async with self._client.stream(
                 request.method,

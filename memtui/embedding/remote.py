@@ -132,10 +132,7 @@ class RemoteProvider(provider.Provider):
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        pacer: http.Pacer | None = None,
-        find: Callable[..., FoundKey] = find_key,
+        self, plan: Plan, pacer: http.Pacer | None = None, find: Callable[..., FoundKey] = find_key
     ) -> None:
         choice = plan.choice
         self.plan = plan
@@ -334,11 +331,7 @@ class RemoteProvider(provider.Provider):
 
 
 def ask_once(
-    request: services.Request,
-    context: http.RequestContext,
-    *,
-    stopped: IsCancelled,
-    timeout: float,
+    request: services.Request, context: http.RequestContext, *, stopped: IsCancelled, timeout: float
 ) -> object:
     """Send a request about another program's index and return its parsed JSON answer.
 

@@ -188,10 +188,7 @@ class Browse:
         return self._index.read(nearest) or Neighbours((), Reason.NO_INDEX, (), ())
 
     def care(
-        self,
-        *,
-        cancelled: IsCancelled = never,
-        progressed: Progressed = lambda done, total: None,
+        self, *, cancelled: IsCancelled = never, progressed: Progressed = lambda done, total: None
     ) -> CareReport:
         """Look through the whole memory for what needs care; nothing is written."""
         from memtui.engine.care import CareRun

@@ -40,12 +40,7 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
 from memtui.retrieval.connection import damaged, snapshot, whole_vector
-from memtui.retrieval.passages import (
-    fetch_passages,
-    fetch_pieces,
-    pack_passages,
-    unpack_passages,
-)
+from memtui.retrieval.passages import fetch_passages, fetch_pieces, pack_passages, unpack_passages
 from memtui.retrieval.pool import fetch_chunks
 from memtui.settings.files import state_dir
 from memtui.settings.load import Loaded, SettingsFiles, in_force
@@ -501,9 +496,7 @@ def probes_of(
 
 
 def provider_checks(
-    embedding: EmbeddingSettings,
-    listings: Sequence[ProviderListing],
-    probes: Sequence[ProbeResult],
+    embedding: EmbeddingSettings, listings: Sequence[ProviderListing], probes: Sequence[ProbeResult]
 ) -> Iterator[Check]:
     """Yield the requested provider, the fallback, and how the probes ended."""
     results = {result.name: result for result in probes}

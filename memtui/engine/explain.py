@@ -195,11 +195,7 @@ class Explain:
 
 
 def _nearest_chunk(
-    reading: Reading,
-    ranked: Ranked,
-    indexed: IndexedFile,
-    file: FileStanding,
-    best: Sequence[str],
+    reading: Reading, ranked: Ranked, indexed: IndexedFile, file: FileStanding, best: Sequence[str]
 ) -> Inquiry:
     """Explain the chunk at a line of a file that the index holds, or the one nearest to the list.
 

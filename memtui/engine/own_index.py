@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from memtui.bus import (
-    Bus,
-    Event,
-    IndexChanged,
-    StatusChanged,
-    SyncFinished,
-    SyncStarted,
-)
+from memtui.bus import Bus, Event, IndexChanged, StatusChanged, SyncFinished, SyncStarted
 from memtui.data import read_table
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of, registration_of

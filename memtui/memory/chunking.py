@@ -177,11 +177,7 @@ def chunk_text(
 
 
 def chunk_document(
-    document: Document,
-    *,
-    tokens: int = 400,
-    overlap: int = 80,
-    cancelled: IsCancelled = never,
+    document: Document, *, tokens: int = 400, overlap: int = 80, cancelled: IsCancelled = never
 ) -> list[ChunkSpan]:
     """Cut a document into the chunks that are indexed.
 

@@ -68,10 +68,7 @@ class Discovery(Struct, frozen=True):
 
 
 def discover(
-    scope: Scope,
-    *,
-    cancelled: IsCancelled = lambda: False,
-    only: str | None = None,
+    scope: Scope, *, cancelled: IsCancelled = lambda: False, only: str | None = None
 ) -> Discovery:
     """Find the Markdown files of a workspace.
 

@@ -42,12 +42,7 @@ def home_folder() -> Path:
 
 
 def find_workspace(
-    folder: str | None,
-    *,
-    env: Mapping[str, str],
-    cwd: Path,
-    home: Path,
-    root: str | None = None,
+    folder: str | None, *, env: Mapping[str, str], cwd: Path, home: Path, root: str | None = None
 ) -> Found:
     """Choose the memory folder.
 

@@ -21,12 +21,7 @@ from memtui.retrieval.connection import Connection, query_tokens, register_fts5,
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
 from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.tables import Layout
-from memtui.retrieval.openclaw.terms import (
-    TRIGRAM,
-    like_pattern,
-    plan_keyword,
-    searched_part,
-)
+from memtui.retrieval.openclaw.terms import TRIGRAM, like_pattern, plan_keyword, searched_part
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import SLACK, Floats, VectorView, exact_cosines

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from memtui.data import read_table
 from memtui.memory.passages import PassageFlag, passages
 from memtui.model.inquiry import Passage
-from memtui.retrieval.connection import (
-    FOLDING,
-    Connection,
-    damaged,
-    tokens,
-    vector_checksum,
-)
+from memtui.retrieval.connection import FOLDING, Connection, damaged, tokens, vector_checksum
 from memtui.text.languages import PASSAGE_END
 from memtui.text.tokens import are_apart, index_text
 

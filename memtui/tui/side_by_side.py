@@ -64,12 +64,7 @@ def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Cont
 
 
 def two_texts(
-    left: SideText,
-    right: SideText,
-    width: int,
-    *,
-    compared: bool = True,
-    folded: bool = False,
+    left: SideText, right: SideText, width: int, *, compared: bool = True, folded: bool = False
 ) -> list[Content]:
     """Draw both texts beside each other.
 

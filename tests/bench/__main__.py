@@ -9,16 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import hops, indexing, quality, search, waiting
-from tests.bench.frame import (
-    MARGIN,
-    RECORDED,
-    Measurement,
-    Plan,
-    load,
-    record,
-    regressions,
-    table,
-)
+from tests.bench.frame import MARGIN, RECORDED, Measurement, Plan, load, record, regressions, table
 
 SIZES = (1_000, 10_000, 100_000)
 

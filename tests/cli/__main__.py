@@ -8,14 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.cli.golden import (
-    CASES,
-    answers_file,
-    compare,
-    record,
-    recorded_answers,
-    run_group,
-)
+from tests.cli.golden import CASES, answers_file, compare, record, recorded_answers, run_group
 from tests.support.recorded_model import recorded_model
 
 

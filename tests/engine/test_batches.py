@@ -60,8 +60,7 @@ def opened(server: BatchServer, folder: Path, **embedding: object) -> Engine:
         **embedding,
     }
     settings = Settings(
-        embedding=EmbeddingSettings.parse(values),
-        chunking=ChunkingSettings(tokens=48, overlap=0),
+        embedding=EmbeddingSettings.parse(values), chunking=ChunkingSettings(tokens=48, overlap=0)
     )
     return Engine.open(root, settings, data_dir=folder / "data")
 

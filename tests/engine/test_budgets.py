@@ -42,10 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(
     ("piece", "excess"),
-    [
-        (b"\n", "1,000,000 lines"),
-        (b" ", "1,000 times its size and 16,000,000 bytes"),
-    ],
+    [(b"\n", "1,000,000 lines"), (b" ", "1,000 times its size and 16,000,000 bytes")],
 )
 def test_what_unpacks_to_too_much_is_named_and_not_read_again(
     tmp_path: Path, run: Run, piece: bytes, excess: str

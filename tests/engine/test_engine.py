@@ -16,14 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memtui.bus import (
-    Bus,
-    Event,
-    IndexChanged,
-    SearchReady,
-    StatusChanged,
-    SyncFinished,
-)
+from memtui.bus import Bus, Event, IndexChanged, SearchReady, StatusChanged, SyncFinished
 from memtui.embedding import registry
 from memtui.embedding.provider import Vector
 from memtui.engine import Engine

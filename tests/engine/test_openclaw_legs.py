@@ -306,11 +306,7 @@ def as_plan(expected: dict[str, Any]) -> KeywordPlan:
 )
 def test_keyword_plan(case: dict[str, Any], key: str, profile: str) -> None:
     release = RELEASES[profile]
-    plan = plan_keyword(
-        case["query"],
-        tokenizer=case["tokenizer"],
-        short_terms=release.short_terms,
-    )
+    plan = plan_keyword(case["query"], tokenizer=case["tokenizer"], short_terms=release.short_terms)
     assert plan == as_plan(case[key])
 
 

@@ -350,9 +350,7 @@ def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Sce
         assert scene.spare.choices == []
 
 
-def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
-    scene: Scene,
-) -> None:
+def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(scene: Scene) -> None:
     third = Service("third", model="model-three", dimensions=8)
     with registered(third), scene.synced() as engine:
         third.hanging.set()

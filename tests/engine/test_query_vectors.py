@@ -43,12 +43,7 @@ from tests.support.known import cases
 KEY = "sk-SECRET-of-the-environment-5e1f"
 OTHER_KEY = "sk-SECRET-of-the-configuration-77aa"
 SECRETS = (KEY, OTHER_KEY, "SECRET")
-KEYS = {
-    "OPENAI_API_KEY": KEY,
-    "GEMINI_API_KEY": KEY,
-    "VOYAGE_API_KEY": KEY,
-    "MISTRAL_API_KEY": KEY,
-}
+KEYS = {"OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY, "VOYAGE_API_KEY": KEY, "MISTRAL_API_KEY": KEY}
 VECTOR = [3.0, 0.0, 4.0]
 MADE_WITH = Identity(
     model="text-embedding-3-small", provider="openai", vector_dims=3, sources=("memory",)
@@ -185,8 +180,7 @@ def test_answers_are_remembered(server: EmbeddingServer) -> None:
 def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) -> None:
     found = find(finder(MemorySearchConfig(remote_base_url=base)), typing=True)
     assert found == NoVector(
-        Reason.PENDING,
-        f"needs openai/text-embedding-3-small; press Enter to ask {host}",
+        Reason.PENDING, f"needs openai/text-embedding-3-small; press Enter to ask {host}"
     )
 
 

@@ -355,11 +355,7 @@ def test_a_renamed_touched_or_removed_file_costs_no_new_vector(
 @pytest.mark.parametrize("kind", ["sync", "rebuild"])
 @pytest.mark.parametrize("made", [0, 16])
 def test_a_provider_that_fails_leaves_the_keyword_index_and_what_it_made(
-    workspace: Workspace,
-    live: LiveIndex,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    made: int,
+    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch, kind: str, made: int
 ) -> None:
     workspace.write("a.md", paragraphs(200))
     put_many = workspace.cache.put_many

@@ -123,10 +123,7 @@ class Workspace:
         return rebuild(self.job(cancelled))
 
     def indexer(
-        self,
-        *,
-        pause: TypingPause | None = None,
-        spared: ProviderIdentity | None = None,
+        self, *, pause: TypingPause | None = None, spared: ProviderIdentity | None = None
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         job = replace(self.job(), pause=pause or TypingPause())

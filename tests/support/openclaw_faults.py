@@ -20,15 +20,7 @@ from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.known import load
-from tests.support.openclaw import (
-    AGENT,
-    AGENT_BLOB,
-    DIMS,
-    SIDECAR,
-    State,
-    connect,
-    make_state,
-)
+from tests.support.openclaw import AGENT, AGENT_BLOB, DIMS, SIDECAR, State, connect, make_state
 
 Fault = Mapping[str, Any]
 FAULTS: Mapping[str, list[Fault]] = load("openclaw_faults")

@@ -38,12 +38,7 @@ NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 
 
 def chunk(
-    chunk_id: str,
-    text: str = "",
-    *,
-    path: str = "memory/note.md",
-    line: int = 1,
-    **fields: Any,
+    chunk_id: str, text: str = "", *, path: str = "memory/note.md", line: int = 1, **fields: Any
 ) -> Chunk:
     """A chunk with sensible values for what a test does not care about."""
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -535,10 +535,7 @@ _YEAR = timedelta(days=365)
 
 
 async def _moved(stage: Stage, way: int) -> None:
-    with (
-        patch("time.time", CLOCK.seconds),
-        patch("time.time_ns", CLOCK.nanoseconds),
-    ):
+    with patch("time.time", CLOCK.seconds), patch("time.time_ns", CLOCK.nanoseconds):
         CLOCK.moved = way * _YEAR
         await _save(stage, "memory/moved.md", "# Moved\n\nA siskin.\n")
         await stage.finds("siskin", "memory/moved.md")

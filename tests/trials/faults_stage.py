@@ -144,10 +144,7 @@ class Stage:
         self._app = MemtuiApp(self._open, dark(root=self.root, state_dir=self.state))
         self.state.mkdir(exist_ok=True)
         (self.state / "welcome.json").write_text('{"welcomed": true}\n', encoding="utf-8")
-        with (
-            registered_hashed(self.known),
-            patch("memtui.index.watcher.WatchTimes", _TIMES),
-        ):
+        with registered_hashed(self.known), patch("memtui.index.watcher.WatchTimes", _TIMES):
             try:
                 async with self.app.run_test(size=SIZE, notifications=True) as pilot:
                     self._pilot = pilot

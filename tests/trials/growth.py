@@ -90,7 +90,7 @@ _GLOBS: Final = (
     *("**/**/**/**/x", "*/**/a/**/a/**"),
 )
 BOUNDED: Final[Mapping[str, str]] = {
-    "memtui.retrieval.passages._LAST_WORD": "is given the 16 characters before a full stop",
+    "memtui.retrieval.passages._LAST_WORD": "is given the 16 characters before a full stop"
 }
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
@@ -119,10 +119,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
     # Is given texts that end with the end of a tag, so that every beginning has one.
     "memtui.memory.transcripts.claude_code:_part_turn": ("sub", lambda: []),
     "memtui.memory.chunking:weight_classes": ("finditer", lambda: chunking.weight_classes()[:1]),
-    "memtui.memory.care.rules:load_patterns": (
-        "search",
-        lambda: load_patterns("secrets").values(),
-    ),
+    "memtui.memory.care.rules:load_patterns": ("search", lambda: load_patterns("secrets").values()),
     "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
     "memtui.ranking.stages:chunk_day": (
         "search",

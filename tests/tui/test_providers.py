@@ -249,8 +249,7 @@ async def test_nothing_is_asked(
     folder = tmp_path / "state"
     StateFolder(folder).write_json(WELCOMED, {})
     options = dark(
-        state_dir=None if case == "no state" else folder,
-        is_provider_given=case == "given",
+        state_dir=None if case == "no state" else folder, is_provider_given=case == "given"
     )
 
     def make(bus: Bus) -> Any:

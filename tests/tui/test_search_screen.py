@@ -55,13 +55,7 @@ from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
-from memtui.tui.widgets.parameter_panes import (
-    WEIGHTS,
-    ParamPanel,
-    describe_change,
-    effect,
-    values,
-)
+from memtui.tui.widgets.parameter_panes import WEIGHTS, ParamPanel, describe_change, effect, values
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, all_lines, dark, press, running, screen_text, settle, until
@@ -892,12 +886,7 @@ async def test_the_demo_is_edited_as_a_copy(tmp_path: Path, screen: str) -> None
     def demo(bus: Bus) -> Engine:
         settings = Settings(embedding=EmbeddingSettings(provider="none"))
         engine = Engine.open(
-            DEMO_ROOT,
-            settings,
-            bus=bus,
-            data_dir=tmp_path / "data",
-            homes=demo_homes(),
-            write=True,
+            DEMO_ROOT, settings, bus=bus, data_dir=tmp_path / "data", homes=demo_homes(), write=True
         )
         engine.index.sync(wait=True)
         return engine

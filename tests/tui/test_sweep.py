@@ -226,10 +226,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         await run.until(lambda: f"{len(flips)} order changes" in run.text)
         names = [PARAMETER_WORDS[one].removeprefix("weight: ") for one in shown.subjects]
         assert names[:3] == ["meaning weight", "MMR variety (λ)", "half-life"]
-        assert names[6:8] == [
-            "fused score of the chunk",
-            "keyword match of the line",
-        ]
+        assert names[6:8] == ["fused score of the chunk", "keyword match of the line"]
         for name in (*names[1:], names[0]):
             await run.press("tab")
             assert f"Rank against {name} " in run.text

@@ -135,10 +135,7 @@ def make_socket(path: Path) -> None:
     ids=["nothing", "pipe", "socket", "folder", "link"],
 )
 def test_what_took_the_place_of_a_file_is_named_and_not_kept_open(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Callable[[Path], object],
-    reason: Reason,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], reason: Reason
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "note.md")

@@ -34,10 +34,7 @@ TEXTS = st.text(
         "aB1. !?。！？,\t\n-*#>|`~:[)\"' 東京都กขé\u0301\u0e35\u30fb가ữ\x1e\ue000½\ud800"
     ),
     max_size=300,
-) | st.lists(
-    st.sampled_from(load("reading")["pieces of passages"]),
-    max_size=12,
-).map("".join)
+) | st.lists(st.sampled_from(load("reading")["pieces of passages"]), max_size=12).map("".join)
 
 
 def cut(text: str) -> list[str]:

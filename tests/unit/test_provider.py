@@ -13,13 +13,7 @@ from msgspec.structs import replace
 
 from memtui.embedding.provider import clean_vectors, one_line
 from memtui.embedding.registry import registered, registration_of, resolve
-from memtui.embedding.services import (
-    FREE,
-    SERVICES,
-    Templates,
-    price_of,
-    templates_of,
-)
+from memtui.embedding.services import FREE, SERVICES, Templates, price_of, templates_of
 from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason

@@ -374,10 +374,7 @@ def test_a_passage_of_either_leg_stays_on_the_fused_hit(fusion: Fusion) -> None:
     assert case["asserted"] == "a passage attached by either leg is kept on the fused hit"
     passages = {name: chunk(name, f"all of {name}", snippet=f"of {name}") for name in "abc"}
     found = pool(passages.values(), [("a", 0.9), ("b", 0.5)])
-    keyword = (
-        LegHit("b", 0, -2.0, terms=("router",)),
-        LegHit("c", 1, -1.0, terms=("vlan",)),
-    )
+    keyword = (LegHit("b", 0, -2.0, terms=("router",)), LegHit("c", 1, -1.0, terms=("vlan",)))
     found = replace(found, hits={**found.hits, Leg.KEYWORD: keyword})
     hits = {hit.chunk.id: hit for hit in rank(found, Ranking(fusion=fusion), now=NOW).hits}
     assert {name: hit.chunk for name, hit in hits.items()} == passages

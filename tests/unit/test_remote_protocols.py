@@ -37,10 +37,7 @@ from memtui.embedding.provider import (
     byte_size,
     split_input,
 )
-from memtui.embedding.services import (
-    SERVICES,
-    WrongAnswer,
-)
+from memtui.embedding.services import SERVICES, WrongAnswer
 from memtui.model import Failure
 from tests.support.dice import examples
 from tests.support.embedding_services import (
@@ -332,8 +329,7 @@ def pacer_of(clock: Clock, requests: int = 0, chance: float = 0.0) -> Pacer:
 
 
 @pytest.mark.parametrize(
-    ("failure", "times", "pauses"),
-    [(DOWN, 2, [0.6, 1.2]), (BUSY, 4, [6.0, 12.0, 24.0, 48.0])],
+    ("failure", "times", "pauses"), [(DOWN, 2, [0.6, 1.2]), (BUSY, 4, [6.0, 12.0, 24.0, 48.0])]
 )
 def test_chance_makes_pauses_a_fifth_longer(
     failure: ServiceError, times: int, pauses: list[float]

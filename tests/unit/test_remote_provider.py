@@ -302,10 +302,7 @@ def test_a_hanging_query_stops_at_once() -> None:
         return bool(asked)
 
     with embedding_server(hanging, stays=True) as server:
-        with (
-            remote_provider(choice_at("openai", server)) as provider,
-            pytest.raises(Cancelled),
-        ):
+        with remote_provider(choice_at("openai", server)) as provider, pytest.raises(Cancelled):
             provider.embed_query("router", cancelled=cancelled)
         assert time.perf_counter() - asked[0] < 5.0
         with remote_provider(choice_at("openai", server)) as other, pytest.raises(Cancelled):

@@ -13,10 +13,7 @@ def test_commands_to_the_terminal_become_visible(text: str, shown: str) -> None:
     assert safe(text) == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    load("reading")["ordinary text"],
-)
+@pytest.mark.parametrize("text", load("reading")["ordinary text"])
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert safe(text) == text
 

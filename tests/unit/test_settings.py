@@ -58,7 +58,7 @@ def test_the_strongest_source_wins_and_the_others_are_told(here: Configured) -> 
     loaded = here.load("[ranking]\nk = 2\n", k=5)
     given = [(one.source, one.value) for one in loaded.origins["ranking.k"]]
     assert given == [
-        *((Source.FLAG, 5), (Source.ENVIRONMENT, 4), (Source.PROJECT, 3), (Source.USER, 2)),
+        *((Source.FLAG, 5), (Source.ENVIRONMENT, 4), (Source.PROJECT, 3), (Source.USER, 2))
     ]
     assert loaded.settings.ranking.k == 5
     here.env["MEMTUI_RANKING__K"] = ""

@@ -10,12 +10,7 @@ import pytest
 from memtui.data import DEMO_ROOT
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import Scope, discover
-from memtui.memory.workspace import (
-    Found,
-    beside_words,
-    find_workspace,
-    workspace_id,
-)
+from memtui.memory.workspace import Found, beside_words, find_workspace, workspace_id
 from tests.support.known import load
 
 

@@ -35,12 +35,7 @@ from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.tables import SQL, SearchScope, finite, readable, text_of, whole
-from memtui.retrieval.openclaw.terms import (
-    TRIGRAM,
-    KeywordPlan,
-    extract_keywords,
-    searched_part,
-)
+from memtui.retrieval.openclaw.terms import TRIGRAM, KeywordPlan, extract_keywords, searched_part
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import parse_query
 from memtui.text.ecmascript import trim, well_formed

@@ -20,13 +20,7 @@ from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.reading import TABLE, registered_sessions
 from memtui.memory.documents import open_regular, text_hash, utc_time
 from memtui.memory.paths import Glob, link_target, said
-from memtui.memory.transcripts.openclaw_files import (
-    ARCHIVES,
-    REGISTRY,
-    RULES,
-    file_kind,
-    is_listed,
-)
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
 from memtui.model import Reason, SourceFile
 from memtui.model.status import FileState, FileTruth
 from memtui.retrieval.openclaw.tables import whole

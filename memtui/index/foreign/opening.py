@@ -320,11 +320,7 @@ class ForeignDatabase:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        memory: bool = True,
-        arrange: Callable[[Opened], Layout] | None = None,
+        self, path: Path, *, memory: bool = True, arrange: Callable[[Opened], Layout] | None = None
     ) -> None:
         """`memory` and `arrange` as `open_foreign` has them."""
         self._path, self._open = path, partial(open_foreign, path, memory=memory, arrange=arrange)

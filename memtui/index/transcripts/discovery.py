@@ -226,10 +226,7 @@ def discover_transcripts(
 
 
 def with_transcripts(
-    notes: Discovery,
-    scope: TranscriptScope,
-    *,
-    cancelled: IsCancelled = lambda: False,
+    notes: Discovery, scope: TranscriptScope, *, cancelled: IsCancelled = lambda: False
 ) -> Discovery:
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
     if scope.is_empty:
@@ -244,10 +241,7 @@ def with_transcripts(
 
 
 def locate(
-    scope: TranscriptScope,
-    *,
-    everything: bool = False,
-    cancelled: IsCancelled = lambda: False,
+    scope: TranscriptScope, *, everything: bool = False, cancelled: IsCancelled = lambda: False
 ) -> list[TranscriptPlace]:
     """Find the transcripts place by place; a file counts where it is opted in, or found first."""
     by_file: dict[tuple[str, str], str] = {}

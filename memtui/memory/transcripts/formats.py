@@ -93,10 +93,7 @@ class TranscriptReader:
     """Reads a transcript line by line: its turns, and what they tell of the whole."""
 
     def __init__(
-        self,
-        form: TranscriptFormat | None,
-        name: str,
-        lines: SpokenLines | None = None,
+        self, form: TranscriptFormat | None, name: str, lines: SpokenLines | None = None
     ) -> None:
         """`name` is the file's, by which archives are known; `lines` makes those of the index.
 

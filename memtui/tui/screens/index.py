@@ -39,13 +39,7 @@ from memtui.tui.present import STYLES
 from memtui.tui.screens.common import PartLine, act_on_part, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.widgets.bars import KeyBar, ScreenBar
-from memtui.tui.widgets.index_status import (
-    LABEL,
-    facts_of,
-    index_facts,
-    progress_line,
-    state_line,
-)
+from memtui.tui.widgets.index_status import LABEL, facts_of, index_facts, progress_line, state_line
 from memtui.tui.widgets.lists import Row, RowList, TextBlock, fact_lines
 
 REFRESH_SECONDS = 1.0

@@ -296,10 +296,7 @@ SERVICES: list[Service] = []
 @contextlib.contextmanager
 def _services(words: list[str], folder: Path) -> Iterator[Any]:
     """Open notes whose vectors one of two services makes."""
-    with (
-        patch.dict(os.environ, {"HOME": str(folder)}),
-        opened_scene(folder) as scene,
-    ):
+    with patch.dict(os.environ, {"HOME": str(folder)}), opened_scene(folder) as scene:
         for variable in KEY_VARIABLES:
             os.environ.pop(variable, None)
         scene.first.remote = True

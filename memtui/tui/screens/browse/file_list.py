@@ -95,9 +95,7 @@ _Parted = list[tuple[list[str], MemoryFile]]
 
 
 def tree_lines(
-    files: Iterable[MemoryFile],
-    sort: Sort = Sort.NAME,
-    recalled: Mapping[str, int] | None = None,
+    files: Iterable[MemoryFile], sort: Sort = Sort.NAME, recalled: Mapping[str, int] | None = None
 ) -> list[TreeLine]:
     """Put files under their places; with `Sort.NAME` under their folders too.
 

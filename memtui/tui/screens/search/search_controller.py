@@ -36,14 +36,7 @@ from memtui.ranking.strength import is_all_weak
 from memtui.ranking.trace import cited_lines, find
 from memtui.report.arithmetic import bar_scale, lacks_passages, relative_words
 from memtui.report.status import agent_gets_words, vectors_note
-from memtui.report.words import (
-    LEG_WORDS,
-    NOTHING_GOOD,
-    TOLD_REASONS,
-    duration,
-    leg_name,
-    leg_note,
-)
+from memtui.report.words import LEG_WORDS, NOTHING_GOOD, TOLD_REASONS, duration, leg_name, leg_note
 from memtui.retrieval.query import day_rule, parse_query, query_problems
 from memtui.settings.load import Source
 from memtui.text.sanitize import safe, safe_line

@@ -113,9 +113,7 @@ class ListPane(Pane):
         def work() -> tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]:
             return engine.conversations.listings(), engine.conversations.sources()
 
-        def take(
-            reading: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
-        ) -> None:
+        def take(reading: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]) -> None:
             listings, sources = reading
             self._load_seconds = time.monotonic() - began
             self.is_loaded = True
@@ -292,9 +290,7 @@ def in_order(
     """Return the conversations in one of `SORTS`; those that are equal stay newest first."""
     newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
     return sorted(
-        newest,
-        key=lambda each: SORTS[sort](each, matches.get(each.path, Matches())),
-        reverse=True,
+        newest, key=lambda each: SORTS[sort](each, matches.get(each.path, Matches())), reverse=True
     )
 
 
