@@ -488,7 +488,7 @@ def transcript_sources(
             is_indexed=place.is_indexed,
             found=count,
             size=size,
-            indexed=len(rows),
+            indexed=sum(row.chunks > 0 for row in rows),
             chunks=sum(row.chunks for row in rows),
             messages=sum(row.facts.messages for row in rows),
             left_out=dict(sorted(left_out.items())),

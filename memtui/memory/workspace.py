@@ -21,7 +21,7 @@ from memtui.memory.discover import PROJECT_FILES, is_memory, is_project
 from memtui.memory.paths import written
 from memtui.settings.containment import is_inside
 
-_DEMO_HINT = "name a folder, or try `memtui demo`"
+_DEMO_HINT = "name a folder (of a command with `--root FOLDER`), or try `memtui demo`"
 _ROOT_VARIABLE = "MEMTUI_ROOT"
 _SLUG_CHARS = 40
 _DIGEST_CHARS = 12

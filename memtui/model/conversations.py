@@ -122,7 +122,7 @@ class TranscriptSource(Struct, frozen=True):
     size: int = 0
     """Bytes of all transcripts found."""
     indexed: int = 0
-    """Transcripts in the index."""
+    """Transcripts of which the index has chunks."""
     chunks: int = 0
     messages: int = 0
     """Messages that are indexed."""

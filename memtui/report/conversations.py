@@ -139,7 +139,7 @@ def source_words(source: TranscriptSource, searches: str) -> Iterator[tuple[str,
     if source.is_indexed or source.indexed:
         chunks = words.count(source.chunks, "chunk")
         messages = words.count(source.messages, "message")
-        of = f"{words.count(source.indexed)} of {words.count(source.found)} read"
+        of = f"{words.count(source.indexed)} of {words.count(source.found)} indexed"
         yield "holds", f"{chunks}, {messages}; {of}"
     if source.left_out:
         ordered = sorted(source.left_out.items(), key=lambda item: -item[1])

@@ -237,10 +237,9 @@ def duration(seconds: float) -> str:
 def age_words(ranked: Ranked, chunk: Chunk) -> str:
     """The age of a chunk by the dates that its ranking counts from, or its day for a filter."""
     day, _ = chunk_day(chunk, ranked.ranking.decay.dates)
-    if day is not None:
-        return age((ranked.trace.now - day) / ONE_DAY)
-    is_by_day = bool(day_rule(ranked.pool.query))
-    return f"file {chunk.day or local_day(chunk.mtime_ns)}" if is_by_day else age(None)
+    if None in (day, chunk.day) and day_rule(ranked.pool.query):
+        return f"file {chunk.day or local_day(chunk.mtime_ns)}"
+    return age(None if day is None else (ranked.trace.now - day) / ONE_DAY)
 
 
 def age(days: float | None) -> str:

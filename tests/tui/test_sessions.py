@@ -523,6 +523,13 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.shows("claude-code")
         await talks.press("space", "enter")
         await talks.run.until(lambda: "O, then w, writes it" in str(talks.run.toasts))
+        await talks.press("O")
+        await talks.shows("claude-code")
+        await talks.press("space", "w")
+        await talks.shows("Nothing to write")
+        await talks.press("enter")
+        await talks.shows("→ on: enter indexes", "Sources of conversations")
+        assert "Written" not in str(talks.run.toasts[-1:]), "enter closes what there is to close"
 
 
 async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> None:

@@ -420,7 +420,7 @@ class HelpScreen(Dialog[None], keys="help"):
             rows: list[tuple[int, Content]] = []
             for text in hint.splitlines():
                 sign, bar, about = text.rpartition(" | ")
-                sign = f"  {sign:<{_KEYS}}" if bar else ""
+                sign = f"  {sign:<{_KEYS - 2}}  " if bar else ""
                 rows.append((len(sign), Content.assemble(sign, (about, fmt.MUTED))))
             for line in actions:
                 binding = line.binding

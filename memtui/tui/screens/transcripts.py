@@ -27,7 +27,7 @@ from memtui.tui.background import in_background
 from memtui.tui.present import error_line
 from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
-from memtui.tui.screens.write_dialog import Where, WriteDialog
+from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
 from memtui.tui.widgets.result_rows import message
 
@@ -150,8 +150,12 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
             dialog = WriteDialog(
                 "Write the sources, for every memory folder", files, {Where.USER: plan}
             )
-            use = partial(self._use, written=True)
-            self.app.push_screen(dialog, lambda written: use() if written else None)
+
+            def close_dialog(written: Written | None) -> None:
+                if written is not None and written.plan.changes:
+                    self._use(written=True)
+
+            self.app.push_screen(dialog, close_dialog)
 
 
 def source_row(source: TranscriptSource, is_chosen: bool) -> Row:
