@@ -344,6 +344,12 @@ class StageScore(Struct, frozen=True):
     reason: Reason = Reason.OK
     numbers: Numbers = {}
 
+    @property
+    def gain(self) -> float:
+        """The change of a score; 0 where it is kept, or is another one than before."""
+        is_change = self.operation in (Operation.MULTIPLY, Operation.SUBTRACT)
+        return self.after - self.before if is_change else 0.0
+
 
 def effective_scores(stages: Sequence[StageScore]) -> Iterator[float]:
     """Yield the effective score after each stage: what a list shows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -12,8 +12,6 @@ from memtui.model import FEATURES, Drop, Hit, Leg, Ranked, Ranking, Stage, Stage
 from memtui.ranking.counterfactual.change import Value
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank, runs
-
-T = TypeVar("T")
 
 
 class Similar(Struct, frozen=True):
@@ -149,40 +147,43 @@ def better(first: Hit | Drop, second: Hit | Drop) -> Hit | Drop:
     return min(first, second, key=progress)
 
 
-def deciding_step(first: Hit | Drop, second: Hit | Drop) -> tuple[Leg | Stage | None, str]:
+def deciding_step(first: Hit | Drop, second: Hit | Drop) -> tuple[Leg | Stage | None, str, bool]:
     """Return the step that made the better one of two results of one ranked pool the better one.
 
     The stage that lost the other one, where one did before the cut; else the stage after which
-    their order stayed what it is. Context scores anew: it decides what it leaves as it was, too,
-    and the feature follows that gave the better one the most beyond what it gave the other, else
-    empty. Where fusion already had the order, the leg that gave most so. `None` for one result
-    with itself, and where neither was a candidate.
+    their order stayed what it is. Where fusion or context had it: the leg, the feature of context
+    (it follows, else empty) or the later stage that gave the better one the most beyond the other.
+    Last, true if that outweighs all else. `None` for one result itself, and without candidates.
     """
     winner = better(first, second)
     loser = second if winner is first else first
     if first.chunk.id == second.chunk.id or not winner.stages:
-        return None, ""
+        return None, "", False
     if isinstance(loser, Drop) and loser.stage is not Stage.CUT:
         lost_together = isinstance(winner, Drop) and winner.stage is loser.stage
         if not lost_together:
-            return loser.stage, ""
+            return loser.stage, "", True
     others = {stage.stage: stage for stage in loser.stages}
-    decided: StageScore | None = None
+    decided: Stage | None = None
     behind = False
     for stage in winner.stages:
         if stage.stage in others:
             ahead = stage.rank <= others[stage.stage].rank
-            if ahead and (behind or stage.stage is Stage.CONTEXT):
-                decided = stage
+            if ahead and behind:
+                decided = stage.stage
             behind = not ahead
-    if decided is None:
-        legs = (
-            {leg: one.contribution for leg, one in each.legs.items()} for each in (winner, loser)
-        )
-        return _greatest_lead(*legs), ""
-    shares = (shares_of(one) for one in (decided, others[decided.stage]))
-    return decided.stage, _greatest_lead(*shares) if decided.stage is Stage.CONTEXT else ""
+    if decided not in (None, Stage.CONTEXT):
+        return decided, "", True
+    mine, theirs = _gains(winner), _gains(loser)
+    leads = {one: round(mine.get(one, 0.0) - theirs.get(one, 0.0), 9) for one in {**mine, **theirs}}
+    step, feature = most = max(leads, key=leads.__getitem__)
+    return step, feature, leads[most] >= round(sum(leads.values()), 9)
 
 
-def _greatest_lead(mine: Mapping[T, float], others: Mapping[T, float]) -> T:
-    return max({**mine, **others}, key=lambda one: mine.get(one, 0.0) - others.get(one, 0.0))
+def _gains(scored: Hit | Drop) -> dict[tuple[Leg | Stage, str], float]:
+    """Return what each step adds to a score, the features of context in place of the legs."""
+    gains: dict[tuple[Leg | Stage, str], float]
+    gains = {(leg, ""): part.contribution for leg, part in scored.legs.items()}
+    if (context := stage_score(scored, Stage.CONTEXT)) is not None:
+        gains = {(Stage.CONTEXT, name): share for name, share in shares_of(context).items()}
+    return gains | {(stage.stage, ""): stage.gain for stage in scored.stages}

@@ -589,6 +589,8 @@ def differences(first: Ranking, second: Ranking) -> list[tuple[str, str, str]]:
     def written(key: str, value: object) -> str:
         if key == "stages":
             return ", ".join(words.step_name(Stage(stage)) for stage in str(value).split(", "))
+        if isinstance(value, float) and key.startswith("context."):
+            return words.exact(value)
         return value_words(value) or "none"
 
     rows = []

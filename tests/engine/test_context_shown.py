@@ -88,7 +88,7 @@ def test_the_stage_is_told_where_it_moves_a_chunk_and_where_it_decides(engine: E
     assert hit_entry(ranked, best)["passage"]["text"] == "Bob: with the lamp, since Monday."
     other = next(drop for drop in ranked.drops if drop.stages[0].rank == 1)
     assert verdict_words(ranked, other) == "NOT SHOWN: rank 3 > 1 result: context #1 → #3"
-    assert deciding_step(best, other) == (Stage.CONTEXT, "reply")
+    assert deciding_step(best, other) == (Stage.CONTEXT, "reply", True)
     assert explain(ranked, other.chunk.id).without == {"context": 1}
     assert verdict_words(ranked, ranked.drops[-1]) == "NOT SHOWN: rank 4 > 1 result", (
         "outside anyway"

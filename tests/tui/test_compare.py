@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import combinations
 
 import pytest
 from msgspec.structs import replace
 
-from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, SearchMode, Stage
+from memtui.model import Context, Decay, Fusion, Hit, Leg, Mmr, Ranking, SearchMode, Stage
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import (
     cited_lines,
@@ -68,23 +69,28 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
     ]
 
 
+def leads(better: Hit, worse: Hit) -> dict[Leg | Stage, float]:
+    """Return what each leg and later stage gave one beyond what it gave the other."""
+    given: dict[Leg | Stage, float] = defaultdict(float)
+    for sign, hit in ((1, better), (-1, worse)):
+        for leg, part in hit.legs.items():
+            given[leg] += sign * part.contribution
+        for stage in hit.stages[1:]:
+            given[stage.stage] += sign * (stage.after - stage.before)
+    return given
+
+
 def test_the_step_that_decides() -> None:
     ranked = make_ranked(replace(BASE, k=10))
     top, last = ranked.hits[0], ranked.hits[-1]
-    leads = {
-        leg: sum(
-            sign * (scored.legs[leg].contribution if leg in scored.legs else 0.0)
-            for sign, scored in ((1, top), (-1, last))
-        )
-        for leg in Leg
-    }
-    leg = max(leads, key=lambda leg: leads[leg])
-    assert deciding_step(top, last) == deciding_step(last, top) == (leg, "")
-    assert deciding_step(top, top) == (None, "")
+    given = leads(top, last)
+    leg = max(given, key=given.__getitem__)
+    assert deciding_step(top, last) == deciding_step(last, top) == (leg, "", False)
+    assert deciding_step(top, top) == (None, "", False)
     # What loses a result decides, but not that there was no room for it.
     ranked = make_ranked(replace(BASE, min_score=0.5))
     lost = next(drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE)
-    assert deciding_step(ranked.hits[0], lost) == (Stage.MIN_SCORE, "")
+    assert deciding_step(ranked.hits[0], lost) == (Stage.MIN_SCORE, "", True)
     cut = make_ranked(replace(BASE, k=2))
     assert cut.drops[0].stage is Stage.CUT
     assert isinstance(deciding_step(cut.hits[0], cut.drops[0])[0], Leg)
@@ -100,7 +106,7 @@ def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> 
             if (stage := stage_score(one, Stage.CONTEXT)) is not None
         )
         share = max(mine, key=lambda name: mine[name] - others[name])
-        assert deciding_step(worse, better) == (Stage.CONTEXT, share)
+        assert deciding_step(worse, better)[:2] == (Stage.CONTEXT, share)
         for width in range(76, 170):
             drawn = two_results(ranked, better, worse, width)
             told = "\n".join(line.plain for line in drawn)
@@ -114,7 +120,7 @@ def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> 
             assert (FEATURE_WORDS[name] in told) == any(one[name] for one in (mine, others))
 
 
-def test_a_stage_that_turns_the_order_decides() -> None:
+def test_a_stage_that_turns_the_order_decides_and_may_be_the_largest_difference() -> None:
     before = make_ranked(replace(BASE, k=10))
     after = make_ranked(replace(BASE, k=10, decay=Decay(enabled=True, half_life_days=7)))
     ranks = {hit.chunk.id: hit.rank for hit in before.hits}
@@ -124,9 +130,14 @@ def test_a_stage_that_turns_the_order_decides() -> None:
         for worse in after.hits[better.rank :]
     }
     assert any(turned.values())
+    told = []
     for (better, worse), is_turned in turned.items():
-        step, _ = deciding_step(after.hits[better - 1], after.hits[worse - 1])
-        assert (step is Stage.DECAY) == is_turned
+        pair = after.hits[better - 1], after.hits[worse - 1]
+        given = leads(*pair)
+        most = Stage.DECAY if is_turned else max(given, key=given.__getitem__)
+        assert deciding_step(*pair)[::2] == (most, given[most] >= sum(given.values()))
+        told.append("\n".join(line.plain for line in two_results(after, *pair, 160)))
+    assert any("Largest difference: decay. A: × " in one for one in told)
 
 
 @pytest.mark.parametrize("width", [40, 76, 116, 190])
@@ -236,12 +247,13 @@ async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> Non
     async with running(memory.open, options=options()) as run:
         screen = await opened(run, "d")
         before = screen.sides[1].ranked
-        run.app.search_screen.rankings.change(replace(OTHER, k=2))
+        run.app.search_screen.rankings.change(replace(OTHER, k=2, context=Context(near_cover=2.5)))
         await settle(run.app, run.pilot)
         after = screen.sides[1].ranked
         assert after is not before
         assert after is run.app.search_screen.state.ranked
         assert "results 5→2" in run.text
+        assert "words covered nearby 3.00→2.50" in run.text
 
 
 async def test_of_two_results_where_it_scrolls_the_bar_hides_nothing(memory: SmallMemory) -> None:

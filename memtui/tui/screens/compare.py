@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
+from memtui.ranking.context import with_weights
 from memtui.ranking.pipeline import difference, needs_search
 from memtui.ranking.trace import better, cited_lines, deciding_step, find_in
 from memtui.report import words
@@ -207,7 +208,7 @@ class CompareScreen(Screen[None]):
             abouts.append(Content.styled(safe_line(f"{name} {about}"), style))
             if Stage.CONTEXT in stages - {*side.ranking.stages}:
                 changes.append(Content.styled(f"{name} {words.WITHOUT_CONTEXT}", "bold"))
-        for name, was, now in differences(*(side.ranking for side in self.sides)):
+        for name, was, now in self._differing():
             changes.append(Content.assemble((f"{name} ", fmt.MUTED), f"{was}→", (now, "bold")))
         guide = draw_key("P", f"another profile for {NAMES[self.active]}")
         lines = [*fmt.flowing(abouts, width), Content.assemble((_GUIDE, fmt.MUTED), "   ", guide)]
@@ -217,6 +218,10 @@ class CompareScreen(Screen[None]):
             more = Content.styled(f"{len(changes) - shown} more: press ", fmt.MUTED)
             parts = [*changes[:shown], more + draw_key("comma")]
         return [fmt.fit(line, width) for line in (*lines, *rows)]
+
+    def _differing(self) -> list[tuple[str, str, str]]:
+        evidence = self.ranked.pool.evidence
+        return differences(*(with_weights(side.ranking, evidence) for side in self.sides))
 
     def _heads(self, width: int) -> list[Content]:
         (column, gutter), heads = columns(width - 1), []
@@ -276,7 +281,7 @@ class CompareScreen(Screen[None]):
         """Show every parameter in which the rankings differ."""
         lines = [
             Content.assemble((f"{name:<{_NAME}} {was} → ", fmt.MUTED), (now, "bold"))
-            for name, was, now in differences(*(side.ranking for side in self.sides))
+            for name, was, now in self._differing()
         ]
         first, second = (side.name for side in self.sides)
         title = f"What differs: A {first} → B {second}"
@@ -428,7 +433,7 @@ def two_results(
     words above them. `active` is the result that the keys act on.
     """
     results, half = (first, second), width // 2 - 1
-    decided, by_share = deciding_step(first, second)
+    decided, by_share, turns = deciding_step(first, second)
     steps = [_steps_of(ranked, one) for one in results]
     heads, texts = [], []
     for which, (name, result) in enumerate(zip(NAMES, results, strict=True)):
@@ -450,11 +455,6 @@ def two_results(
     kinds = dict.fromkeys(kind for one in sorted(steps, key=len, reverse=True) for kind in one)
     pairs = {kind: [steps_of.get(kind) for steps_of in steps] for kind in kinds}
 
-    def lead(kind: Leg | Stage, share: str) -> float:
-        """Return by how much both differ in a step; one that lacks it counts 0."""
-        signed = zip((1, -1), pairs.get((kind, share), ()), strict=False)
-        return round(abs(sum(sign * (step.value or 0.0) for sign, step in signed if step)), 9)
-
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
     if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
@@ -464,8 +464,6 @@ def two_results(
             for name, step in zip(NAMES, pairs.get((decided, by_share), ()), strict=False)
             if step is not None and step.formula
         ]
-        whole = decided if isinstance(decided, Stage) else Stage.FUSION
-        turns = lead(decided, by_share) >= lead(whole, "")
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
             ": " if turns else ". Largest difference: ",

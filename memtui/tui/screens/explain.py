@@ -19,6 +19,7 @@ from textual.widget import Widget
 
 from memtui.model import Hit, Ranked, Ranking
 from memtui.model.inquiry import Place, WordChange
+from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import Change, apply
 from memtui.ranking.trace import best_passage
 from memtui.report.explanation import (
@@ -307,8 +308,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
 
     def _other_ranking(self) -> str:
         """Name the ranking, and what it has otherwise than the one of the search screen."""
-        ranking, present = self.ranking, self.search.state.ranking
-        changes = differences(present, ranking)
+        ranking, present, pool = self.ranking, self.search.state.ranking, self.ranked.pool
+        changes = differences(*(with_weights(one, pool.evidence) for one in (present, ranking)))
         if not changes and ranking.profile == present.profile:
             return ""
         values = ", ".join(f"{name} {value}" for name, _, value in changes)
