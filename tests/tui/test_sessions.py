@@ -525,6 +525,7 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.run.until(lambda: "O, then w, writes it" in str(talks.run.toasts))
         await talks.press("O")
         await talks.shows("claude-code")
+        config.write_text(MINE.replace('"]', '", "claude-code"]'))
         await talks.press("space", "w")
         await talks.shows("Nothing to write")
         await talks.press("enter")
