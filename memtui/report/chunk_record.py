@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from memtui.memory.care.duplicates import words_of
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
-from memtui.ranking.stages import DAY as ONE_DAY
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Extent, Row, Section, Tone
 from memtui.retrieval.marks import snippet
@@ -46,8 +45,7 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     if chunk.day_from is Reason.FILE_TIME and record.changed is not None:
         day = record.changed.astimezone(UTC).date()
     if day is not None:
-        midnight = datetime.combine(day, time(), UTC)
-        told = words.age((now - midnight) / ONE_DAY) if now is not None else ""
+        told = words.day_age(day, now) if now is not None else ""
         date = ", ".join(filter(None, (told, date and f"from the {date}")))
         date = f"{day}  {date}".rstrip()
     changed = "not known"

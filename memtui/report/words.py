@@ -6,7 +6,7 @@ import math
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final
@@ -240,6 +240,11 @@ def age_words(ranked: Ranked, chunk: Chunk) -> str:
     if None in (day, chunk.day) and day_rule(ranked.pool.query):
         return f"file {chunk.day or local_day(chunk.mtime_ns)}"
     return age(None if day is None else (ranked.trace.now - day) / ONE_DAY)
+
+
+def day_age(day: date, now: datetime) -> str:
+    """The age of a day, from its midnight in UTC on."""
+    return age((now - datetime.combine(day, time(), UTC)) / ONE_DAY)
 
 
 def age(days: float | None) -> str:

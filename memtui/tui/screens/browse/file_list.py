@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, time
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ from memtui.engine.search import Tops
 from memtui.model import FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
-from memtui.report.words import WORDS, age
-from memtui.retrieval.query import parse_query
+from memtui.report.words import WORDS, day_age
+from memtui.retrieval.query import day_rule, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
@@ -240,6 +240,8 @@ class FileList:
         """The ids of closed folders."""
         self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
+        self._is_by_day = False
+        """True where rows show the days that a filter asks for."""
         self._timers = Timers(screen)
         self._counting = LongTask(screen)
         self._note = ""
@@ -313,6 +315,7 @@ class FileList:
             self._folded = set()
         is_first = rows.chosen_id is None
         self._tree, self._is_filtered, self.problems = tree, is_filtered, problems
+        self._is_by_day = bool(day_rule(screen.filter_input.value))
         self._show_lines()
         self._show_count()
         is_revealed = self._go_to_revealed()
@@ -453,11 +456,9 @@ class FileList:
         is_open = file is None and line.id not in self._folded
         if file is not None:
             when = "undated" if self.sort is Sort.DATE else ""
-            by_day = re.search("(after|before):", self._screen.filter_input.value)
-            changed = file.changed.astimezone().date() if by_day and file.changed else None
+            changed = file.changed.astimezone().date() if self._is_by_day and file.changed else None
             if (day := file.day or changed) is not None:
-                midnight = datetime.combine(day, time(), UTC)
-                when = age((self._screen.engine.now() - midnight).total_seconds() / 86_400)
+                when = day_age(day, self._screen.engine.now())
             number = fmt.rounded(file.chunks) if file.chunks else ""
             if number and (recalled := self.shown_recalls) is not None:
                 number = f"{fmt.rounded(recalled.get(file.path, 0))}×"
