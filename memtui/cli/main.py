@@ -28,6 +28,7 @@ from memtui.cli.common_options import (
     command,
 )
 from memtui.cli.output import Output, OutputFailed, at_terminal, delivering, silence_stdout
+from memtui.data import DATA_FOLDER
 from memtui.memory.workspace import home_folder
 from memtui.report.suggested_commands import COMMANDS
 from memtui.settings.actions import ACTIONS
@@ -40,7 +41,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
-_TOPIC_FOLDER = Path(__file__).parents[1] / "data" / "help"
+_TOPIC_FOLDER = DATA_FOLDER / "help"
 MOST_CRASHES = 5
 """The traces of so many crashes are kept."""
 LONGEST_MESSAGE = 200

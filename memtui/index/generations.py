@@ -17,7 +17,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, WriterLocked, undone_on_error
+from memtui.errors import (
+    IndexMissing,
+    IndexUnusable,
+    IsCancelled,
+    WriterLocked,
+    never,
+    undone_on_error,
+)
 from memtui.index.database import (
     Connection,
     IndexDamaged,
@@ -98,7 +105,7 @@ class IndexFolder:
         newest = max((int(match[1]) for match in names if match is not None), default=0)
         return self.folder / f"index-{newest + 1}.db.building"
 
-    def commit(self, building: Path, *, cancelled: IsCancelled = lambda: False) -> int:
+    def commit(self, building: Path, *, cancelled: IsCancelled = never) -> int:
         """Check a built file and make it the live generation; its connections must be closed.
 
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when

@@ -18,7 +18,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from memtui.data import DEMO_PRESENT, DEMO_ROOT
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
@@ -67,9 +67,7 @@ class Discovery(Struct, frozen=True):
     """Beginnings of paths below which nothing could be listed: what is known there still holds."""
 
 
-def discover(
-    scope: Scope, *, cancelled: IsCancelled = lambda: False, only: str | None = None
-) -> Discovery:
+def discover(scope: Scope, *, cancelled: IsCancelled = never, only: str | None = None) -> Discovery:
     """Find the Markdown files of a workspace.
 
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below

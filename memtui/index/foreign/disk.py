@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
-from memtui.errors import IsCancelled, stop_if
+from memtui.errors import IsCancelled, never, stop_if
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in, index_format
@@ -114,9 +114,7 @@ class _Root(Struct, frozen=True):
     base: str = ""
 
 
-def list_memory(
-    target: ForeignTarget, release: str, *, cancelled: IsCancelled = lambda: False
-) -> Listing:
+def list_memory(target: ForeignTarget, release: str, *, cancelled: IsCancelled = never) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
     None where no workspace is known, no extra path without a configuration. Raises `Cancelled`

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.data import DEMO_ROOT
-from memtui.errors import IndexMissing, IndexUnusable, IsCancelled
+from memtui.errors import IndexMissing, IndexUnusable, IsCancelled, never
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.index_rows import RACY_NS
@@ -204,9 +204,7 @@ def _folders_in(home: Path | None, name: str) -> list[tuple[str, Path]]:
     return [(written(one), home / name / one) for one in names]
 
 
-def discover_transcripts(
-    scope: TranscriptScope, *, cancelled: IsCancelled = lambda: False
-) -> Discovery:
+def discover_transcripts(scope: TranscriptScope, *, cancelled: IsCancelled = never) -> Discovery:
     """Find the transcripts that are opted in.
 
     Sorted by path; a file that two places hold is kept once. Links are never followed; whatever
@@ -226,7 +224,7 @@ def discover_transcripts(
 
 
 def with_transcripts(
-    notes: Discovery, scope: TranscriptScope, *, cancelled: IsCancelled = lambda: False
+    notes: Discovery, scope: TranscriptScope, *, cancelled: IsCancelled = never
 ) -> Discovery:
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
     if scope.is_empty:
@@ -241,7 +239,7 @@ def with_transcripts(
 
 
 def locate(
-    scope: TranscriptScope, *, everything: bool = False, cancelled: IsCancelled = lambda: False
+    scope: TranscriptScope, *, everything: bool = False, cancelled: IsCancelled = never
 ) -> list[TranscriptPlace]:
     """Find the transcripts place by place; a file counts where it is opted in, or found first."""
     by_file: dict[tuple[str, str], str] = {}
@@ -279,7 +277,7 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
     """
     for place in places_of(scope):
         if path.startswith(_prefix(scope, place)):
-            files = _Search(scope, place, lambda: False).files
+            files = _Search(scope, place, never).files
             if path in files:
                 return files[path]
     return None
