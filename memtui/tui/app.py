@@ -319,8 +319,7 @@ class MemtuiApp(App[int]):
     def action_help(self) -> None:
         from memtui.tui.screens.dialogs import HelpScreen
 
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen())
 
     def action_save_svg(self) -> None:
         svg = self.export_screenshot(title="memtui")
@@ -384,7 +383,9 @@ class MemtuiApp(App[int]):
             close(self.screen)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out suspending where there is no terminal that can."""
+        """Leave out suspending where there is no terminal that can, and the help of the help."""
+        if action == "help":
+            return not self.screen.query("#help-filter")
         return action != "suspend_process" or (os.name != "nt" and not self.is_headless)
 
     def worded(self, binding: Binding) -> Binding:

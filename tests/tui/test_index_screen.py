@@ -156,6 +156,8 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
             assert not facts.show_vertical_scrollbar, "there is room for all of them"
             offered = second.text.splitlines()[-1]
             assert not {"sync", "rebuild"} & set(offered.split())
+            await second.press("escape")
+            assert "sync" not in second.text.splitlines()[-1]
 
 
 async def test_the_key_that_is_named_opens_what_could_not_be_opened(memory: SmallMemory) -> None:

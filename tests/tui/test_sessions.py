@@ -538,8 +538,11 @@ async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> Non
         await talks.press("O")
         await talks.shows("claude-code")
         assert "w write" not in talks.run.text
-        await talks.press("space", "w")
-        await talks.shows("the demo's choice is not written", "enter turns it on and indexes")
+        await talks.press("question_mark")
+        await talks.shows("on or off")
+        assert "keep the choice" not in talks.run.text
+        await talks.press("escape", "space", "w")
+        await talks.shows("enter turns it on and indexes")
         await talks.press("enter")
         await talks.run.until(lambda: "undoes it.'" in str(talks.run.toasts))
 
@@ -550,6 +553,9 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
     async with talking(memory, size=(160, 50)) as talks:
         run, asked = talks.run, talks.screen.asked
         await talks.read(TALK)
+        monkeypatch.setattr(f"{SessionsScreen.__module__}.edit_place", lambda *place: True)
+        await talks.press("e")
+        assert "credentials are masked only here" in str(run.toasts)
         await talks.press("A")
         await talks.shows("of 2 searches", "Two scales: then the agent's")
         talks.screen.show_pane("list")

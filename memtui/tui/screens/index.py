@@ -218,7 +218,7 @@ class IndexScreen(Screen[None]):
         """Offer neither sync nor rebuild where another memtui keeps the index."""
         is_other = has_other_writer(self.engine.index.status())
         if is_other and "search_screen" in binding.action:
-            return replace(binding, show=False, tooltip="Not now: another memtui keeps the index")
+            return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
         return binding
 
 

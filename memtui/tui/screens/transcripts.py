@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -75,9 +73,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
         in_background(self, self._engine.conversations.sources, take, partial(take, ()))
 
-    def worded(self, binding: Binding) -> Binding:
-        is_offered = self._files is not None or binding.action != "write"
-        return binding if is_offered else replace(binding, show=False)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._files is not None or action != "write"
 
     @property
     def chosen(self) -> TranscriptSource | None:
@@ -136,9 +133,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         )
 
     def action_write(self) -> None:
-        if (files := self._files) is None:
-            self._draw("the demo's choice is not written")
-        elif self.sources and not self._is_busy:
+        if (files := self._files) is not None and self.sources and not self._is_busy:
             chosen = [name for name in self.sources if name in self.selected]
             folders = [source.name for source in self.sources.values() if source.folder]
 

@@ -17,6 +17,7 @@ from memtui.tui.bindings import is_typed, key_name, keyed_actions, keys_of
 LIMIT = 7
 _BACK = ("close", "dismiss", "leave")
 _LEAVING = (*_BACK, "close_top", "quit")
+_HELP = ("help", "app.help")
 _GO = "show_screen"
 SCREENS = {
     action.run.removeprefix(f"{_GO}('").removesuffix("')"): action
@@ -62,8 +63,8 @@ class KeyBar(Widget):
                 drawn.setdefault(binding.action, draw_key(key, binding.description))
         # One way to leave is enough, and it keeps its place where there is not room for all.
         ways = [action for action in _LEAVING if action in drawn]
-        last = [action for action in drawn if action in (*ways[:1], "help")]
-        first = [action for action in drawn if action not in (*_LEAVING, "help")]
+        last = [action for action in drawn if action in (*ways[:1], *_HELP)]
+        first = [action for action in drawn if action not in (*_LEAVING, *_HELP)]
         first = first[: LIMIT - len(last)]
         width = max(self.size.width, 1)
         palette = draw_key(self.app.COMMAND_PALETTE_BINDING, "menu")

@@ -19,7 +19,7 @@ from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.engine import Engine
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.report import status as words
-from memtui.report.words import leg_name, reason_words
+from memtui.report.words import WORDS, leg_name, reason_words
 from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui import glyphs
@@ -434,6 +434,8 @@ class SearchScreen(Screen[None]):
         if self.is_foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
+        if binding.id == "index.sync" and self.status and words.has_other_writer(self.status):
+            return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
         if self.is_foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
         return binding

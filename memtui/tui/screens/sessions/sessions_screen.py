@@ -266,6 +266,7 @@ class SessionsScreen(Screen[None]):
             why = "is gone" if listing is None else "is rows of a database"
             tell(self, f"No file to edit: this conversation {why}.", warning=True)
         elif edit_place(self, Path(listing.place), place[1]):
+            tell(self, "The editor had the file as it is: credentials are masked only here.")
             self.engine.index.sync()
 
     def action_copy_citation(self) -> None:
