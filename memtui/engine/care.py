@@ -28,6 +28,7 @@ from memtui.model.browsing import (
     LinkTarget,
     MemoryFile,
 )
+from memtui.model.status import FileState
 from memtui.text.redact import redact
 
 MOST_FINDINGS: Final = 5_000
@@ -160,9 +161,12 @@ class CareRun:
             return
 
         names, links = rules.NoteNames(file_test(self._index)), list[rules.Link]()
-        for file in files:
+        # A name that two notes have leads to the one that is read.
+        for file in sorted(files, key=lambda file: file.state is FileState.SKIPPED):
             stop_if(self._cancelled)
             names.add_path(file.path)
+            if file.state is FileState.SKIPPED:
+                names.left_out[file.path] = file.detail or file.reason
         for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(min(done, len(files)), len(files))
             if isinstance(document, SkippedFile):

@@ -270,6 +270,19 @@ def test_pieces_that_overlap_are_no_duplicates_and_a_run_can_be_stopped() -> Non
         near_duplicates(texts, cancelled=lambda: True)
 
 
+def test_a_link_to_what_is_left_out_says_why(tmp_path: Path) -> None:
+    memory = make_small_memory(tmp_path)
+    (memory.root / "plan.md").write_text("# Plan\n")
+    (memory.root / "memory/links.md").write_text("[the plan](../plan.md), [[plan]]\n")
+    with registered_hashed(), memory.open() as engine:
+        findings = engine.browse.care().findings
+    told = [one.message for one in findings if one.place.path == "memory/links.md"]
+    assert [one.partition(" is there, but left out: only ")[0] for one in told] == [
+        "../plan.md",
+        "[[plan]]",
+    ]
+
+
 def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

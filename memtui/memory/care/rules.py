@@ -248,6 +248,8 @@ class NoteNames:
         self._on_disk = on_disk
         self._paths: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
+        """The reasons why files are not read, by path."""
 
     def add_path(self, path: str) -> None:
         """Add a path, as the index stores it; it need not be indexed."""
@@ -346,11 +348,13 @@ def note_of(link: WrittenLink) -> str:
 
 
 def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFinding]:
-    """Yield the links that lead nowhere."""
+    """Yield the links that lead nowhere, or to what is left out."""
     for link in links:
-        if not notes.leads(link.file.path, link.target, is_wiki=link.is_wiki):
+        place = notes.place_of(link.file.path, link.target, is_wiki=link.is_wiki)
+        why = notes.left_out.get(place)
+        if why or not notes.leads(link.file.path, link.target, is_wiki=link.is_wiki):
             target = f"[[{link.target}]]" if link.is_wiki else link.target
-            missing = f"{target} is not there"
+            missing = f"{target} is there, but left out: {why}" if why else f"{target} is not there"
             yield _finding(
                 CareRule.BROKEN_LINK, link.file, link.line, link.text, missing, target=target
             )
