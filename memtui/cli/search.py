@@ -20,8 +20,8 @@ from memtui.report.layout import Layout, SectionId
 from memtui.report.status import agent_gets_words, state_detail, vectors_note
 from memtui.retrieval.query import day_rule, query_problems
 
-_INDENT, _BAR = 8, 16
-_HEADING = " # move score  meaning, words    path:line  strength  age"
+_INDENT, _LEAST_BAR, _BAR, _BESIDE_BAR = 8, 8, 16, 28
+_HEADING = " # move score  {:<{cells}.{cells}}  path:line  strength  age"
 _PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down", "cut")
 UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼…", strict=True))
 ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-~", strict=True))
@@ -66,7 +66,8 @@ def search(
                 ui = session.loaded.settings.ui
                 ascii_only = ui.ascii_only(invocation.env) or not output.unicode
                 if output.out_is_terminal and ranked.hits:
-                    output.note(_HEADING)
+                    cells = bar_room(ranked, output.width)
+                    output.note(_HEADING.format("meaning, words", cells=cells))
                 output.lines(rows(ranked, states or {}, output.width, ascii_only=ascii_only))
             if explain:
                 layout = Layout(output.clean, output.wrap_width)
@@ -161,6 +162,16 @@ def file_states(status: IndexStatus) -> FileStates | None:
     return None if truth is None else {file.path: file.state for file in truth.files}
 
 
+def bar_room(ranked: Ranked, width: int) -> int:
+    """Return the cells of each bar: as many as the longest place and age leave, or none."""
+    texts = (
+        f"{hit.chunk.path}:{cited_lines(hit)[0]}{words.age_words(ranked, hit.chunk)}"
+        for hit in ranked.hits
+    )
+    room = width - _BESIDE_BAR - max(map(words.cells_of, texts), default=0)
+    return min(_BAR, room) if room >= _LEAST_BAR else 0
+
+
 def rows(
     ranked: Ranked, states: FileStates, width: int, *, ascii_only: bool = False
 ) -> Iterator[Line]:
@@ -171,17 +182,18 @@ def rows(
     """
     glyphs = ASCII if ascii_only else UNICODE
     scale = bar_scale(ranked.hits)
+    cells = bar_room(ranked, width)
     for hit in ranked.hits:
         moved = hit.gained
         arrow = f"{glyphs['up' if moved > 0 else 'down']}{abs(moved)}" if moved else "="
-        bar = "".join(glyphs[name] * count for name, count in part_cells(hit, _BAR, scale))
-        score = words.score(hit.effective)
-        if not ranked.pool.is_scored:
-            bar, score = "", words.NOTHING
+        is_scored = ranked.pool.is_scored
+        bar_parts = part_cells(hit, cells, scale) if cells and is_scored else ()
+        bar = "".join(glyphs[name] * count for name, count in bar_parts)
+        score = words.score(hit.effective) if is_scored else words.NOTHING
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f"  {words.FILE_STATE_WORDS[state]}"
         yield [
-            f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{_BAR}}  ",
+            f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{cells}}  ",
             (f"{hit.chunk.path}:{cited_lines(hit)[0]}", BOLD),
             f"  {words.match_words(ranked, hit):<7}  {words.age_words(ranked, hit.chunk)}{mark}",
             f"  {words.aside_words(ranked, hit)}".rstrip(),
@@ -219,13 +231,13 @@ def summary(ranked: Ranked) -> str:
     legs = ", ".join(
         f"{words.leg_name(leg)} {words.leg_words(state)}" for leg, state in pool.states.items()
     )
-    shown = f"{len(ranked.hits)} of {words.count(len(pool.chunks), 'candidate')}"
+    shown = f"{len(ranked.hits)} of {words.count(len(pool.chunks))} found"
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
     if ranked.hits:
         return line
     is_below = any(drop.reason is Reason.BELOW_MIN_SCORE for drop in ranked.drops)
     hint = ": `--min-score 0` shows them" if is_below else ""
-    return f"{line}\nnothing found: {words.nothing_words(ranked)}{hint}"
+    return f"{line}\nno result: {words.nothing_words(ranked)}{hint}"
 
 
 def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Iterator[Line]:

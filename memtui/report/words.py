@@ -100,7 +100,7 @@ def aside_words(ranked: Ranked, hit: Hit) -> str:
     """Say what keeps a result below the minimum score, or which one has its lines already."""
     rules = {Reason.RELAXED, Reason.FREE_PLACE} & {one.reason for one in hit.stages}
     first = first_citing(ranked, hit) or hit
-    same = [f"same line as #{first.rank}"] if first.rank < hit.rank else []
+    same = [f"same lines as #{first.rank}"] if first.rank < hit.rank else []
     return ", ".join([*map(reason_words, rules), *same])
 
 

@@ -18,7 +18,7 @@ from memtui.bus import SyncProgressed
 from memtui.cli.diagnosis import WIDTH, agent_lines
 from memtui.cli.index import progress_line
 from memtui.cli.output import Output
-from memtui.cli.search import arithmetic_lines, rows, search_document, sentences, summary
+from memtui.cli.search import arithmetic_lines, bar_room, rows, search_document, sentences, summary
 from memtui.memory.transcripts.generated import Dropped
 from memtui.model import (
     CandidatePool,
@@ -157,6 +157,16 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
         _output(stream, **env).lines(rows(ranked, {}, 80))
         assert ("[\x1b[1;4mx] done\x1b[0m" in stream.getvalue()) is expected
         assert ("\x1b" in stream.getvalue()) is expected
+
+
+@pytest.mark.parametrize(("letters", "bar"), [(4, 16), (38, 10), (40, 8), (41, 0)])
+def test_a_bar_leaves_room_for_the_longest_place(letters: int, bar: int) -> None:
+    note = chunk("a", "router", path="p" * (letters - 2))
+    ranked = rank(pool([note], [("a", 0.9)], []), Ranking(), now=NOW)
+    head = "".join(one if isinstance(one, str) else one[0] for one in next(rows(ranked, {}, 80)))
+    assert bar_room(ranked, 80) == bar
+    assert len(head.rstrip()) <= 80
+    assert summary(ranked).startswith("1 of 1 found in ")
 
 
 def test_a_table_has_a_bold_title_and_the_colour_of_what_is_wrong() -> None:

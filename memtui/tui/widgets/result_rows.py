@@ -323,8 +323,8 @@ def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[st
         state = ranked.pool.states[leg]
         text = safe_line(words.leg_words(state))
         if state.status is LegStatus.OK:
-            candidates = fmt.count(len(ranked.pool.hits[leg]), "candidate")
-            text = f"{candidates} in {words.duration(state.elapsed_ms / 1e3)}"
+            hits = fmt.count(len(ranked.pool.hits[leg]), "hit")
+            text = f"{hits} in {words.duration(state.elapsed_ms / 1e3)}"
         head = (f"{glyph} {words.leg_name(leg):<13}", f"$leg-{leg}")
         lines.append(Content.assemble(head, f" {text}"))
     reasons = {state.reason for state in ranked.pool.states.values()}
