@@ -56,6 +56,8 @@ class Indexer:
         self._lock = WriterLock(job.folder)
         self._live = LiveIndex(job.folder)
         self._stamp: tuple[int, int] | None = None
+        self._looked_at: tuple[int, int] | None = None
+        """The stamp at which the folder was scanned last for what the writing process left out."""
         self._next_count = 0.0
         self._is_after_rebuild = False
         """True if the sync that is due was asked for by a rebuild."""
@@ -304,10 +306,7 @@ class Indexer:
         with mapped_errors(self._live.path):
             stamp = self._live.stamp()
             if stamp != self._stamp:
-                known = counts(connection)
-                if not self._lock.is_held:
-                    known["skipped"] = left_out(self.job, connection)
-                self._update(generation=self._live.generation, **known)
+                self._update(generation=self._live.generation, **counts(connection))
                 self._stamp = stamp
 
     def _count_sometimes(self) -> None:
@@ -331,12 +330,18 @@ class Indexer:
         before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._lock.writer()
+        is_settled = now is not None and now == before != self._looked_at
         if now != before:
             self._bus.publish(bus.IndexChanged())
+        elif is_settled:
+            # A scan after each of many commits would take as long as the writing.
+            with mapped_errors(self._live.path):
+                self._update(skipped=left_out(self.job, self._live.connection()))
+            self._looked_at = now
         with self._condition:
             # The writing process takes in what was seen here.
             self._seen.clear()
-        if now != before or writer != status.writer:
+        if is_settled or now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(bus.StatusChanged())
 

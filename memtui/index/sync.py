@@ -160,8 +160,9 @@ def _discover(job: Job) -> Discovery:
 
 
 def left_out(job: Job, connection: Connection) -> tuple[SkippedFile, ...]:
-    """Return the files that are not indexed; raises `WorkspaceNotFound` without the folder."""
-    return (*_discover(job).skipped, *index_rows.skipped_when_read(connection))
+    """Return the files that are not indexed, the folder itself where it cannot be listed."""
+    discovery = with_transcripts(discover(job.scope), job.transcripts)
+    return (*discovery.skipped, *index_rows.skipped_when_read(connection))
 
 
 def _ended(job: Job, began: float) -> Job:

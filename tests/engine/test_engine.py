@@ -155,6 +155,13 @@ def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
         follower.providers.switch(EmbeddingSettings(provider="minilm"))
         provider = follower.index.status().provider
         assert (provider.requested, provider.actual) == ("minilm", "hashed"), "the writer's"
+        new.root.rename(new.root.with_name("away"))
+        changes = EventQueue(bus, StatusChanged)
+        with new.open(bus) as late:
+            while not (status := late.index.status()).skipped:
+                assert changes.get(timeout=20) is not None
+        assert [one.path for one in status.skipped] == ["."], "a folder that is gone is counted"
+        assert (status.files, status.errors) == (len(NOTES) + 1, ())
 
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(memory: SmallMemory) -> None:
