@@ -287,11 +287,11 @@ class OwnFiles(Files):
         notes = discover(scope, cancelled=cancelled)
         discovery = with_transcripts(notes, self._index.transcripts.scope, cancelled=cancelled)
 
-        def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, int]]:
-            counts: list[Any] = connection.execute(SQL["chunks_by_path"]).fetchall()
-            return known_files(connection), dict(counts)
+        def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, list[Any]]]:
+            numbers = {path: rest for path, *rest in connection.execute(SQL["by_path"])}
+            return known_files(connection), numbers
 
-        rows, chunks = self._index.read_rows(held) or ({}, {})
+        rows, by_path = self._index.read_rows(held) or ({}, {})
         status = self._index.status()
         on_disk = {file.path: file for file in discovery.files}
         # A source without a folder is no file.
@@ -302,10 +302,10 @@ class OwnFiles(Files):
         transcripts = left_out.keys() - {file.path for file in notes.skipped}
         place_of = _place_names(scope)
         files = []
-        told = self._index.transcripts.indexed()
         for path in sorted({*on_disk, *rows, *left_out}):
             stop_if(cancelled)
             file, row = on_disk.get(path), rows.get(path)
+            chunks, about = by_path.get(path, (0, ""))
             skipped = (unread if file is not None else left_out).get(path)
             size: int | None
             if (stat := file or row) is not None:
@@ -331,9 +331,8 @@ class OwnFiles(Files):
             elif is_changed:
                 state, reason, detail = FileState.STALE, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
             else:
-                detail = "; ".join(row.warnings)
-                detail = detail or (skipped.detail if skipped is not None else "")
-                detail = detail or (told[path].facts.detail if path in told else "")
+                why = skipped.detail if skipped is not None else ""
+                detail = "; ".join(row.warnings) or why or about
             day = day_of_path(path) if row is None and file is not None else None
             if row is not None and row.day:
                 day = row.day
@@ -345,7 +344,7 @@ class OwnFiles(Files):
                     state=state,
                     size=size,
                     changed=utc_time(mtime_ns / 1e9),
-                    chunks=chunks.get(path, 0),
+                    chunks=chunks,
                     lines=row.lines if row is not None else 0,
                     day=day,
                     reason=reason,
