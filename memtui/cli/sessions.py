@@ -20,13 +20,19 @@ from memtui.cli.session import open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, Reason
-from memtui.model.conversations import ConversationListing, MemoryCall, TranscriptSource, is_source
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    TranscriptSource,
+    covers,
+    is_source,
+)
 from memtui.report import conversations as report
 from memtui.report import words
 from memtui.report.json_text import plain
 from memtui.settings.containment import absolute_setting, is_inside
 from memtui.settings.load import SettingsFiles
-from memtui.settings.write import covers, opted_in, plan_transcripts, write
+from memtui.settings.write import opted_in, plan_transcripts, write
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import listed
 

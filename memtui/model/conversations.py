@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
@@ -24,6 +25,13 @@ def is_source(name: str) -> bool:
     """Return whether a name is that of a program, perhaps of a part of one, and no path."""
     program, separator, _ = name.partition(":")
     return program in set(TranscriptKind) and (not separator or program != TranscriptKind.CODEX)
+
+
+def covers(name: str, place: str) -> bool:
+    """Tell whether a name opts in a place of transcripts; of a program without one, any name."""
+    program, _, pattern = name.partition(":")
+    other, _, part = place.partition(":")
+    return program == other and (not pattern or not part or fnmatchcase(part, pattern))
 
 
 class TurnKind(StrEnum):
@@ -132,8 +140,6 @@ class TranscriptSource(Struct, frozen=True):
     """Lines that are no record."""
     skipped: tuple[SkippedFile, ...] = ()
     """Transcripts that are not indexed, or have no text, each with why."""
-    records_calls: bool = True
-    """True if this kind of transcript records what tools were asked."""
     detail: str = ""
     """One line: what would be, or is, indexed."""
 

@@ -384,8 +384,6 @@ class StateFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file; raises OSError when the folder cannot be written."""
-        if not re.fullmatch(r"(?!\.\.?\Z)[^/\\:\0]+", name):
-            raise ValueError(f"not a plain file name: {name!r}")
         make_private(self.path)
         with written_beside(self.path / name, text.encode()) as temporary:
             os.replace(temporary, self.path / name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import tomlkit
@@ -18,6 +17,7 @@ from tomlkit.items import InlineTable, Table
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
+from memtui.model.conversations import covers
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings import load, schema
 from memtui.settings.files import (
@@ -391,13 +391,6 @@ def write(plan: Plan, files: load.SettingsFiles) -> None:
                 f"{file.path} is written, but cannot be kept as trusted: {error.strerror}",
                 hint="`memtui trust` trusts it again",
             ) from error
-
-
-def covers(name: str, place: str) -> bool:
-    """Tell whether a name opts in a place of transcripts; of a program without one, any name."""
-    program, _, pattern = name.partition(":")
-    other, _, part = place.partition(":")
-    return program == other and (not pattern or not part or fnmatchcase(part, pattern))
 
 
 def names_for(

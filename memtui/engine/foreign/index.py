@@ -328,9 +328,8 @@ class AgentTranscripts(TranscriptStore):
         target, scope, kind = self._target, self.scope, TranscriptKind.OPENCLAW
         if target.state_dir is not None and target.agent is not None:
             source = f"{kind}:{escape(target.agent)}"
-            is_opted_in = scope.source_of(kind, target.agent) is not None
             return [
-                replace(one, is_indexed=is_opted_in)
+                replace(one, is_indexed=scope.opts_in(one.name))
                 for one in discovery.locate(replace(scope, sources=(source,), paths=()))
                 if one.agent == target.agent
             ]

@@ -272,9 +272,8 @@ def _refuse(*problems: str) -> None:
 MAX_BYTES: Final = 256 * 2**20
 _SHOWN_QUERY: Final = 60
 _FORM: Final = 'it must hold {"vectors": {query: [numbers]}}, or one list of numbers'
-_Numbers: TypeAlias = Annotated[
-    list[Annotated[float, Meta(gt=-1e300, lt=1e300)]], Meta(min_length=1)
-]
+Number: TypeAlias = Annotated[float, Meta(gt=-1e300, lt=1e300)]
+"""A finite one: JSON as Python reads it has others too."""
 
 
 class GivenVectors(Struct, frozen=True):
@@ -300,7 +299,9 @@ def load_given(path: Path) -> GivenVectors:
     """
 
     def vector(numbers: object) -> Vector:
-        return np.array(msgspec.convert(numbers, _Numbers), dtype=np.float64)
+        return np.array(
+            msgspec.convert(numbers, Annotated[list[Number], Meta(min_length=1)]), dtype=np.float64
+        )
 
     def parse(document: Any) -> GivenVectors:
         if not isinstance(document, dict | list) or not document:

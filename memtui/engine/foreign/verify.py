@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
-from memtui.engine.foreign.query_vectors import GivenVectors
+from memtui.engine.foreign.query_vectors import GivenVectors, Number
 from memtui.engine.ports import Progressed, SearchRequest
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import ForeignDatabase, Opened
@@ -46,8 +46,6 @@ from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_we
 
 T = TypeVar("T")
 
-Number: TypeAlias = Annotated[float, Meta(gt=-1e300, lt=1e300)]
-"""A finite one: JSON as Python reads it has others too."""
 Name: TypeAlias = Annotated[str, Meta(pattern="^[^\ud800-\udfff]*$")]
 """A text that a database can be asked for: without halves of surrogate pairs."""
 _FORM: Final = 'it must hold {"queries": [{"query": …, "results": […]}, …]}'

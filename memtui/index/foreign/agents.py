@@ -15,6 +15,7 @@ from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import NotRecognised, Opened, read_once
+from memtui.index.transcripts.discovery import EVENTS_DATABASE
 from memtui.memory.documents import utc_time
 from memtui.model.status import ForeignAgent
 from memtui.retrieval.openclaw.tables import SQL
@@ -30,7 +31,6 @@ from memtui.settings.openclaw.read import (
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 
-_AGENT_DATABASE: Final = Path("agent", "openclaw-agent.sqlite")
 _SUFFIX: Final = ".sqlite"
 _REINDEX_PREFIX: Final = "memory-reindex-"
 _LOCK: Final = ".reindex-lock.sqlite"
@@ -166,7 +166,7 @@ def databases_of(state_dir: Path, config: AgentConfig) -> Databases:
     """
     store = config.search.store_path or state_dir / "memory" / f"{config.name}{_SUFFIX}"
     sidecar = _present(Path(store))
-    agent = _present(state_dir / "agents" / config.name / _AGENT_DATABASE)
+    agent = _present(state_dir / "agents" / config.name / EVENTS_DATABASE)
     if agent is None or sidecar is None:
         only = agent or sidecar
         return Databases(sidecar, agent, only, "the only index" if only else "no index")

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -28,7 +27,7 @@ from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import claude_project
 from memtui.model import Reason, SkippedFile, SourceFile
-from memtui.model.conversations import TranscriptKind
+from memtui.model.conversations import TranscriptKind, covers
 from memtui.settings.containment import absolute_setting
 from memtui.settings.openclaw.read import expanded, state_dir_of
 from memtui.settings.schema import Settings
@@ -101,13 +100,9 @@ class TranscriptScope(Struct, frozen=True):
         redaction = "" if self.rules.masks_more else ":openclaw"
         return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
 
-    def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
-        """Return the opted-in source that an agent or project belongs to, if any."""
-        for source in self.sources:
-            name, _, pattern = source.partition(":")
-            if name == kind and (not pattern or fnmatchcase(part, pattern)):
-                return source
-        return None
+    def opts_in(self, place: str) -> bool:
+        """Tell whether a place such as `openclaw:AGENT` or `codex` is opted in by its name."""
+        return any(covers(source, place) for source in self.sources)
 
 
 def transcript_scope_of(
@@ -171,23 +166,21 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
     """Iterate over the places of transcripts, opted in or not; folders are listed, no more."""
     openclaw, claude_code, codex = TranscriptKind
     for agent, folder in _folders_in(scope.homes.openclaw, AGENTS):
-        sessions, is_indexed = folder / SESSIONS, scope.source_of(openclaw, agent) is not None
-        events = folder / EVENTS_DATABASE
+        sessions, events, name = folder / SESSIONS, folder / EVENTS_DATABASE, f"{openclaw}:{agent}"
         database = os.fspath(events) if events.is_file() else ""
         if database or sessions.is_dir():
-            name = f"{openclaw}:{agent}"
-            yield TranscriptPlace(name, openclaw, os.fspath(sessions), is_indexed, agent, database)
+            place = name, openclaw, os.fspath(sessions), scope.opts_in(name)
+            yield TranscriptPlace(*place, agent, database)
     root = os.path.abspath(scope.root)
     own = claude_project(scope.root)
     projects = dict(_folders_in(scope.homes.claude_code, PROJECTS))
     for project, folder in sorted(projects.items(), key=lambda one: one[0] != own):
-        is_indexed = scope.source_of(claude_code, project) is not None
-        parts = f"{claude_code}:{project}", claude_code, os.fspath(folder), is_indexed
-        yield TranscriptPlace(*parts, is_elsewhere=own in projects and project != own)
+        name, is_elsewhere = f"{claude_code}:{project}", own in projects and project != own
+        place = name, claude_code, os.fspath(folder), scope.opts_in(name)
+        yield TranscriptPlace(*place, is_elsewhere=is_elsewhere)
     home = scope.homes.codex
     if home is not None and any(os.path.isdir(home / name) for name in (SESSIONS, ARCHIVED)):
-        is_indexed = scope.source_of(codex) is not None
-        yield TranscriptPlace(codex.value, codex, os.fspath(home), is_indexed)
+        yield TranscriptPlace(codex.value, codex, os.fspath(home), scope.opts_in(codex))
     for path in scope.paths:
         yield TranscriptPlace(written(path), None, absolute_setting(path, root), True)
 
@@ -439,8 +432,8 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
             _folders_in(home, AGENTS) if program is TranscriptKind.OPENCLAW else ()
         ):
             is_elsewhere = folder.is_symlink() or (folder / EVENTS_DATABASE).is_file()
-            if scope.source_of(program, agent) == source and not is_elsewhere:
-                place = TranscriptPlace(f"{program}:{agent}", program, "", True, agent)
+            place = TranscriptPlace(f"{program}:{agent}", program, "", True, agent)
+            if covers(source, place.name) and not is_elsewhere:
                 expected.append((place.name, folder / SESSIONS, _prefix(scope, place)))
     for source, folder, prefix in expected:
         try:
