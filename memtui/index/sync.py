@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -45,6 +46,8 @@ from memtui.settings.files import file_state
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
+# Words of removed chunks stand in the full-text index until its parts are made one.
+_MERGE_WORDS: Final = "INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')"
 
 # Keys of the index's meta table: which folder the notes were found in; what decides, besides the
 # files, what is read of transcripts; the state of the programs' lists of sessions at the last look.
@@ -54,6 +57,8 @@ _REGISTRIES: Final = "transcript_registries"
 # The rules by which notes were decoded; other rules read other text from those with warnings alone.
 _DECODING: Final = ("decoding", "2")
 _NO_LISTS: Final = "{}"
+# The file in which words of conversations that were removed still stand.
+_HOLDS_REMOVED: Final = "holds_removed"
 # The recipe of transcripts that were read in part by one and in part by another.
 _MIXED: Final = "mixed"
 
@@ -65,21 +70,29 @@ def rebuild(job: Job) -> Job:
     Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
     """
     began = time.monotonic()
-    building = job.folder.begin()
     job.stats.rebuild = True
+    with _next_generation(job) as building:
+        with closing(open_database(building, bulk=True)) as connection:
+            seen_ns = time.time_ns()
+            create(connection)
+            write_meta(connection, job.recipe.meta())
+            discovery = _discover(job)
+            with transaction(connection):
+                index_files(job, connection, discovery, seen_ns)
+            with interruptible(connection, job.cancelled):
+                connection.execute(_MERGE_WORDS)
+            VectorsPhase(job, connection).run()
+        job.check()
+    return _ended(job, began)
+
+
+@contextmanager
+def _next_generation(job: Job) -> Iterator[Path]:
+    """Let the file be built that is to go live; raises `Cancelled` where SQLite was interrupted."""
+    building = job.folder.begin()
     try:
         with mapped_errors(building):
-            with closing(open_database(building, bulk=True)) as connection:
-                seen_ns = time.time_ns()
-                create(connection)
-                write_meta(connection, job.recipe.meta())
-                discovery = _discover(job)
-                with transaction(connection):
-                    index_files(job, connection, discovery, seen_ns)
-                with interruptible(connection, job.cancelled):
-                    connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
-                VectorsPhase(job, connection).run()
-            job.check()
+            yield building
             job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
         raise Cancelled from error
@@ -87,7 +100,6 @@ def rebuild(job: Job) -> Job:
         job.folder.discard(building)
     job.folder.clean()
     job.bus.publish(IndexChanged())
-    return _ended(job, began)
 
 
 def sync(job: Job) -> Job:
@@ -136,7 +148,13 @@ def sync(job: Job) -> Job:
             before = connection.total_changes()
             index_files(job, connection, discovery, seen_ns)
             VectorsPhase(job, connection).run()
-            if connection.total_changes() != before:
+            if read_meta(connection).get(_HOLDS_REMOVED) == path.name:
+                with _next_generation(job) as copy:
+                    copy.touch(0o600)
+                    with interruptible(connection, job.cancelled):
+                        connection.execute(_MERGE_WORDS)
+                        connection.execute("VACUUM INTO ?", (str(copy),))
+            elif connection.total_changes() != before:
                 checkpoint(connection)
             return _ended(job, began)
     return rebuild(job)
@@ -257,6 +275,8 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
         job.check()
         with transaction(connection):
             index_rows.remove_files(connection, paths)
+            if any(rows[path].source == TRANSCRIPTS for path in paths):
+                write_meta(connection, {_HOLDS_REMOVED: Path(connection.filename).name})
         stats.files_removed += len(paths)
         job.progress.settle(paths)
     if read:

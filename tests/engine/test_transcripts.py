@@ -690,6 +690,10 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
     engine.index.transcripts.use_sources([])
     engine.wait_idle()
     assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
+    files = [path for path in Path(engine.index.status().index_dir).iterdir() if path.is_file()]
+    held = b"".join(path.read_bytes() for path in files)
+    assert [word for word in (b"tomatoes", b"tomato", b"roses", b"leeks") if word in held] == []
+    assert b"garden" in held, "words are read as they are stored"
 
 
 def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: Homes) -> None:
