@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex
 
 WHAT_IS_INDEXED: Final = (
-    "what you and the agent said; no tool output and no thinking, credentials masked"
+    "what you and the agent said; no tool output and no thinking, known forms of credentials masked"
 )
 _WHOLE: Final = frozenset({Reason.OK, Reason.MALFORMED_LINES, Reason.LINE_TOO_LONG})
 """Reasons of a transcript that is indexed but for lines of it."""
