@@ -17,7 +17,7 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
@@ -283,15 +283,10 @@ class MemtuiApp(App[int]):
         if sessions is not None and is_content:
             sessions.conversations.catch_up()
 
-    def bell(self) -> None:
-        """Ring, and keep the exception of a handler: Textual rings while it gives up on one."""
+    def _handle_exception(self, error: Exception) -> None:
+        """Give up as Textual does, and keep the exception as it was raised."""
         self.crash = self.crash or sys.exc_info()[1]
-        super().bell()
-
-    def panic(self, *renderables: RenderableType) -> None:
-        """Give up as Textual does on an exception that can draw itself, and keep it."""
-        self.crash = self.crash or sys.exc_info()[1]
-        super().panic(*renderables)
+        super()._handle_exception(error)
 
     def on_click(self, event: events.Click) -> None:
         """Press the key that is named under the mouse."""
