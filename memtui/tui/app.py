@@ -288,11 +288,6 @@ class MemtuiApp(App[int]):
         self.crash = self.crash or sys.exc_info()[1]
         super()._handle_exception(error)
 
-    def on_click(self, event: events.Click) -> None:
-        """Press the key that is named under the mouse."""
-        if key := event.style.meta.get("key"):
-            self.simulate_key(key)
-
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it.
 

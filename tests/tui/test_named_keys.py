@@ -24,8 +24,9 @@ ELSEWHERE = {"ctrl+q", "q", "e", "alt+e", "ctrl+z"}
 def named_keys(run: Running) -> list[str]:
     """Return the keys that hints on the screen name, the one that leads back last."""
     segments = (one for strip in run.app.screen._compositor.render_strips() for one in strip)
-    keys = {one.style.meta.get("key") for one in segments if one.style is not None}
-    named = [key for key in keys if key and key not in ELSEWHERE]
+    actions = {one.style.meta.get("@click.plain", "") for one in segments if one.style is not None}
+    keys = {one.split("'")[1] for one in actions if one.startswith("app.simulate_key(")}
+    named = [key for key in keys if key not in ELSEWHERE]
     return sorted(named, key=lambda key: (key == "escape", key))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textual import events
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.geometry import Size
@@ -30,10 +29,16 @@ _LEAST = (40, 16)
 _HINT = "alt+number while typing"
 
 
+def run_on_click(action: str) -> Style:
+    """Return a style without colours by which a click on the text runs an action."""
+    # What has `@click` alone Textual draws as a link.
+    return Style.from_meta({"@click.plain": action})
+
+
 def draw_key(key: str, label: str = "") -> Content:
     """Write a key and what it does; a click on it presses the key."""
     drawn = Content.assemble((key_name(key), "$primary bold"), f" {label}" if label else "")
-    return drawn.stylize(Style.from_meta({"key": key}))
+    return drawn.stylize(run_on_click(f"app.simulate_key({key!r})"))
 
 
 def draw_action(node: DOMNode, action_id: str, label: str = "") -> Content:
@@ -98,7 +103,7 @@ class ScreenBar(Widget):
                     f"{action.title} " if is_long or name == present else "",
                 )
                 .stylize_before("bold reverse" if name == present else "$primary")
-                .stylize(Style.from_meta({"screen": name}))
+                .stylize(run_on_click(f"app.{_GO}('{name}')"))
                 for name, action in SCREENS.items()
             )
             for is_long in (True, False)
@@ -108,8 +113,3 @@ class ScreenBar(Widget):
         hint = _HINT if isinstance(self.screen.focused, Input) else ""
         room = width - line.cell_length - len(hint)
         return Content.assemble(line, (f"{' ' * room}{hint}", fmt.MUTED)) if room > 1 else line
-
-    async def on_click(self, event: events.Click) -> None:
-        if name := event.style.meta.get("screen"):
-            event.stop()
-            await self.run_action(f"app.{_GO}('{name}')")

@@ -14,7 +14,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
-from textual.style import Style
 
 from memtui.model import FEATURES, HIGHEST_MINIMUM, Evidence, Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.context import with_weights
@@ -25,7 +24,7 @@ from memtui.settings.schema import key_abouts
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, next_of
-from memtui.tui.widgets.bars import draw_action
+from memtui.tui.widgets.bars import draw_action, run_on_click
 from memtui.tui.widgets.lists import Row, RowList, TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
@@ -159,15 +158,8 @@ class ParamStrip(TextBlock):
 
     Where one leg searches alone, it comes first, and what then does nothing is left out. What has
     no room is counted, what was not changed first; the switches stay, and of the note what it says
-    of the list. A click on a switch turns it on or off.
+    of the list. A click on a switch turns it on or off; the wheel changes nothing.
     """
-
-    @on(events.Click)
-    async def turn(self, event: events.Click) -> None:
-        """Go to the next value of the switch that its style names; the wheel changes nothing."""
-        if (name := event.style.meta.get("parameter")) in (*SWITCHES, "fusion"):
-            event.stop()
-            await self.run_action(f"screen.part('rankings', 'step', ('{name}', 0))")
 
     def show_ranking(
         self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str
@@ -248,7 +240,9 @@ def _pill(
         pill = Content.styled(f" {name} {value}{configured} ", "$state-ok on $state-ok 25%")
     else:
         pill = Content.styled(f" {name} off{configured} ", f"{fmt.DIM} on $foreground 8%")
-    return pill.stylize(Style.from_meta({"parameter": name}))
+    is_choice = name in (*SWITCHES, "fusion")
+    turn = run_on_click(f"screen.part('rankings', 'step', ('{name}', 0))")
+    return pill.stylize(turn) if is_choice else pill
 
 
 class ParamPanel(Vertical):
