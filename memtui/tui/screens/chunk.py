@@ -301,10 +301,6 @@ class ChunkScreen(Screen[None]):
         self.refresh_bindings()
 
     @on(events.DescendantFocus)
-    def part_entered(self, event: events.DescendantFocus) -> None:
-        if self.parts.follow(event.widget):
-            self._mark_words()
-
     @on(RowList.Chosen)
     def _mark_words(self) -> None:
         if self.like.has_focus and (neighbour := self.neighbour) is not None:

@@ -76,11 +76,13 @@ class PartLine(Static):
             widget.set_class(widget in front, "-front")
         self.entitle(self._titles)
 
-    def follow(self, focused: Widget) -> bool:
-        """Bring the part that got the keys to the front; false for what is no part."""
-        if (name := focused.id or "") in self._titles:
+    def on_mount(self) -> None:
+        self.watch(self.screen, "focused", self._follow)
+
+    def _follow(self, focused: Widget | None) -> None:
+        """Bring the part that got the keys to the front."""
+        if focused is not None and (name := focused.id or "") in self._titles:
             self.show(name)
-        return name in self._titles
 
     def step(self, step: int) -> None:
         """Give the keys to the next or the previous part."""

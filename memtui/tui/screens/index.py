@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, Vertical, VerticalScroll
@@ -206,10 +206,6 @@ class IndexScreen(Screen[None]):
                 more = f"  and {fmt.count(row.count - len(row.names))} more"
                 lines.append(Content.styled(more, fmt.MUTED))
             self.app.push_screen(DetailScreen(name.capitalize(), lines))
-
-    @on(events.DescendantFocus)
-    def part_entered(self, event: events.DescendantFocus) -> None:
-        self.parts.follow(event.widget)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
