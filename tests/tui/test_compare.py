@@ -20,6 +20,7 @@ from memtui.ranking.trace import (
 )
 from memtui.report.explanation import differences, value_words
 from memtui.report.words import FEATURE_WORDS, PARAMETER_WORDS
+from memtui.tui.bindings import ASCII_ONLY
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,
@@ -147,7 +148,9 @@ def test_both_lists_and_both_results_fill_the_width(width: int, braille: bool) -
     column, gutter = columns(width)
     for lines in (1, 2, 3):
         chosen = second.hits[2].chunk.id
-        drawn = comparison_lines([first, second], width, lines, chosen, braille=braille)
+        before = ASCII_ONLY.set(not braille)
+        drawn = comparison_lines([first, second], width, lines, chosen)
+        ASCII_ONLY.reset(before)
         assert len(drawn) == lines * 8
         assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width)

@@ -22,6 +22,7 @@ from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
 from memtui.report.words import PARAMETER_WORDS
+from memtui.tui.bindings import ASCII_ONLY
 from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mark, RankChart
@@ -58,7 +59,9 @@ def test_ascii_strokes_go_the_way_of_the_line() -> None:
 def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
     lines = [crossing(letter, rank, None) for rank, letter in enumerate("ABCDEF", start=1)]
     marks = [Mark(0.3, "|", "^", "0.30", ""), Mark(0.31, ":", "n", "now 0.31", "")]
-    drawn = Chart(UNIT, 6, lines, marks).draw(width, height, braille=braille)
+    before = ASCII_ONLY.set(not braille)
+    drawn = Chart(UNIT, 6, lines, marks).draw(width, height)
+    ASCII_ONLY.reset(before)
     assert len(drawn) == height + FOOT
     assert all(line.cell_length <= LABEL + width for line in drawn)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])

@@ -171,12 +171,10 @@ class CompareScreen(Screen[None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 10 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        terms, braille = self.search.state.terms, not self.search.options.ascii_only
+        terms = self.search.state.terms
 
         def lists(width: int) -> list[Content]:
-            return comparison_lines(
-                answers, width, lines, self.chosen, self.active, terms, braille=braille
-            )
+            return comparison_lines(answers, width, lines, self.chosen, self.active, terms)
 
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
@@ -359,8 +357,6 @@ def comparison_lines(
     chosen: str | None = None,
     active: int = 1,
     terms: tuple[str, ...] = (),
-    *,
-    braille: bool = True,
 ) -> list[Content]:
     """Draw two lists with lines between the places of each chunk; a missing list is empty.
 
@@ -400,7 +396,7 @@ def comparison_lines(
 
     left, right = (ranked.hits if ranked is not None else () for ranked in sides)
     rows = max(len(left), len(right), 1)
-    canvas = Canvas(gutter, rows * height, braille)
+    canvas = Canvas(gutter, rows * height)
     end, flat = gutter * canvas.across - 1, canvas.across
     dash = "╌" * 2
     # Words stand over lines, and the chosen line, which is thicker, over the others.

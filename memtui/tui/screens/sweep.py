@@ -234,7 +234,7 @@ class SweepScreen(Screen[Ranking | None]):
         yield TextBlock(id="sweep-parameters")
         with Horizontal(id="sweep-body"):
             with Container(id="sweep-box"):
-                yield RankChart(braille=not self.search.options.ascii_only)
+                yield RankChart()
             with Container(id="sweep-order-box"):
                 yield TextBlock(id="sweep-order")
         yield TextBlock(id="sweep-flips")
@@ -308,7 +308,7 @@ class SweepScreen(Screen[Ranking | None]):
                 marks.append(Mark(number, stroke, foot, label, style))
         fewest = 1 if self.parameter is Parameter.K else self.ranking.k
         lowest = max([fewest, *(one.rank or 0 for line in lines for one in line.segments)])
-        self.query_one(RankChart).show(Chart(subject.axis, lowest, lines, marks))
+        self.query_one(RankChart).chart = Chart(subject.axis, lowest, lines, marks)
         box, progress = self.query_one("#sweep-box"), "computing…"
         if swept is not None:
             progress = fmt.count(len(flips_of(swept)), "order change")

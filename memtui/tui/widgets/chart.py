@@ -10,10 +10,12 @@ from itertools import pairwise
 from msgspec import Struct
 from textual import events
 from textual.content import Content
+from textual.reactive import Reactive
 from textual.widget import Widget
 
 from memtui.ranking.counterfactual.solve import Segment
 from memtui.tui import fmt
+from memtui.tui.bindings import ASCII_ONLY
 
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -36,13 +38,13 @@ _SLOPE = 2
 class Canvas:
     """Draws into `width` × `height` cells; what is drawn later lies above.
 
-    In braille a cell has 2 × 4 dots; else it is one dot, and a stroke `-`, `|`, `\\` or `/`.
+    In braille a cell has 2 × 4 dots; in ASCII it is one dot, and a stroke `-`, `|`, `\\` or `/`.
     Points outside are left out.
     """
 
     width: int
     height: int
-    braille: bool = True
+    braille: bool = field(default_factory=lambda: not ASCII_ONLY.get())
     cells: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """The character and the style of each cell that is drawn in, by column and row."""
     _dots: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -143,13 +145,13 @@ class Chart(Struct, frozen=True):
     lines: Sequence[Line] = ()
     marks: Sequence[Mark] = ()
 
-    def draw(self, width: int, height: int, *, braille: bool = True) -> list[Content]:
+    def draw(self, width: int, height: int) -> list[Content]:
         """Draw a plot of these cells in `LABEL + width` × `height + FOOT` cells.
 
         Above: rank 1 to `ranks`, then the row of what is out of the list. Below: the axis, its
         numbers and the marks. Lines are level between flips, with a short slope over each.
         """
-        canvas = Canvas(width, height, braille)
+        canvas = Canvas(width, height)
         across = canvas.across
         rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
         letters: list[tuple[int, int, Line]] = []
@@ -231,22 +233,15 @@ class Chart(Struct, frozen=True):
 class RankChart(Widget):
     """Ranks against a parameter; a click goes to a value by the action `point` of the screen."""
 
-    def __init__(self, *, braille: bool) -> None:
-        super().__init__()
-        self._braille, self._chart = braille, Chart(Axis(0.0, 1.0))
-
-    def show(self, chart: Chart) -> None:
-        """Draw this chart from now on."""
-        self._chart = chart
-        self.refresh()
+    chart = Reactive(Chart(Axis(0.0, 1.0)))
 
     def render(self) -> Content:
         width, height = max(self.content_size.width - LABEL, 1), self.content_size.height - FOOT
-        return Content("\n").join(self._chart.draw(width, max(height, 1), braille=self._braille))
+        return Content("\n").join(self.chart.draw(width, max(height, 1)))
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is not None and offset.x >= LABEL:
             places = self.content_size.width - LABEL
-            value = self._chart.axis.value(offset.x - LABEL, places)
+            value = self.chart.axis.value(offset.x - LABEL, places)
             await self.run_action(f"screen.point({value!r})")
