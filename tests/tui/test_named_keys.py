@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from memtui.settings.load import SettingsFiles
 from memtui.tui.bindings import is_typed
+from memtui.tui.widgets.bars import ON_CLICK
 from tests.support.conversations import talk
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
@@ -24,7 +25,7 @@ ELSEWHERE = {"ctrl+q", "q", "e", "alt+e", "ctrl+z"}
 def named_keys(run: Running) -> list[str]:
     """Return the keys that hints on the screen name, the one that leads back last."""
     segments = (one for strip in run.app.screen._compositor.render_strips() for one in strip)
-    actions = {one.style.meta.get("@click.plain", "") for one in segments if one.style is not None}
+    actions = {one.style.meta.get(ON_CLICK, "") for one in segments if one.style is not None}
     keys = {one.split("'")[1] for one in actions if one.startswith("app.simulate_key(")}
     named = [key for key in keys if key not in ELSEWHERE]
     return sorted(named, key=lambda key: (key == "escape", key))

@@ -22,7 +22,7 @@ from memtui.settings.files import VIEW
 from memtui.settings.load import Given, SettingsFiles, Source
 from memtui.tui.fmt import THEMES
 from memtui.tui.options import UiOptions, View, keep_view, options_from, read_view
-from memtui.tui.widgets.lists import BAR_META
+from memtui.tui.widgets.bars import ON_CLICK
 from memtui.tui.widgets.result_rows import QUERY
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, dark, render_lines, resize, running, settle
@@ -178,12 +178,17 @@ async def test_the_row_under_the_mouse_is_told_by_its_place(memory: SmallMemory)
         results: Any = run.app.search_screen.results
         lines = run.app.search_screen.row_lines
         assert all(results.render_line(y).text.strip() for y in range(len(results.rows)))
-        styles = [segment.style for segment in results.render_line(0) if segment.style]
-        assert BAR_META["part"] in [style.meta.get("part") for style in styles]
+        cells = [one.style for one in results.render_line(0) for _ in one.text]
+        bar = next(at for at, style in enumerate(cells) if style and ON_CLICK in style.meta)
         await run.pilot.click(results, offset=(12, 1 + lines))
         assert results.chosen_id == results.rows[1].id
         await run.pilot.click(results, offset=(12, 1 + lines * len(results.rows)))
         assert results.chosen_id == results.rows[1].id, "below all rows there is none"
+        await run.pilot.click(results, offset=(bar + 1, 1))
+        explained: Any = run.app.screen
+        assert explained.chunk_id == results.chosen_id == results.rows[0].id, (
+            "a bar explains its row"
+        )
 
 
 async def test_an_answer_is_not_laid_out_and_a_size_for_its_classes_at_once(

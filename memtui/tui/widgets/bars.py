@@ -27,12 +27,13 @@ SCREENS = {
 _LEAST = (40, 16)
 """Columns and lines of a screen that has one to spare for the bar."""
 _HINT = "alt+number while typing"
+ON_CLICK = "@click.plain"
+"""The name of a click's action in a style; what has a plain `@click` Textual draws as a link."""
 
 
 def run_on_click(action: str) -> Style:
     """Return a style without colours by which a click on the text runs an action."""
-    # What has `@click` alone Textual draws as a link.
-    return Style.from_meta({"@click.plain": action})
+    return Style.from_meta({ON_CLICK: action})
 
 
 def draw_key(key: str, label: str = "") -> Content:

@@ -28,6 +28,7 @@ from memtui.report.layout import Section
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings
 from memtui.tui.present import INDENT, section_rows
+from memtui.tui.widgets.bars import ON_CLICK
 
 Draw = Callable[[int], Sequence[Content]]
 """From a width in cells to lines of at most that width."""
@@ -215,10 +216,6 @@ def fact_lines(facts: Sequence[Fact], width: int, column: int) -> list[Content]:
     return lines
 
 
-BAR_META = {"part": "bar"}
-"""In the style of a score bar, on which a click explains the row."""
-
-
 class Row(Struct, frozen=True):
     """A row: its id, and how it is drawn in a number of cells."""
 
@@ -278,8 +275,6 @@ class RowList(LineView, inherit_bindings=False):
 
         row_list: RowList
         row_id: str
-        on_bar: bool = False
-        """The click was on the score bar."""
         control = property(attrgetter("row_list"))
 
     def __init__(
@@ -446,14 +441,13 @@ class RowList(LineView, inherit_bindings=False):
             self.post_message(self.Opened(self, self.chosen_id))
 
     def on_click(self, event: events.Click) -> None:
-        """First click chooses, a click on the chosen row opens, a click on the bar explains."""
+        """First click chooses, a click on the chosen row opens, unless it runs an action."""
         place, _ = self.block_under(event) or (-1, 0)
         if place in self._places:
-            on_bar = event.style.meta.get("part") == BAR_META["part"]
             is_again = place == self.cursor
             self._go(place)
-            if is_again or on_bar:
-                self.post_message(self.Opened(self, self.rows[place].id, on_bar))
+            if is_again and ON_CLICK not in event.style.meta:
+                self.post_message(self.Opened(self, self.rows[place].id))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         place, _ = self.block_under(event) or (-1, 0)

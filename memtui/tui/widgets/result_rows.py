@@ -10,7 +10,6 @@ from math import inf
 
 from msgspec import Struct
 from textual.content import Content
-from textual.style import Style
 
 from memtui.data import read_table
 from memtui.engine.ports import RecentFile
@@ -36,7 +35,8 @@ from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import key_while_typing
 from memtui.tui.present import sign_of
-from memtui.tui.widgets.lists import BAR_META, Row
+from memtui.tui.widgets.bars import run_on_click
+from memtui.tui.widgets.lists import Row
 
 QUERY, FILE = "query:", "file:"
 """The beginnings of row ids while the query is empty: queries asked and notes changed last."""
@@ -231,7 +231,8 @@ def _head(
         parts = part_cells(scored, cells, context.scale) if context.scale else ()
         looks = ((*sign_of("bar", name), count) for name, count in parts)
         bar = Content.assemble(*((sign * count, style) for sign, style, count in looks))
-        bar = bar.pad_right(cells - bar.cell_length).stylize(Style.from_meta(BAR_META))
+        explain = run_on_click(f"screen.part('notes', 'explain', ({chunk.id!r},))")
+        bar = bar.pad_right(cells - bar.cell_length).stylize(explain)
         pieces += [" ", bar]
         used += 1 + cells
     age = words.age_words(ranked, chunk)

@@ -60,14 +60,11 @@ class ResultController:
             view.preview.show(None, None, ())
         view.refresh_bindings()
 
-    def row_opened(self, row_id: str, *, on_bar: bool = False) -> None:
-        """Open a row: a query goes into the box, a note is read, a bar is explained."""
+    def row_opened(self, row_id: str) -> None:
+        """Open a row: a query goes into the box, a note is read."""
         view = self.view
         if row_id.startswith(QUERY) and view.state.ranked is None:
             view.search.set_query(row_id.removeprefix(QUERY))
-        elif on_bar and view.state.ranked is not None:
-            self.select(row_id)
-            self.explain()
         else:
             self.read(row_id)
 
@@ -204,8 +201,11 @@ class ResultController:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self.view.app.push_screen(screen)
 
-    def explain(self) -> None:
+    def explain(self, chunk_id: str = "") -> None:
+        """Explain the chosen result, or that of a bar that is clicked."""
         ranked = self.view.state.ranked
+        if chunk_id:
+            self.select(chunk_id)
         if (chunk := self._selected("explain")) is not None and ranked is not None:
             self.remember_query()
             self.explain_in(ranked, chunk.id)

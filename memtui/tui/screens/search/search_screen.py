@@ -354,7 +354,7 @@ class SearchScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        self.notes.row_opened(message.row_id, on_bar=message.on_bar)
+        self.notes.row_opened(message.row_id)
 
     @on(Preview.Opened)
     def preview_opened(self) -> None:
