@@ -12,11 +12,13 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from memtui.engine import Engine
 from memtui.engine.places import parse_place
 from memtui.errors import Cancelled
-from memtui.model import Ranking, Stage
+from memtui.model import Ranked, Ranking, Stage
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
+from memtui.ranking.pipeline import difference, needs_search
 from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT, WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
@@ -25,6 +27,7 @@ from memtui.tui.options import EngineOpened
 from memtui.tui.screens.common import close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.lists import Row, RowList
+from memtui.tui.widgets.parameter_panes import changed_values, effect
 from memtui.tui.widgets.query_bar import SafeInput
 
 _MOST_LINES = 18
@@ -86,24 +89,45 @@ def choose_query(queries: Sequence[str]) -> Chooser:
 
 
 def choose_profile(
-    named: Mapping[str, Ranking], changes: Mapping[str, str], present: str, place: str
+    engine: Engine | None,
+    named: Mapping[str, Ranking],
+    present: Ranking,
+    ranked: Ranked | None,
+    in_use: str,
+    place: str = "",
 ) -> Chooser:
-    """Return a dialog with named rankings, each with what it is and what it would change."""
+    """Return a dialog with rankings, and what each would change of the present one's list.
+
+    `place`: the list that it is chosen for, where there are two.
+    """
+
+    def outcome(ranking: Ranking) -> str:
+        """Say what a ranking would do to the list, where the pool alone can tell."""
+        if ranked is None or engine is None:
+            return ""
+        if needs_search(ranked.pool, present, ranking):
+            return ": needs a new search, Enter shows what moves"
+        return f": {effect(difference(ranked, engine.search.rerank(ranked.pool, ranking)))}"
+
+    changes = {
+        name: f"{changed_values(present, one) or 'the same parameters'}{outcome(one)}"
+        for name, one in named.items()
+    }
 
     def draw(name: str, width: int) -> Content:
         about = PROFILE_WORDS.get(name, "your own")
         if Stage.CONTEXT not in named[name].stages:
             about += f"; {WITHOUT_CONTEXT}"
-        mark = "  in use" if name == present else ""
+        mark = "  in use" if name == in_use else ""
         first = Content.assemble((safe_line(name), "bold"), (mark, "$state-ok"), f"  {about}")
         second = Content.styled(changes[name], fmt.MUTED)
         head, *more = first.wrap(max(1, width))
         rest = [line for text in (*more, second) for line in text.wrap(max(1, width - 2))]
         return Content("\n").join([head, *("  " + line for line in rest)])
 
-    rows = [Row(name, partial(draw, name), lines=0) for name in changes]
+    rows = [Row(name, partial(draw, name), lines=0) for name in named]
     title = f"Choose a profile for {place}" if place else "Choose a profile"
-    return Chooser(title, rows, present, opens="use")
+    return Chooser(title, rows, in_use, opens="use")
 
 
 def completions(text: str, paths: Sequence[str]) -> list[str]:

@@ -27,6 +27,7 @@ from memtui.tui import fmt, glyphs
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.present import STYLES, step_glyph
+from memtui.tui.screens.choosers import choose_profile
 from memtui.tui.screens.common import TALL, after_refresh
 from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.widgets.bars import KeyBar, ScreenBar, draw_key
@@ -270,10 +271,8 @@ class CompareScreen(Screen[None]):
                 self.sides[which] = self._ranked_side(name)
                 self.action_side(which)
 
-        rankings = self.search.rankings
         shown = self.choices, side.ranking, side.ranked, side.name
-        chooser = rankings.profile_chooser(*shown, f"list {'AB'[which]}")
-        self.app.push_screen(chooser, chosen)
+        self.app.push_screen(choose_profile(self._engine, *shown, f"list {NAMES[which]}"), chosen)
 
     def action_differences(self) -> None:
         """Show every parameter in which the rankings differ."""

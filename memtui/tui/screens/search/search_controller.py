@@ -5,7 +5,7 @@ Every key of the ranking ranks the cached pool again, without I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -66,7 +66,6 @@ from memtui.tui.widgets.why_panel import Pin
 if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile, SourceText
     from memtui.settings.write import Plan
-    from memtui.tui.screens.choosers import Chooser
     from memtui.tui.screens.search.search_screen import SearchScreen
     from memtui.tui.screens.write_dialog import Written
 
@@ -750,7 +749,9 @@ class RankingController:
 
     def choose_profile(self) -> None:
         """Choose a named ranking, with what it would change."""
-        named, present = self.named(), self.view.state.ranking
+        from memtui.tui.screens.choosers import choose_profile
+
+        named, state, present = self.named(), self.view.state, self.view.state.ranking
         if not named.keys() - {present.profile}:
             self.note("no other profile for this index: w save one")
             return
@@ -759,37 +760,8 @@ class RankingController:
             if name is not None:
                 self.change(named[name], at_end="as it is already")
 
-        chooser = self.profile_chooser(named, present, self.view.state.ranked, present.profile)
+        chooser = choose_profile(self.view.engine, named, present, state.ranked, present.profile)
         self.view.app.push_screen(chooser, chosen)
-
-    def profile_chooser(
-        self,
-        named: Mapping[str, Ranking],
-        present: Ranking,
-        ranked: Ranked | None,
-        in_use: str,
-        place: str = "",
-    ) -> Chooser:
-        """Return a dialog with rankings, and what each would change of the present one's list.
-
-        `place`: the list that it is chosen for, where there are two.
-        """
-        from memtui.tui.screens.choosers import choose_profile
-
-        def outcome(ranking: Ranking) -> str:
-            """Say what a ranking would do to the list, where the pool alone can tell."""
-            if ranked is None or self.view.engine is None:
-                return ""
-            if needs_search(ranked.pool, present, ranking):
-                return ": needs a new search, Enter shows what moves"
-            after = self.view.engine.search.rerank(ranked.pool, ranking)
-            return f": {words.effect(difference(ranked, after))}"
-
-        changes = {
-            name: f"{words.changed_values(present, one) or 'the same parameters'}{outcome(one)}"
-            for name, one in named.items()
-        }
-        return choose_profile(named, changes, in_use, place)
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
