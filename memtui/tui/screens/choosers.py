@@ -70,8 +70,6 @@ class Chooser(Dialog[str], keys="chooser"):
         self.rows.styles.height = min(max(lines, 1), _MOST_LINES) + 2
         self.frame(safe_line(self._title))
         self.rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
-        if not self._filtered:
-            self.rows.focus()
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:

@@ -131,7 +131,6 @@ class Confirm(Dialog[str], keys="confirm"):
 
         rows = [Row(name, partial(line, *words)) for name, words in self._answers.items()]
         self.rows.set_rows(rows, "keep")
-        self.rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "answer" or parameters[0] in self._answers
@@ -243,7 +242,6 @@ class DetailScreen(Dialog[None], keys="detail"):
 
     def on_mount(self) -> None:
         self.frame(safe_line(self._title))
-        self.box.focus()
 
 
 class SideScreen(Dialog[None], keys="side"):
@@ -261,9 +259,7 @@ class SideScreen(Dialog[None], keys="side"):
         title = Content.assemble("Side by side  ", *only, "  ~ words differ")
         self.frame(title)
         left, right = (SideText(one.citation, one.start_line, one.text) for one in self._chunks)
-        view = self.query_one(LineView)
-        view.lay_out(lambda width: two_texts(left, right, width))
-        view.focus()
+        self.query_one(LineView).lay_out(lambda width: two_texts(left, right, width))
 
 
 class DifferenceScreen(Dialog[None], keys="difference"):
@@ -282,7 +278,6 @@ class DifferenceScreen(Dialog[None], keys="difference"):
 
     def on_mount(self) -> None:
         self._show("", [Content.styled("comparing…", fmt.MUTED)])
-        self.view.focus()
         in_background(
             self,
             lambda: unified_lines(self._indexed, self._on_disk),
@@ -334,7 +329,6 @@ class ConfigurationScreen(Dialog[None], keys="configuration"):
             yield Static(id="configuration-cannot", markup=False)
 
     def on_mount(self) -> None:
-        self.box.focus()
         self._show()
 
     def _show(self, copied: str = "") -> None:

@@ -62,7 +62,6 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
     def on_mount(self) -> None:
         self._message = Content("looking for transcripts…")
-        self.rows.focus()
         self._draw()
 
         def take(sources: Sequence[TranscriptSource], error: str = "") -> None:
