@@ -42,6 +42,12 @@ def fit(content: Content, width: int, *, pad: bool = False) -> Content:
     return content.truncate(max(width, 1), ellipsis=True, pad=pad)
 
 
+def holds_words(text: str, typed: str) -> bool:
+    """Tell whether a text holds every word that is typed, in any case."""
+    folded = text.casefold()
+    return all(word in folded for word in typed.casefold().split())
+
+
 def flowing(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Content]:
     """Return lines of parts, none of them broken, each line as long as the width allows."""
     lines = [*parts[:1]]

@@ -251,22 +251,18 @@ def care_rows(report: CareReport, words: str) -> list[Row]:
     first, then those that could not be applied. With words, rules without any finding are left
     out, but for those that they name.
     """
-    parts = words.casefold().split()
     every: dict[CareRule, int] = defaultdict(int)
     shown: dict[CareRule, list[Row]] = defaultdict(list)
-
-    def holds_words(*texts: str) -> bool:
-        text = "\n".join(texts).casefold()
-        return all(part in text for part in parts)
 
     for row_id, one in by_row(report.findings).items():
         every[one.rule] += 1
         paths = (place.path for place in one.places)
-        if holds_words(RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths):
+        texts = RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths
+        if fmt.holds_words("\n".join(texts), words):
             shown[one.rule].append(Row(row_id, partial(finding_line, one)))
     rows: list[Row] = []
     for rule in sorted(RULE_WORDS, key=lambda rule: (not every[rule], rule not in report.skipped)):
-        if shown[rule] or holds_words(RULE_WORDS[rule].title, rule.value):
+        if shown[rule] or fmt.holds_words(f"{RULE_WORDS[rule].title}\n{rule.value}", words):
             draw = partial(rule_line, report, rule, len(shown[rule]), every[rule])
             rows += [Row(_HEADING + rule.value, draw), *shown[rule]]
     return rows

@@ -34,12 +34,6 @@ _MOST_LINES = 18
 _NAME, _AGE = 18, 11
 
 
-def narrowed(rows: Sequence[Row], text: str) -> list[Row]:
-    """Return the rows whose id holds every word of a text."""
-    typed = text.lower().split()
-    return [row for row in rows if all(word in row.id.lower() for word in typed)]
-
-
 class Chooser(Dialog[str], keys="chooser"):
     """Rows with one of them chosen; the result is the id of the row that was opened.
 
@@ -73,7 +67,8 @@ class Chooser(Dialog[str], keys="chooser"):
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        self.rows.set_rows(narrowed(self._rows, event.value), empty="none holds these words")
+        rows = [row for row in self._rows if fmt.holds_words(row.id, event.value)]
+        self.rows.set_rows(rows, empty="none holds these words")
 
     @on(RowList.Opened)
     def _row_opened(self, message: RowList.Opened) -> None:
@@ -279,7 +274,8 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents"):
             notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
             return Row(words, partial(fmt.fit, notes))
 
-        rows = narrowed([row(*choice) for choice in self._choices.items()], typed)
+        fitting = (one for one in self._choices.items() if fmt.holds_words(one[0], typed))
+        rows = [row(*choice) for choice in fitting]
         self.rows.set_rows(rows, keep, first=True)
         self.rows.border_subtitle = f"{len(rows)} of {len(self._choices)}" if typed else ""
 
