@@ -347,7 +347,7 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         run.app.open_place("memory/long.md", 250)
         await run.until(lambda: "line 250" in run.text)
         screen = cast("BrowseScreen", run.app.screen)
-        assert screen.view.first_visible_line == 249
+        assert screen.view.top[0] == 249
         (memory.root / "memory/one-line.md").write_text("word " * 2_000, "utf-8")
         run.engine.index.sync(wait=True)
         chunk = run.engine.browse.chunks_of("memory/one-line.md")[0]

@@ -37,7 +37,7 @@ async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
     preview = Preview()
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
         text = await _shown(pilot, preview, _first())
-        assert preview.first_visible_line == 10
+        assert preview.top[0] == 10
         assert "  12 ▌Configured Omada router" in text
         assert "  11  ## Network" in text
         assert "13 ▌- [x] backup config" in text
@@ -50,7 +50,7 @@ async def test_it_scrolls_to_the_chunk_with_two_lines_of_context() -> None:
         assert [segment.style for segment in preview.render_line(1)] != before
         await pilot.resize_terminal(60, 6)
         preview.show(_first(), CHUNKS[0], ["router", "config"], lines=(14, 14))
-        assert preview.first_visible_line == 14, "a low one has no room for context"
+        assert preview.top[0] == 14, "a low one has no room for context"
 
 
 @pytest.mark.parametrize("match", [13, 22, 25, 29])
@@ -61,7 +61,7 @@ async def test_the_first_match_is_visible_and_the_chunk_start_when_both_fit(matc
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
         await _shown(pilot, preview, Source("memory/2026-02-10.md", lines))
         height = preview.scrollable_content_region.height
-        top = preview.first_visible_line
+        top = preview.top[0]
         assert top <= match < top + height
         assert (top <= 12) is (match < 12 + height)
         # Other words scroll to their own first match.
@@ -78,7 +78,7 @@ async def test_the_chunk_is_shown_until_the_note_is_read() -> None:
         assert "12 ▌Configured Omada router" in text
         assert "loading · memory/2026-02-10.md" in text
         await _shown(pilot, preview, _first())
-        assert preview.first_visible_line == 10
+        assert preview.top[0] == 10
 
 
 async def test_nothing_and_an_empty_note_are_told() -> None:
@@ -110,7 +110,7 @@ async def test_reading_the_same_note_again_keeps_the_place() -> None:
         await _shown(pilot, preview, note(140))
         assert preview.scroll_offset.y == place
         await pilot.press("full_stop")
-        assert preview.first_visible_line == 10
+        assert preview.top[0] == 10
         top = preview.scroll_offset.y
         await press_at_once(pilot, "j", "k", "k", "space")
         assert preview.scroll_offset.y == top - 1 + preview.size.height - 1

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
+from memtui.engine.ports import SourceText
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.side_by_side import (
     MOST_CHARACTERS,
@@ -117,6 +118,10 @@ def test_the_hunks_are_those_of_a_unified_diff_and_make_the_second_of_the_first(
     assert bool(lines) is (before != after)
 
 
+def changed(path: str, indexed: list[str], on_disk: list[str]) -> DifferenceScreen:
+    return DifferenceScreen(SourceText(path, indexed, "changed", on_disk=on_disk))
+
+
 @pytest.mark.parametrize("size", [(120, 40), (20, 6)])
 async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> None:
     before = [f"line {number}" for number in range(400)]
@@ -124,7 +129,7 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
     after = [f"{line} new" if number % 100 == 50 else line for number, line in enumerate(before)]
     app = ReaderApp()
     async with app.run_test(size=size) as pilot:
-        await app.push_screen(DifferenceScreen("memory/[x].md", before, after))
+        await app.push_screen(changed("memory/[x].md", before, after))
         screen = app.screen
         assert isinstance(screen, DifferenceScreen)
         await until(pilot, lambda: bool(screen.hunks))
@@ -150,10 +155,10 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
 async def test_equal_texts_and_hostile_lines() -> None:
     app = ReaderApp()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.push_screen(DifferenceScreen("a.md", ["same"], ["same"]))
+        await app.push_screen(changed("a.md", ["same"], ["same"]))
         await until(pilot, lambda: "only the file's time changed" in screen_text(app))
         await pilot.press("escape")
-        await app.push_screen(DifferenceScreen("\x1b[31m.md", ["old"], list(ATTACKS)))
+        await app.push_screen(changed("\x1b[31m.md", ["old"], list(ATTACKS)))
         await until(pilot, lambda: "+ - [x] done" in screen_text(app))
         text = screen_text(app)
         assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)

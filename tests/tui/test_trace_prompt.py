@@ -35,7 +35,7 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         await run.press("escape", "tab")
         await run.until(lambda: search.preview.has_focus and search.state.source is not None)
         assert search.state.source is not None
-        path, line = search.state.source.path, search.preview.first_visible_line
+        path, line = search.state.source.path, search.preview.top[0]
         await run.press("t")
         assert run.app.screen.query_one(Input).value == f"{path}:{line}"
 

@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from memtui.data import read_table
 from memtui.engine import Engine
-from memtui.engine.ports import RebuildCost
+from memtui.engine.ports import RebuildCost, SourceText
 from memtui.model import Chunk, Ranking
 from memtui.report import status as words
 from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
@@ -267,9 +267,9 @@ class DifferenceScreen(Dialog[None], keys="difference"):
 
     view = query_one(LineView)
 
-    def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
+    def __init__(self, source: SourceText) -> None:
         super().__init__()
-        self._path, self._indexed, self._on_disk = path, indexed, on_disk
+        self._source = source
         self.hunks: list[int] = []
         """The lines that begin a hunk."""
 
@@ -278,16 +278,13 @@ class DifferenceScreen(Dialog[None], keys="difference"):
 
     def on_mount(self) -> None:
         self._show("", [Content.styled("comparing…", fmt.MUTED)])
-        in_background(
-            self,
-            lambda: unified_lines(self._indexed, self._on_disk),
-            self._compared,
-            "compare the two versions",
-        )
+        source = self._source
+        compare = partial(unified_lines, source.lines, source.on_disk or ())
+        in_background(self, compare, self._compared, "compare the two versions")
 
     def _show(self, counts: str, lines: Sequence[Content]) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
-        title = Content.assemble(*sides, f"  {safe_line(self._path)}")
+        title = Content.assemble(*sides, f"  {safe_line(self._source.path)}")
         self.frame(title, counts, fmt.MUTED)
         self.view.lay_out(lambda width: lines)
 
@@ -406,9 +403,9 @@ class HelpScreen(Dialog[None], keys="help"):
     @on(Input.Changed)
     def _fill(self) -> None:
         """Draw the groups, only the lines that hold every typed word."""
-        typed = self.query_one(Input).value.casefold().split()
+        typed = self.query_one(Input).value.split()
         # `/` begins a filter elsewhere; alone it is the key.
-        words = [word.removeprefix("/") or word for word in typed]
+        words = " ".join(word.removeprefix("/") or word for word in typed)
         lines: list[tuple[int, Content]] = []
         for title, hint, actions in self.groups:
             rows: list[tuple[int, Content]] = []
@@ -431,7 +428,7 @@ class HelpScreen(Dialog[None], keys="help"):
                     (aside if line.enabled else f"{aside}  (not now)", fmt.MUTED),
                 )
                 rows.append((_KEYS + 2, drawn))
-            rows = [row for row in rows if all(one in row[1].plain.casefold() for one in words)]
+            rows = [row for row in rows if fmt.holds_words(row[1].plain, words)]
             if rows:
                 lines += [(0, Content.styled(title, "bold $accent")), *rows, (0, Content(""))]
         lines = lines or [(0, Content.styled("nothing here says that", fmt.MUTED))]

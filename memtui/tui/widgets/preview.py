@@ -338,11 +338,6 @@ class Preview(LineView):
         self._drawn.clear()
 
     @property
-    def first_visible_line(self) -> int:
-        """The line of the note at the top of the view, 1-based."""
-        return self.top[0]
-
-    @property
     def top(self) -> tuple[int, int]:
         """The line of the note at the top of the view, 1-based, and its rows that are above it."""
         y = int(self.scroll_offset.y)

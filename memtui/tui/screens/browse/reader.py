@@ -345,8 +345,7 @@ class Reader:
             why = "this is the file as it is on disk" if self.path else "choose an indexed file"
             tell(self._screen, f"No difference to show: {why}.")
         else:
-            screen = DifferenceScreen(source.path, source.lines, source.on_disk)
-            self._screen.app.push_screen(screen)
+            self._screen.app.push_screen(DifferenceScreen(source))
 
     def same_day(self) -> None:
         """Go to another file of the same day; several are offered."""
@@ -401,7 +400,7 @@ class Reader:
             tell(self._screen, "Nothing to edit: choose a file first.")
             return
         view, chunk = self._screen.view, self._screen.view.chunk
-        line = view.first_visible_line
+        line, _ = view.top
         if chunk is not None and not view.rendered:
             line = chunk.start_line if 0 <= chunk.start_line - line < view.size.height else line
         edit_at(self._screen, self.path, line, self.read_again)

@@ -198,8 +198,7 @@ class ResultController:
         elif source.on_disk is None:
             tell(self.view, "No difference to show: this is the note as it is on disk.")
         else:
-            screen = DifferenceScreen(source.path, source.lines, source.on_disk)
-            self.view.app.push_screen(screen)
+            self.view.app.push_screen(DifferenceScreen(source))
 
     def explain(self, chunk_id: str = "") -> None:
         """Explain the chosen result, or that of a bar that is clicked."""
@@ -250,7 +249,7 @@ class ResultController:
 
         place = ""
         if view.preview.has_focus and state.source is not None:
-            place = f"{state.source.path}:{view.preview.first_visible_line}"
+            place = f"{state.source.path}:{view.preview.top[0]}"
         view.app.push_screen(PlacePrompt(view.engine.browse.paths, place), explain)
 
     def toggle_pin(self, chunk: Chunk | None = None) -> None:
