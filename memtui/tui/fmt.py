@@ -48,6 +48,12 @@ def holds_words(text: str, typed: str) -> bool:
     return all(word in folded for word in typed.casefold().split())
 
 
+def hanging(line: Content, width: int, indent: int) -> list[Content]:
+    """Wrap a line, all but its first cells under themselves."""
+    parts = line[indent:].wrap(max(8, width - indent)) or [Content("")]
+    return [line[:indent] + parts[0], *(" " * indent + part for part in parts[1:])]
+
+
 def flowing(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Content]:
     """Return lines of parts, none of them broken, each line as long as the width allows."""
     lines = [*parts[:1]]

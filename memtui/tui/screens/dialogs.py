@@ -379,12 +379,6 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGrou
     return groups
 
 
-def hanging(line: Content, width: int, indent: int) -> list[Content]:
-    """Wrap a line, all but its first cells under themselves."""
-    parts = line[indent:].wrap(max(8, width - indent)) or [Content("")]
-    return [line[:indent] + parts[0], *(" " * indent + part for part in parts[1:])]
-
-
 class HelpScreen(Dialog[None], keys="help"):
     """The signs and keys of the focused pane, then the keys of the screen and the application."""
 
@@ -433,6 +427,6 @@ class HelpScreen(Dialog[None], keys="help"):
                 lines += [(0, Content.styled(title, "bold $accent")), *rows, (0, Content(""))]
         lines = lines or [(0, Content.styled("nothing here says that", fmt.MUTED))]
         self.query_one(TextBlock).show(
-            lambda width: [part for indent, line in lines for part in hanging(line, width, indent)]
+            lambda width: [part for at, line in lines for part in fmt.hanging(line, width, at)]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)

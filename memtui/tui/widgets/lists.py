@@ -202,18 +202,11 @@ class TextBlock(Widget):
 Fact = tuple[str, Content]
 """A constant label and its value; an empty label continues the fact above."""
 
-_MIN_VALUE = 8
-
 
 def fact_lines(facts: Sequence[Fact], width: int, column: int) -> list[Content]:
     """Lay out facts in `width` cells, `column` for the labels, one line or more for each."""
-    room = max(_MIN_VALUE, width - column)
-    lines: list[Content] = []
-    for label, value in facts:
-        for number, line in enumerate(value.wrap(room) or [Content("")]):
-            head = label if number == 0 else ""
-            lines.append(Content.assemble((f"{head:<{column}}", fmt.MUTED), line))
-    return lines
+    lines = (Content.assemble((f"{label:<{column}}", fmt.MUTED), value) for label, value in facts)
+    return [part for line in lines for part in fmt.hanging(line, width, column)]
 
 
 class Row(Struct, frozen=True):
