@@ -340,7 +340,7 @@ class MemtuiApp(App[int]):
             self._show_lasting(name)
         elif name == "index":
             if (engine := self.opened_engine()) is not None:
-                kind = AgentIndexScreen if self.search_screen.is_foreign else IndexScreen
+                kind = AgentIndexScreen if self.search_screen.foreign else IndexScreen
                 shown = [one for one in self.screen_stack if isinstance(one, IndexScreen)]
                 self._bring(*shown or (kind(engine),))
         elif self.screen is self.search_screen:

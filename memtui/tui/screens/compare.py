@@ -94,7 +94,7 @@ class CompareScreen(Screen[None]):
         self.pinned = tuple(search.state.pins) if len(search.state.pins) == 2 else ()
         self.chosen = search.state.selected_id
         """The chunk of the row that the cursor stands on."""
-        self._typing = not search.is_foreign or search.state.finished_text != search.state.text
+        self._typing = not search.foreign or search.state.finished_text != search.state.text
         self._shows_results = bool(self.pinned)
         names = [CONFIGURED, CURRENT]
         if search.options.ranking == self.ranking:

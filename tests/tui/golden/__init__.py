@@ -223,7 +223,7 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
             app.clear_notifications()
         case "query":
             screen = app.search_screen
-            if screen.is_foreign:
+            if screen.foreign:
                 screen.query_input.value = rest
             else:
                 # As it is once the pause after the last key is over.

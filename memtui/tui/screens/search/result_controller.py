@@ -145,7 +145,7 @@ class ResultController:
             path, (line, _) = chunk.path, view.state.lines
         else:
             return
-        if view.is_foreign and view.status is not None and not view.status.root:
+        if view.foreign and view.status is not None and not view.status.root:
             tell(view, "No file to edit: the agent's workspace is not known.", warning=True)
             return
         self.remember_query()

@@ -196,10 +196,10 @@ class SearchController:
         if state.text != text.strip():
             view.rankings.note("")
         state.text = text.strip()
-        if text[-1:].isspace() and not view.is_remote and not view.is_foreign:
+        if text[-1:].isspace() and not view.is_remote and not view.foreign:
             state.finished_text = state.text
         sources = view.status.sources if view.status is not None else ()
-        by_release, names = view.is_foreign, [one.source for one in sources]
+        by_release, names = view.foreign is not None, [one.source for one in sources]
         problems = [*query_problems(text, names, by_release=by_release), *day_rule(text)]
 
         def show_problems() -> None:
@@ -234,7 +234,7 @@ class SearchController:
         """Tell whether the last word finds longer ones while it is typed."""
         text = self.view.state.text
         is_other = parse_query(text, typing=True).terms != parse_query(text).terms
-        return is_other and not self.view.is_foreign
+        return is_other and not self.view.foreign
 
     def ask(self, *, quiet: bool = False) -> None:
         """Send the text in the box to the engine; without one show what there is before a query.
@@ -253,7 +253,7 @@ class SearchController:
         state.request = Request(number, state.text, typing)
         begins_word = typing and self.begins_word()
         view.query_input.show_ending("*" if begins_word else "")
-        if typing and (view.is_remote or not view.is_foreign):
+        if typing and (view.is_remote or not view.foreign):
             self._finish_after_pause()
         if not quiet:
 
@@ -463,7 +463,7 @@ class SearchController:
         if not ranked.hits:
             return
         status, states = view.status, ranked.pool.states
-        notes = [agent_gets_words(status.foreign if status else None).partition(" (")[0]]
+        notes = [agent_gets_words(view.foreign).partition(" (")[0]]
         notes += [state.detail for state in states.values() if state.reason in TOLD_REASONS]
         if Leg.VECTOR in states and states[Leg.VECTOR].status is LegStatus.OK:
             notes.append(vectors_note(states, status.provider if status else None))
@@ -739,8 +739,7 @@ class RankingController:
         agent never gets, under a name that says it does. The configured ranking stands for the
         profile that it is of.
         """
-        view, configured = self.view, self.view.options.ranking
-        foreign = view.status.foreign if view.status is not None else None
+        view, configured, foreign = self.view, self.view.options.ranking, self.view.foreign
         return {
             name: configured if name == configured.profile else ranking
             for name, ranking in view.options.profiles.items()
@@ -781,10 +780,10 @@ class RankingController:
             saved = app.configured.ranking if is_profile else plan.ranking
             app.configured = replace(app.configured, profiles=profiles, ranking=saved)
             # Of an agent's index the ranking stays the agent's; the notes get the new one.
-            shown = view.options.ranking if view.is_foreign or is_profile else plan.ranking
+            shown = view.options.ranking if view.foreign or is_profile else plan.ranking
             app.options = view.options = replace(app.options, profiles=profiles, ranking=shown)
             same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
-            if same and (is_profile or not view.is_foreign):
+            if same and (is_profile or not view.foreign):
                 self.change(plan.ranking)
             if plan.changes:
                 self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
@@ -793,7 +792,7 @@ class RankingController:
 
         ranking = view.state.ranking
         # The workspace of an agent is the agent's: nothing is written there.
-        target = replace(files, root=None) if view.is_foreign else files
+        target = replace(files, root=None) if view.foreign else files
         plans: dict[Where, Callable[[str], Plan]] = {
             Where.USER: lambda name: plan_ranking(target, Source.USER, ranking),
             Where.PROJECT: lambda name: plan_ranking(target, Source.PROJECT, ranking),
@@ -805,7 +804,7 @@ class RankingController:
             "Write the parameters",
             target,
             plans,
-            warning=NOT_THE_AGENTS if view.is_foreign else "",
+            warning=NOT_THE_AGENTS if view.foreign else "",
             name="" if ranking.profile in PROFILES else ranking.profile,
         )
         view.app.push_screen(dialog, go_on)
@@ -815,8 +814,7 @@ class RankingController:
         from memtui.tui.screens.dialogs import ConfigurationScreen
 
         view = self.view
-        foreign = view.status.foreign if view.status is not None else None
-        own = (foreign.profile,) if foreign is not None else ()
+        own = (view.foreign.profile,) if view.foreign is not None else ()
         bases = (base_of(one) for one in (view.state.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
         ranking = replace(view.state.ranking, profile=base_of(view.state.ranking))

@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.engine import Engine
 from memtui.model import IndexState, IndexStatus, Reason
+from memtui.model.status import ForeignStatus
 from memtui.report import status as words
 from memtui.report.words import WORDS, leg_name, reason_words
 from memtui.settings.files import StateFolder, narrow
@@ -120,14 +121,14 @@ class SearchScreen(Screen[None]):
         return self.app.is_running and self.is_attached and bool(self.query("#results"))
 
     @property
-    def is_foreign(self) -> bool:
-        """True if another program made the index, and memtui only reads it."""
-        return self.status is not None and self.status.foreign is not None
+    def foreign(self) -> ForeignStatus | None:
+        """The state of another program's index, which memtui only reads; else `None`."""
+        return self.status.foreign if self.status is not None else None
 
     @property
     def is_remote(self) -> bool:
         """True if memtui itself asks a model on another machine."""
-        return self.status is not None and self.status.provider.remote and not self.is_foreign
+        return self.status is not None and self.status.provider.remote and not self.foreign
 
     @property
     def is_indexing(self) -> bool:
@@ -275,11 +276,11 @@ class SearchScreen(Screen[None]):
         """Tell what another look at the index found, when it was asked for or failed."""
         self.refresh_status()
         self.search.show_title()
-        foreign = self.status.foreign if self.status is not None else None
         if event.problem:
             tell(self, safe_line(f"could not check the index: {event.problem}"), error=True)
-        elif self._is_sync_requested and foreign is not None:
-            tell(self, f"checked: {index_status.counted_findings(foreign) or 'nothing wrong'}")
+        elif self._is_sync_requested and self.foreign is not None:
+            wrong = index_status.counted_findings(self.foreign)
+            tell(self, f"checked: {wrong or 'nothing wrong'}")
         self._is_sync_requested = False
 
     def leg_changed(self, event: LegChanged) -> None:
@@ -293,7 +294,7 @@ class SearchScreen(Screen[None]):
     def action_sync(self) -> None:
         """Index what changed; open again what could not be opened."""
         if self.engine is not None:
-            if self.is_foreign:
+            if self.foreign:
                 tell(self, f"{index_status.LOOKS_AGAIN}.")
             elif common.is_locked(self, self.engine):
                 return
@@ -317,7 +318,7 @@ class SearchScreen(Screen[None]):
 
         if self.engine is None:
             tell(self, "Still opening.")
-        elif self.is_foreign:
+        elif self.foreign:
             tell(self, f"{index_status.REBUILD_HINT}.")
         elif not common.is_locked(self, self.engine):
             ask_to_rebuild(self, self.engine, begun)
@@ -431,12 +432,12 @@ class SearchScreen(Screen[None]):
             return replace(binding, show=bool(self.part_in_front or self.came_from))
         if binding.id == "explain" and self.state.selected_id is None:
             return replace(binding, show=False)
-        if self.is_foreign and binding.id == "index.sync":
+        if self.foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
         if binding.id == "index.sync" and self.status and words.has_other_writer(self.status):
             return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
-        if self.is_foreign and binding.id == "index.rebuild":
+        if self.foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
         return binding
 
