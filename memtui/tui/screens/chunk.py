@@ -143,15 +143,12 @@ class ChunkScreen(Screen[None]):
             self._show()
             if record is not None:
                 self._show_text(())
-                look(
-                    lambda: engine.browse.neighbours(chunk_id),
-                    partial(take_neighbours, ""),
-                    lambda error: take_neighbours(f"cannot be read: {error}", None),
-                )
+                find = partial(engine.browse.neighbours, chunk_id)
+                look(find, take_neighbours, partial(take_neighbours, None))
 
-        def take_neighbours(problem: str, neighbours: Neighbours | None) -> None:
+        def take_neighbours(neighbours: Neighbours | None, error: str = "") -> None:
             self.neighbours = neighbours or self.neighbours
-            self._take_problem("like", problem)
+            self._take_problem("like", error and f"cannot be read: {error}")
             # The queries are asked once, and not where that sends them away.
             if not self._was_asked and not query_address(engine):
                 self._ask()

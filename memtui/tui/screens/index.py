@@ -98,13 +98,11 @@ class IndexScreen(Screen[None]):
         # Not before it is displayed, where one part is shown at a time.
         self.call_after_refresh(self.query_one(f"#{self.FIRST}").focus)
         after_refresh(self, self.refresh_status)
-        self.set_interval(REFRESH_SECONDS, self._tick)
-
-    def _tick(self) -> None:
-        if self.is_current:
-            self.refresh_status()
+        self.set_interval(REFRESH_SECONDS, self.refresh_status)
 
     def refresh_status(self) -> None:
+        if not self.is_current:
+            return
         status, now = self.engine.index.status(), self.engine.now()
         lines, progress = [state_line(status)], status.progress
         if status.foreign is None:
