@@ -155,7 +155,6 @@ class MemtuiApp(App[int]):
         self.theme = next(name for name in names if name in self.available_themes)
 
     def _view(self) -> View:
-        """Return the view as it is now."""
         screen = self.search_screen
         return View(
             theme=self.theme,

@@ -97,7 +97,6 @@ class LongTask:
 
     @property
     def is_running(self) -> bool:
-        """True if a task is running."""
         return self._worker is not None and not self._worker.is_finished
 
     def start(

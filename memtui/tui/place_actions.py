@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def app_of(screen: Screen[Any]) -> MemtuiApp:
-    """Return the application that a screen belongs to."""
     return cast("MemtuiApp", screen.app)
 
 

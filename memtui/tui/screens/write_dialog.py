@@ -84,7 +84,6 @@ class WriteDialog(Dialog[Written], keys="write"):
         self._profile = name
         self._places = list(plans)
         self.where = self._places[0]
-        """The place that is chosen."""
         self.plan: Plan | None = None
         """The change that Enter makes; `None` while it is made, and when it cannot be made."""
         self._paths: dict[Where, Path] = {}

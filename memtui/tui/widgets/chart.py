@@ -110,7 +110,6 @@ class Axis(Struct, frozen=True):
         return round(min(1.0, max(0.0, share)) * (places - 1))
 
     def value(self, place: int, places: int) -> float:
-        """Return the value at a place."""
         share = min(1.0, place / max(1, places - 1))
         if self.logarithmic:
             return self.low * math.pow(self.high / self.low, share)

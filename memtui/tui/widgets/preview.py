@@ -69,7 +69,6 @@ def link_style(link: WrittenLink | None) -> Style:
 
 
 def link_of(style: Style | str) -> WrittenLink | None:
-    """Return the link that a style is of."""
     link = style.meta.get("link") if isinstance(style, Style) else None
     return WrittenLink(*link) if link else None
 
@@ -123,7 +122,6 @@ class NoteText:
         return bisect_left(self.numbers, self.numbers[at]) if self.numbers else 0
 
     def blocks_of(self, first: int, last: int) -> range:
-        """Return the blocks of some lines."""
         return range(self.block_of(first), bisect_right(self.numbers, last))
 
     def heights(self, room: int) -> Iterator[int]:
@@ -153,7 +151,6 @@ class NoteText:
         return [Mark(at, start, end) for start, end in spans]
 
     def links(self, at: int) -> list[Mark]:
-        """Return where a block has links."""
         if self.rendered:
             spans = [(span, link_of(span.style)) for span in self.rendered[at].content.spans]
             return [Mark(at, span.start, span.end, link) for span, link in spans if link]
@@ -427,7 +424,6 @@ class Preview(LineView):
         self.post_message(self.Opened(self.chosen.link if self.chosen is not None else None))
 
     def on_click(self, event: events.Click) -> None:
-        """Follow a link."""
         if (link := event.style.meta.get("link")) and self.text_selection is None:
             self.post_message(self.Opened(WrittenLink(*link)))
 

@@ -223,7 +223,6 @@ class BrowseScreen(Screen[None]):
 
     @on(Preview.Opened)
     def link_opened(self, message: Preview.Opened) -> None:
-        """Follow a link."""
         if message.link is not None:
             self.reader.follow(message.link)
         else:

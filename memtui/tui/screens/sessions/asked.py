@@ -167,7 +167,6 @@ class AskedPane(Pane):
         self.show()
 
     def replay_chosen(self) -> None:
-        """Ask the chosen search again."""
         if (key := self.calls_list.chosen_id) in self.calls:
             self._replay({key: self.calls[key]}, group=f"replay {key}")
 

@@ -201,7 +201,6 @@ class ListPane(Pane):
         self.show_facts()
 
     def sort(self) -> None:
-        """Show the list in the next order."""
         self.sort_name = next_of(SORTS, self.sort_name)
         self.show()
 
