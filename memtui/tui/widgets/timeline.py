@@ -139,12 +139,12 @@ class HeatMap(Widget, can_focus=True):
         is_inside = 0 <= week < self._weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
         return date.fromordinal(ordinal) if is_inside else None
 
-    def show_days(self, days: Mapping[date, DayTotals], measure: Measure, today: date) -> None:
+    def show_days(self, days: Mapping[date, DayTotals], today: date) -> None:
         """Show these days; the cursor stays on its day, at first it is on today."""
         if not self.days and self._today != today:
             self.day = today
-        self._today, self.days, self.measure = today, days, measure
-        self._levels = levels(days.values(), measure)
+        self._today, self.days = today, days
+        self._levels = levels(days.values(), self.measure)
         self._show_cursor()
 
     def _show_cursor(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from typing import ClassVar
 
 from textual import events, on
@@ -63,10 +62,6 @@ class BrowseScreen(Screen[None]):
         self._is_behind = False
         """True if the index is another since the file was read."""
 
-    def today(self) -> date:
-        """Return the day by the engine's clock, as a calendar here shows it."""
-        return self.engine.now().astimezone().date()
-
     def compose(self) -> ComposeResult:
         yield ScreenBar()
         yield QueryBar("/", "browse-filter", "filter files")
@@ -84,7 +79,7 @@ class BrowseScreen(Screen[None]):
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
         self.file_rows.set_rows((), empty="listing the files…")
-        self.timeline.heat_map.show_days({}, Measure.BYTES, self.today())
+        self.file_list.show_days()
         (self.file_rows if self.reader.target is None else self.view).focus()
         self.apply_layout()
 
@@ -257,11 +252,11 @@ class BrowseScreen(Screen[None]):
     def action_cycle_measure(self) -> None:
         """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
         timeline, heat_map = self.timeline, self.timeline.heat_map
-        measure = next_of(Measure, heat_map.measure)
+        heat_map.measure = next_of(Measure, heat_map.measure)
         if not timeline.display and not self.has_class("-single"):
             self.timeline_wanted = True
             self.apply_layout()
-        heat_map.show_days(heat_map.days, measure, self.today())
+        self.file_list.show_days()
         self.file_list.count_recalls()
 
     def action_next_pane(self, step: int) -> None:

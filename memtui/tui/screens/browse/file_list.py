@@ -264,7 +264,7 @@ class FileList:
 
         def take(files: Sequence[MemoryFile]) -> None:
             self.files = {file.path: file for file in files}
-            self._show_days()
+            self.show_days()
             self.arrange()
 
         def failed(error: str) -> None:
@@ -284,10 +284,11 @@ class FileList:
         if self._screen.is_mounted and not self._timers.is_running("load"):
             self._timers.start("load", SOONEST, follow)
 
-    def _show_days(self) -> None:
+    def show_days(self) -> None:
+        """Show the days of the files, and today by the engine's clock as a calendar here has it."""
         days = {one.day: one for one in days_of(self.files.values(), self.recalled)}
-        heat_map = self._screen.timeline.heat_map
-        heat_map.show_days(days, heat_map.measure, self._screen.today())
+        today = self._screen.engine.now().astimezone().date()
+        self._screen.timeline.heat_map.show_days(days, today)
 
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
@@ -374,7 +375,7 @@ class FileList:
         def take(tops: Tops) -> None:
             self.recalled = recalls_of(tops)
             self._show_note("")
-            self._show_days()
+            self.show_days()
             if self.sort is Sort.RECALLS:
                 self.arrange()
 
