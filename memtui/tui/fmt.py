@@ -48,6 +48,11 @@ def holds_words(text: str, typed: str) -> bool:
     return all(word in folded for word in typed.casefold().split())
 
 
+def spread(left: Content, right: Content, width: int) -> Content:
+    """Write two texts at the ends of a line; the left one is cut where there is no room for it."""
+    return Content.assemble(fit(left, width - right.cell_length - 1, pad=True), " ", right)
+
+
 def hanging(line: Content, width: int, indent: int) -> list[Content]:
     """Wrap a line, all but its first cells under themselves."""
     parts = line[indent:].wrap(max(8, width - indent)) or [Content("")]

@@ -316,10 +316,9 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents"):
 def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
     """Draw two lines: name, model and age; then what the index holds and where the notes are."""
     age = fmt.ago(agent.changed, now) if agent.changed is not None else ""
-    room = max(width - _NAME - 1 - _AGE - 1, 4)
-    name = Content(safe_line(agent.name)).truncate(_NAME, ellipsis=True, pad=True)
-    model = Content(_model(agent)).truncate(room, ellipsis=True, pad=True)
-    first = Content.assemble(name.stylize("bold"), " ", model, " ", (f"{age:>{_AGE}}", fmt.MUTED))
+    name = fmt.fit(Content.styled(safe_line(agent.name), "bold"), _NAME, pad=True)
+    model = Content.assemble(name, " ", _model(agent))
+    first = fmt.spread(model, Content.styled(f"{age:>{_AGE}}", fmt.MUTED), width)
     parts = [WORDS["generation"][agent.generation]] if agent.generation is not None else []
     if agent.files or agent.chunks:
         parts.append(f"{fmt.count(agent.files, 'file')} {fmt.count(agent.chunks, 'chunk')}")

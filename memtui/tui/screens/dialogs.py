@@ -124,12 +124,10 @@ class Confirm(Dialog[str], keys="confirm"):
         self.frame(Content.styled(safe_line(self._title), "bold"))
         self.query_one(TextBlock).show(partial(fact_lines, self._facts, column=8))
 
-        def line(text: str, key: str, width: int) -> Content:
-            room = max(width - len(key) - 1, 1)
-            words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
-            return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
-
-        rows = [Row(name, partial(line, *words)) for name, words in self._answers.items()]
+        rows = [
+            Row(name, partial(fmt.spread, Content(safe_line(text)), Content.styled(key, fmt.MUTED)))
+            for name, (text, key) in self._answers.items()
+        ]
         self.rows.set_rows(rows, "keep")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -89,10 +89,8 @@ def start_rows(
     """Return rows with ids `query:…` and `file:…`."""
 
     def draw(what: Content, aside: str, tail: str, width: int) -> Content:
-        tail = f"  {tail:>{_AGO}}"
-        room = max(width - len(tail), 6)
         line = Content.assemble(what, "  " if aside else "", (aside, fmt.MUTED))
-        return Content.assemble(fmt.fit(line, room, pad=True), (tail, fmt.MUTED))
+        return fmt.spread(line, Content.styled(f" {tail:>{_AGO}}", fmt.MUTED), width)
 
     rows = [
         Row(QUERY + query, partial(draw, Content(safe_line(query)), "", "asked"))

@@ -486,5 +486,4 @@ class FileList:
             if folder and len(indent) + Content(name).cell_length > room:
                 folder = "…"
             shown = Content.assemble((folder + slash, fmt.MUTED), (last, state[1]))
-        left = fmt.fit(indent + shown, room)
-        return left + " " * max(1, width - left.cell_length - right.cell_length) + right
+        return fmt.spread(indent + shown, right, width)

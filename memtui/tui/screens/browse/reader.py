@@ -355,10 +355,9 @@ class Reader:
             return
 
         def draw(file: MemoryFile, width: int) -> Content:
-            right = f" {sign_of('browsed', file.state)[0]} {fmt.count(file.chunks, 'chunk')}"
-            room = max(1, width - len(right))
-            path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
-            return Content.assemble(path, (right, fmt.MUTED))
+            state = f"{sign_of('browsed', file.state)[0]} {fmt.count(file.chunks, 'chunk')}"
+            path = Content(safe_line(file.path))
+            return fmt.spread(path, Content.styled(state, fmt.MUTED), width)
 
         others = {
             path: Row(path, partial(draw, one))
