@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
 from time import monotonic
-from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from rich.console import Console
@@ -93,9 +92,6 @@ class MemtuiApp(App[int]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     ESCAPE_TO_MINIMIZE = False
 
-    keymap: Mapping[str, str] = MappingProxyType({})
-    """The keys of actions that are bound otherwise than in the table, by the id of the action."""
-
     def __init__(
         self,
         open_engine: EngineFactory | None,
@@ -115,6 +111,8 @@ class MemtuiApp(App[int]):
         self.error_console = Console(quiet=True)
         self.crash: BaseException | None = None
         """The exception that ended the interface."""
+        self.keymap: Mapping[str, str] = {}
+        """The keys of actions that are bound otherwise than in the table, by the ids of these."""
         self.animation_level = "none"
         self.options = options or UiOptions()
         # Whatever is drawn for this application has its context.
