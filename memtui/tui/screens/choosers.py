@@ -114,9 +114,8 @@ def choose_profile(
         mark = "  in use" if name == in_use else ""
         first = Content.assemble((safe_line(name), "bold"), (mark, "$state-ok"), f"  {about}")
         second = Content.styled(changes[name], fmt.MUTED)
-        head, *more = first.wrap(max(1, width))
-        rest = [line for text in (*more, second) for line in text.wrap(max(1, width - 2))]
-        return Content("\n").join([head, *("  " + line for line in rest)])
+        lines = (*fmt.hanging(first, width, 2), *fmt.hanging("  " + second, width, 2))
+        return Content("\n").join(lines)
 
     rows = [Row(name, partial(draw, name), lines=0) for name in named]
     title = f"Choose a profile for {place}" if place else "Choose a profile"
