@@ -52,41 +52,36 @@ class PartLine(Static):
     def __init__(self, titles: Mapping[str, str], front: str) -> None:
         """`titles` are by the id of each part, in the order of Tab."""
         super().__init__(markup=False)
-        self._titles, self.front = titles, front
+        self.titles, self.front = titles, front
 
     def entitle(self, titles: Mapping[str, str]) -> None:
-        self._titles = titles
+        self.titles = titles
         drawn = [
             Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
             for name, title in titles.items()
         ]
-        shown = (*drawn, draw_key("tab", "next")) if self.has_others else ()
+        shown = (*drawn, draw_key("tab", "next")) if len(titles) > 1 else ()
         self.update(Content(" ").join(shown), layout=False)
         self.refresh_bindings()
-
-    @property
-    def has_others(self) -> bool:
-        """True if there is more than one part."""
-        return len(self._titles) > 1
 
     def show(self, name: str) -> None:
         self.front = name
         front = self.screen.query_one(f"#{name}").ancestors_with_self
         for widget in self.screen.query(".part"):
             widget.set_class(widget in front, "-front")
-        self.entitle(self._titles)
+        self.entitle(self.titles)
 
     def on_mount(self) -> None:
         self.watch(self.screen, "focused", self._follow)
 
     def _follow(self, focused: Widget | None) -> None:
         """Bring the part that got the keys to the front."""
-        if focused is not None and (name := focused.id or "") in self._titles:
+        if focused is not None and (name := focused.id or "") in self.titles:
             self.show(name)
 
     def step(self, step: int) -> None:
         """Give the keys to the next or the previous part."""
-        self.show(next_of(self._titles, self.front, step))
+        self.show(next_of(self.titles, self.front, step))
         # Another part may be in front by then.
         after_refresh(self.screen, lambda: self.screen.query_one(f"#{self.front}").focus())
 

@@ -206,7 +206,7 @@ class IndexScreen(Screen[None]):
             self.app.push_screen(DetailScreen(name.capitalize(), lines))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "part" or parameters[0] != "parts" or self.parts.has_others or None
+        return action != "part" or parameters[0] != "parts" or len(self.parts.titles) > 1 or None
 
     def worded(self, binding: Binding) -> Binding:
         """Offer neither sync nor rebuild where another memtui keeps the index."""
