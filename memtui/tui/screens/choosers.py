@@ -242,8 +242,7 @@ class AgentsScreen(Dialog[EngineOpened | None], keys="agents"):
             yield Static(id="agents-note", markup=False)
 
     def on_mount(self) -> None:
-        box = self.query_one(Input)
-        box.border_title = Content("Open an index")
+        self.query_one(Input).border_title = Content("Open an index")
         if self._agents is None:
             self._note("looking for agents…")
             in_background(self, self._find, self._take, "look for agents")
