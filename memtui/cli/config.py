@@ -74,7 +74,7 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
         lines.append([f"{key:<{width}} = {value}", (origin, DIM)])
     project = None if loaded.project is None else loaded.project.path
     return invocation.respond(
-        {"settings": entries, "user_file": loaded.user_file, "project_file": project},
+        {"settings": entries, "user_file": loaded.user.path, "project_file": project},
         lines,
         warnings=loaded.warnings,
     )

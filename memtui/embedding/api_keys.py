@@ -25,15 +25,7 @@ from urllib.parse import urlsplit
 from memtui.embedding.provider import CHECK_SECONDS
 from memtui.embedding.services import Address, Service, sendable
 from memtui.errors import IsCancelled, never, stop_if
-from memtui.settings.openclaw.read import (
-    AUTH_PROFILES,
-    Secret,
-    own_variables,
-    profile_keys,
-    read_config,
-    read_remote,
-    state_dir_of,
-)
+from memtui.settings.openclaw import read as openclaw
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
@@ -137,7 +129,7 @@ def _usual_places(
             )
         return FoundKey(problem=words)
 
-    def of_agent(secret: Secret, place: str, base_url: str = "") -> Iterator[FoundKey]:
+    def of_agent(secret: openclaw.Secret, place: str, base_url: str = "") -> Iterator[FoundKey]:
         """Yield the key of a place of OpenClaw's, or what is wrong with it, if there is either."""
         origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG
         if secret.problem:
@@ -155,34 +147,34 @@ def _usual_places(
         if value := env.get(name, "").strip():
             yield meant_for(value, name)
     home = Path(env.get("HOME") or os.path.expanduser("~"))
-    config = read_config(env, home) if choice.agent_keys else None
-    own = own_variables(env, home) if choice.agent_keys else {}
+    config = openclaw.read_config(env, home) if choice.agent_keys else None
+    own = openclaw.own_variables(env, home) if choice.agent_keys else {}
     if config is not None and config.broken:
-        yield from of_agent(Secret(problem=config.problems[0]), "")
+        yield from of_agent(openclaw.Secret(problem=config.problems[0]), "")
     elif config is not None:
         # A variable that is set and empty counts as not set.
         agent, variables = config.default_agent, {**env, **own}
         search = agent.search
-        access = read_remote(config, agent.name, variables, service.name)
+        access = openclaw.read_remote(config, agent.name, variables, service.name)
         provider_url = access.provider_base_url.value
         # Its `auto` asks OpenAI with the one key that is configured for any.
         is_first = search.provider == "auto" and service.name == "openai"
         if search.provider == service.name or is_first:
             base_url, secret = search.remote_base_url, access.api_key
             if not base_url and "remote.baseUrl" in search.set_keys:
-                secret = Secret(problem="remote.baseUrl cannot be read")
+                secret = openclaw.Secret(problem="remote.baseUrl cannot be read")
             yield from of_agent(secret, "remote.apiKey", base_url or provider_url)
         if unknown := access.problem or access.provider_base_url.problem:
-            yield from of_agent(Secret(problem=unknown), _PROVIDERS)
+            yield from of_agent(openclaw.Secret(problem=unknown), _PROVIDERS)
         else:
-            for profile in profile_keys(
-                service.name, agent.name, state_dir_of(env, home), variables
+            for profile in openclaw.profile_keys(
+                service.name, agent.name, openclaw.state_dir_of(env, home), variables
             ):
-                yield from of_agent(profile, AUTH_PROFILES, provider_url)
+                yield from of_agent(profile, openclaw.AUTH_PROFILES, provider_url)
             yield from of_agent(access.provider_api_key, _PROVIDERS, provider_url)
     for name in service.key_variables:
         if name in own:
-            yield from of_agent(Secret(own[name]), name)
+            yield from of_agent(openclaw.Secret(own[name]), name)
     is_named = choice.provider == service.name and choice.keyring
     if only_look and is_named and may_hold_a_key(env):
         yield FoundKey(origin=f"{KEYRING}, if it holds one")

@@ -22,18 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from memtui.data import DATA_FOLDER, read_table
-from memtui.embedding.provider import (
-    LocalProvider,
-    ProviderIdentity,
-    Vector,
-    Vectors,
-    WordPieces,
-    batches,
-    clean_vectors,
-    estimated_tokens,
-    one_line,
-    settings_fingerprint,
-)
+from memtui.embedding import provider
 from memtui.embedding.registry import Registration
 from memtui.errors import ProviderError, SettingsError, is_out_of_memory
 from memtui.model import Failure
@@ -70,7 +59,7 @@ class PackagedModel(Struct, frozen=True):
     estimated: bool = False
     has_pieces: bool = False
 
-    def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
+    def identity(self, choice: EmbeddingSettings) -> provider.ProviderIdentity:
         """Return what `create` gives; raises `SettingsError` for what the provider lacks."""
         if choice.model not in (None, self.model):
             message = f'the provider "{self.name}" has no model "{choice.model}"'
@@ -87,9 +76,9 @@ class PackagedModel(Struct, frozen=True):
                 hint=f"valid: {valid}",
             )
         files = {file.name: file.sha256 for file in self.files.values()}
-        fingerprint = settings_fingerprint(settings | files | dict(self.settings))
+        fingerprint = provider.settings_fingerprint(settings | files | dict(self.settings))
         pieces = choice.word_pieces if self.has_pieces else None
-        return ProviderIdentity(
+        return provider.ProviderIdentity(
             *(self.name, self.model, dimensions, fingerprint, self.input_bytes, pieces),
             piece_chunks=choice.word_pieces_chunks,
         )
@@ -105,7 +94,7 @@ class PackagedModel(Struct, frozen=True):
         """Tell whether the model learnt the script of a text."""
         return dominant_script(text, self.scripts)
 
-    def create(self, choice: EmbeddingSettings) -> LocalProvider:
+    def create(self, choice: EmbeddingSettings) -> provider.LocalProvider:
         """Load the model; raises as `identity` does, and `ProviderError` for any other file."""
         identity = self.identity(choice)
         require_packages([self.folder], self.install)
@@ -129,13 +118,13 @@ class PackagedModel(Struct, frozen=True):
             embed = _LOADERS[self.name](paths, choice.threads, identity.dimensions or 0)
         except Exception as error:  # libraries raise what they like
             if not isinstance(error, ImportError) or is_out_of_memory(error):
-                message = f"the {self.name} model cannot be loaded: {one_line(error)}"
+                message = f"the {self.name} model cannot be loaded: {provider.one_line(error)}"
                 raise ProviderError(message) from error
             package = self.packages[-1][1] if error.name is None else error.name.partition(".")[0]
-            message = f"the package {package} cannot be loaded: {one_line(error)}"
+            message = f"the package {package} cannot be loaded: {provider.one_line(error)}"
             failure = Failure.NOT_INSTALLED
             raise ProviderError(message, hint=self.install, failure=failure) from error
-        return LocalProvider(
+        return provider.LocalProvider(
             identity,
             lambda text, role: embed(text),
             batch_size=self.batch_size,
@@ -259,7 +248,7 @@ class _Fold(dict[int, str]):
 
 _FOLD = _Fold()
 
-Embed: TypeAlias = Callable[[str], tuple["Vector", int]]
+Embed: TypeAlias = Callable[[str], tuple["provider.Vector", int]]
 """Returns the vector of a text and how many tokens it took."""
 
 _RUNS_KEPT: Final = 16
@@ -300,30 +289,30 @@ class MiniLM:
             self._projection = numbers["projection"].astype(np.float32)
         self._run = lru_cache(_RUNS_KEPT)(self._run_ids)
 
-    def __call__(self, text: str) -> tuple[Vector, int]:
+    def __call__(self, text: str) -> tuple[provider.Vector, int]:
         vector, pieces = self._run(tuple(self._tokenizer.encode(text)))
         return vector, len(pieces)
 
-    def word_pieces(self, text: str, starts: Sequence[int]) -> list[WordPieces]:
+    def word_pieces(self, text: str, starts: Sequence[int]) -> list[provider.WordPieces]:
         """Return the word pieces of each stretch, as `Provider.word_pieces` does.
 
         What lies behind the text's own run goes through further ones, in whole stretches.
         """
-        most, made = MAX_IDS - 2, list[WordPieces]()
+        most, made = MAX_IDS - 2, list[provider.WordPieces]()
         stretches = map(self._tokenizer.pieces, _stretches(text, starts))
         cut = ((ids[:most], words[:most]) for ids, words in stretches)
-        for window in batches(cut, lambda piece: len(piece[0]), most):
+        for window in provider.batches(cut, lambda piece: len(piece[0]), most):
             ids = self._tokenizer.encode(text)
             if made:
                 ids = [ids[0], *chain.from_iterable(ids for ids, _ in window), ids[-1]]
             _, rows = self._run(tuple(ids))
             place = 1
             for ids, words in window:
-                made.append(WordPieces(words, rows[place : place + len(ids)]))
+                made.append(provider.WordPieces(words, rows[place : place + len(ids)]))
                 place += len(ids)
         return made
 
-    def _run_ids(self, ids: tuple[int, ...]) -> tuple[Vector, Vectors]:
+    def _run_ids(self, ids: tuple[int, ...]) -> tuple[provider.Vector, provider.Vectors]:
         """Return the vector of a text and those of all its ids, shape (n, 32)."""
         import numpy as np
 
@@ -338,8 +327,8 @@ class MiniLM:
         )
         hidden = answer[0][0]
         unit = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
-        pieces = clean_vectors((unit - self._mean) @ self._projection)
-        return clean_vectors(hidden.mean(axis=0)), pieces
+        pieces = provider.clean_vectors((unit - self._mean) @ self._projection)
+        return provider.clean_vectors(hidden.mean(axis=0)), pieces
 
 
 def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
@@ -354,9 +343,11 @@ def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
     weights, vocabulary = map(str, paths)
     backend: Any = NumpyBackend(weights, UseTokenizer(vocabulary), threads=threads or 1)
 
-    def embed(text: str) -> tuple[Vector, int]:
+    def embed(text: str) -> tuple[provider.Vector, int]:
         clean = _encodable(text)
-        return clean_vectors(backend.encode([clean])[0]), estimated_tokens(len(clean))
+        return provider.clean_vectors(backend.encode([clean])[0]), provider.estimated_tokens(
+            len(clean)
+        )
 
     return embed
 
@@ -379,13 +370,13 @@ def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
     numbers = load_file(weights)["embedding.weight"]
     table = np.ascontiguousarray(numbers[:, :dimensions], dtype=np.float32)
 
-    def embed(text: str) -> tuple[Vector, int]:
+    def embed(text: str) -> tuple[provider.Vector, int]:
         clean = _encodable(text)
         ids = tokenizer.encode(clean, add_special_tokens=False).ids if clean else []
         if not ids:
             return np.zeros(dimensions, dtype=np.float32), 0
-        summed: Vector = table.take(ids, axis=0, mode="clip").sum(axis=0)
-        return clean_vectors(summed / np.float32(len(ids))), len(ids)
+        summed: provider.Vector = table.take(ids, axis=0, mode="clip").sum(axis=0)
+        return provider.clean_vectors(summed / np.float32(len(ids))), len(ids)
 
     return embed
 
@@ -395,7 +386,6 @@ _LOADERS: Final[Mapping[str, Callable[[list[Path], int, int], Embed]]] = {
     "use-multilingual": _load_use,
     "wordllama": _load_wordllama,
 }
-
 
 MODELS: Final = {
     name: msgspec.convert({"name": name, **row}, PackagedModel)

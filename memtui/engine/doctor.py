@@ -452,8 +452,8 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
         else:
             yield Check(name, detail, one.hint, "note")
     if not loaded.problems:
-        is_there = loaded.user is not None
-        yield Check("settings", str(loaded.user_file) if is_there else "no file, defaults")
+        file = "no file, defaults" if loaded.user.is_new else str(loaded.user.path)
+        yield Check("settings", file)
     if certificates := loaded.settings.embedding.ca_file:
         from memtui.embedding.http import trust
 

@@ -409,8 +409,6 @@ class Index(ABC):
         """Return the error for whoever wants to change an index that is only read."""
         return IndexUnusable("memtui only reads this index")
 
-    # --- keeping it up to date ---
-
     def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:
         """Bring the index up to date; with `wait`, return when that is done.
 
@@ -429,8 +427,6 @@ class Index(ABC):
 
     def hold(self) -> None:
         """Let what is being indexed wait a moment, because somebody types."""
-
-    # --- reading ---
 
     @abstractmethod
     def read(
@@ -454,8 +450,6 @@ class Index(ABC):
     def stamp(self) -> Hashable:
         """Return another value whenever the index has changed; `None` without an index."""
 
-    # --- explaining ---
-
     def query_text(self, query: str) -> str:
         """Return what of a query is embedded."""
         return query
@@ -467,8 +461,6 @@ class Index(ABC):
     def local_model(self) -> tuple[Provider | None, ProviderState]:
         """Return a model on this machine, or `None` and why there is none."""
         return None, self.status().provider
-
-    # --- how it is ---
 
     @abstractmethod
     def status(self) -> IndexStatus:

@@ -23,7 +23,6 @@ from memtui.retrieval.query import parse_query
 
 T = TypeVar("T")
 
-
 Work = Callable[[IsCancelled], T]
 """Something to do on the engine thread; what it is given turns true when it is to stop."""
 

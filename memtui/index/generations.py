@@ -25,27 +25,9 @@ from memtui.errors import (
     never,
     undone_on_error,
 )
-from memtui.index.database import (
-    Connection,
-    IndexDamaged,
-    check_version,
-    checkpoint,
-    damage,
-    interruptible,
-    mapped_errors,
-    number,
-    open_database,
-    read_meta,
-)
+from memtui.index import database
 from memtui.retrieval.connection import find_stems
-from memtui.settings.files import (
-    NO_FILE,
-    TEMPORARY,
-    StateFolder,
-    file_state,
-    make_private,
-    sync_folder,
-)
+from memtui.settings import files
 
 _CURRENT = "CURRENT"
 _OWNER = "writer.json"
@@ -69,7 +51,7 @@ class IndexFolder:
         """Make the folder, for its owner only; raises `IndexUnusable` where that is impossible."""
         try:
             made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
-            make_private(self.folder)
+            files.make_private(self.folder)
         except OSError as error:
             raise IndexUnusable(
                 f"the index folder {self.folder} cannot be made: {error.strerror}",
@@ -78,7 +60,7 @@ class IndexFolder:
         for path in made:
             # A folder above may be one that this user can make folders in, but not read.
             with suppress(PermissionError):
-                sync_folder(path.parent)
+                files.sync_folder(path.parent)
 
     def path(self, generation: int) -> Path:
         """Return the database file of a generation."""
@@ -112,22 +94,24 @@ class IndexFolder:
         `cancelled` says so during the check; the old generation is then still live.
         """
         live = building.with_suffix("")
-        with mapped_errors(building):
-            with closing(open_database(building)) as connection:
-                with interruptible(connection, cancelled):
-                    wrong = damage(connection)
+        with database.mapped_errors(building):
+            with closing(database.open_database(building)) as connection:
+                with database.interruptible(connection, cancelled):
+                    wrong = database.damage(connection)
                 if wrong is not None:
-                    raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
-                checkpoint(connection)
+                    raise database.IndexDamaged(
+                        f"the new index is damaged: {wrong}", hint="check the disk"
+                    )
+                database.checkpoint(connection)
             journal = building.with_name(f"{building.name}-wal")
             if journal.exists() and journal.stat().st_size:
                 raise IndexUnusable(f"{building.name} is still in use", hint="try again")
             with building.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(building, live)
-            sync_folder(self.folder)
-            StateFolder(self.folder).write_text(_CURRENT, f"{live.name}\n")
-            sync_folder(self.folder)
+            files.sync_folder(self.folder)
+            files.StateFolder(self.folder).write_text(_CURRENT, f"{live.name}\n")
+            files.sync_folder(self.folder)
         return int(live.stem.removeprefix("index-"))
 
     def discard(self, building: Path) -> None:
@@ -141,7 +125,7 @@ class IndexFolder:
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
-        left = list(self.folder.glob(f"{TEMPORARY}*"))
+        left = list(self.folder.glob(f"{files.TEMPORARY}*"))
         for path in self.folder.glob("index-*"):
             match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.
@@ -165,15 +149,15 @@ class LiveIndex:
         self.path = folder.path(0)
         """The file of the last `connection`."""
         self._folder = folder
-        self._connection: Connection | None = None
-        self._file = NO_FILE
+        self._connection: database.Connection | None = None
+        self._file = files.NO_FILE
 
-    def connection(self) -> Connection:
+    def connection(self) -> database.Connection:
         """Return a connection to the live generation.
 
         Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
         """
-        before, self._file = self._file, file_state(self.path)
+        before, self._file = self._file, files.file_state(self.path)
         # Another file, or one that was cut: read through the old mapping, that kills.
         is_same = self._file.continues(before) and self._folder.current() == self.generation
         if self._connection is not None and is_same:
@@ -186,9 +170,9 @@ class LiveIndex:
                 continue
             path = self._folder.path(generation)
             try:
-                connection = open_database(path, readonly=True)
-                with undone_on_error(connection.close), mapped_errors(path):
-                    check_version(read_meta(connection), path)
+                connection = database.open_database(path, readonly=True)
+                with undone_on_error(connection.close), database.mapped_errors(path):
+                    database.check_version(database.read_meta(connection), path)
                     find_stems(connection)
             except (IndexMissing, IndexUnusable):
                 # With another generation the files of this one go, also while they are opened.
@@ -196,7 +180,7 @@ class LiveIndex:
                     raise
                 continue
             self.generation, self.path = generation, path
-            self._file = file_state(path)
+            self._file = files.file_state(path)
             self._connection = connection
             return connection
         raise IndexMissing(
@@ -206,7 +190,7 @@ class LiveIndex:
     def stamp(self) -> tuple[int, int]:
         """Return the generation of the last `connection`, and a number that commits change."""
         assert self._connection is not None
-        return self.generation, number(self._connection, "PRAGMA data_version")
+        return self.generation, database.number(self._connection, "PRAGMA data_version")
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
@@ -229,16 +213,19 @@ class WriterLock:
     """
 
     def __init__(self, folder: IndexFolder) -> None:
-        self.is_held = False
-        """True if this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
-        self._locked = NO_FILE
+        self._locked = files.NO_FILE
         # Imported where a lock is made: filelock imports asyncio, for which no search has to wait.
         from filelock import FileLock
 
         # The index thread releases what another thread may have taken.
         self._lock = FileLock(folder.lock_path, mode=0o600, thread_local=False)
+
+    @property
+    def is_held(self) -> bool:
+        """True if this object holds the lock."""
+        return self._lock.is_locked
 
     def try_acquire(self, *, seconds: float = _LOCK_SECONDS) -> bool:
         """Take the lock, waiting `seconds` for it, and tell whether it is held now."""
@@ -253,7 +240,7 @@ class WriterLock:
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
                 what = f"{self._folder.owner_path} cannot be written"
-                StateFolder(self._folder.folder).write_json(_OWNER, owner)
+                files.StateFolder(self._folder.folder).write_json(_OWNER, owner)
             except Timeout:
                 return False
             except OSError as error:
@@ -262,8 +249,7 @@ class WriterLock:
                     f"{what}: {error.strerror or error}",
                     hint="check the disk and the folder's permissions",
                 ) from error
-            self._locked = file_state(self._folder.lock_path)
-            self.is_held = True
+            self._locked = files.file_state(self._folder.lock_path)
             # Whoever reads the index says why it cannot be read.
             with suppress(IndexUnusable):
                 self._folder.clean()
@@ -277,9 +263,8 @@ class WriterLock:
         with self._guard:
             if not self.is_held:
                 return False
-            if file_state(self._folder.lock_path).continues(self._locked):
+            if files.file_state(self._folder.lock_path).continues(self._locked):
                 return True
-            self.is_held = False
             self._lock.release()
         return self.try_acquire()
 
@@ -289,7 +274,6 @@ class WriterLock:
             if self.is_held:
                 with suppress(OSError):
                     self._folder.owner_path.unlink()
-                self.is_held = False
                 self._lock.release()
 
     def refusal(self) -> WriterLocked:

@@ -14,22 +14,7 @@ from msgspec.structs import replace
 from memtui.bus import FileIndexed, IndexChanged, LegChanged
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
-from memtui.index import index_rows
-from memtui.index.database import (
-    Connection,
-    Interrupted,
-    check_version,
-    checkpoint,
-    create,
-    interruptible,
-    made_by,
-    mapped_errors,
-    number,
-    open_database,
-    read_meta,
-    transaction,
-    write_meta,
-)
+from memtui.index import database, index_rows
 from memtui.index.job import FILES, Job
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.discovery import with_transcripts
@@ -72,14 +57,14 @@ def rebuild(job: Job) -> Job:
     began = time.monotonic()
     job.stats.rebuild = True
     with _next_generation(job) as building:
-        with closing(open_database(building, bulk=True)) as connection:
+        with closing(database.open_database(building, bulk=True)) as connection:
             seen_ns = time.time_ns()
-            create(connection)
-            write_meta(connection, job.recipe.meta())
+            database.create(connection)
+            database.write_meta(connection, job.recipe.meta())
             discovery = _discover(job)
-            with transaction(connection):
+            with database.transaction(connection):
                 index_files(job, connection, discovery, seen_ns)
-            with interruptible(connection, job.cancelled):
+            with database.interruptible(connection, job.cancelled):
                 connection.execute(_MERGE_WORDS)
             VectorsPhase(job, connection).run()
         job.check()
@@ -91,10 +76,10 @@ def _next_generation(job: Job) -> Iterator[Path]:
     """Let the file be built that is to go live; raises `Cancelled` where SQLite was interrupted."""
     building = job.folder.begin()
     try:
-        with mapped_errors(building):
+        with database.mapped_errors(building):
             yield building
             job.folder.commit(building, cancelled=job.cancelled)
-    except Interrupted as error:
+    except database.Interrupted as error:
         raise Cancelled from error
     finally:
         job.folder.discard(building)
@@ -117,16 +102,19 @@ def sync(job: Job) -> Job:
     generation = job.folder.current()
     if generation is None:
         building = job.folder.begin()
-        with mapped_errors(building), closing(open_database(building)) as connection:
-            create(connection)
-            write_meta(connection, job.recipe.meta())
+        with (
+            database.mapped_errors(building),
+            closing(database.open_database(building)) as connection,
+        ):
+            database.create(connection)
+            database.write_meta(connection, job.recipe.meta())
         generation = job.folder.commit(building)
         job.folder.clean()
         job.bus.publish(IndexChanged())
     path = job.folder.path(generation)
-    with mapped_errors(path), closing(open_database(path)) as connection:
-        meta = read_meta(connection)
-        check_version(meta, path)
+    with database.mapped_errors(path), closing(database.open_database(path)) as connection:
+        meta = database.read_meta(connection)
+        database.check_version(meta, path)
         if not job.recipe.matches(meta):
             job = _kept_meanwhile(job, connection, meta)
         # Before the scan, so that a write during it counts as too close to be trusted.
@@ -137,7 +125,7 @@ def sync(job: Job) -> Job:
         if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
             is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
             query = "SELECT count(*) FROM files WHERE source <> ?"
-            if is_empty and number(connection, query, TRANSCRIPTS):
+            if is_empty and database.number(connection, query, TRANSCRIPTS):
                 raise WorkspaceNotFound(
                     f"the memory folder {job.scope.root} is empty and not the one that was "
                     "indexed: not mounted?",
@@ -148,14 +136,14 @@ def sync(job: Job) -> Job:
             before = connection.total_changes()
             index_files(job, connection, discovery, seen_ns)
             VectorsPhase(job, connection).run()
-            if read_meta(connection).get(_HOLDS_REMOVED) == path.name:
+            if database.read_meta(connection).get(_HOLDS_REMOVED) == path.name:
                 with _next_generation(job) as copy:
                     copy.touch(0o600)
-                    with interruptible(connection, job.cancelled):
+                    with database.interruptible(connection, job.cancelled):
                         connection.execute(_MERGE_WORDS)
                         connection.execute("VACUUM INTO ?", (str(copy),))
             elif connection.total_changes() != before:
-                checkpoint(connection)
+                database.checkpoint(connection)
             return _ended(job, began)
     return rebuild(job)
 
@@ -177,7 +165,7 @@ def _discover(job: Job) -> Discovery:
     return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
-def left_out(job: Job, connection: Connection) -> tuple[SkippedFile, ...]:
+def left_out(job: Job, connection: database.Connection) -> tuple[SkippedFile, ...]:
     """Return the files that are not indexed, the folder itself where it cannot be listed."""
     discovery = with_transcripts(discover(job.scope), job.transcripts)
     return (*discovery.skipped, *index_rows.skipped_when_read(connection))
@@ -191,14 +179,14 @@ def _ended(job: Job, began: float) -> Job:
     return job
 
 
-def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job:
+def _kept_meanwhile(job: Job, connection: database.Connection, meta: Mapping[str, str]) -> Job:
     """Return the job of keeping the index of another model as it is; else the job as it was.
 
     It stays while it holds vectors, and nobody would make those of the new one, or a batch that
     makes them is under way. What was asked for in batches is noted in the job. Where another
     provider takes over for one that fails, the job is cancelled here.
     """
-    identity, maker = job.recipe.identity, made_by(meta)
+    identity, maker = job.recipe.identity, database.made_by(meta)
     recipe = replace(job.recipe, identity=maker)
     is_other_model_alone = maker is not None and recipe.matches(meta)
     if identity is None or (identity == maker and not is_other_model_alone):
@@ -219,7 +207,7 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
                 # Who hands the provider out has noted it.
                 job.check()
     query = "SELECT count(*) FROM chunks WHERE embedded = 1"
-    if not (is_other_model_alone and number(connection, query)):
+    if not (is_other_model_alone and database.number(connection, query)):
         return job
     batched = BatchOutcome()
     if answers:
@@ -235,14 +223,16 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     return replace(job, recipe=recipe, awaits_batch=batched.waiting)
 
 
-def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns: int) -> None:
+def index_files(
+    job: Job, connection: database.Connection, discovery: Discovery, seen_ns: int
+) -> None:
     """Make the rows those of the files that were found at `seen_ns` (Unix time).
 
     In small transactions, or in the one that is open. A file that cannot be read is reported and
     loses its rows, so that the index is what a fresh one would be. Nothing that was committed is
     lost when the job stops.
     """
-    rows, meta = index_rows.known_files(connection), read_meta(connection)
+    rows, meta = index_rows.known_files(connection), database.read_meta(connection)
     files, stats = discovery.files, job.stats
     scope = job.transcripts
     stats.files_seen = len(files)
@@ -273,17 +263,17 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     for start in range(0, len(plan.removed), _FILES_AT_ONCE):
         paths = plan.removed[start : start + _FILES_AT_ONCE]
         job.check()
-        with transaction(connection):
+        with database.transaction(connection):
             index_rows.remove_files(connection, paths)
             if any(rows[path].source == TRANSCRIPTS for path in paths):
-                write_meta(connection, {_HOLDS_REMOVED: Path(connection.filename).name})
+                database.write_meta(connection, {_HOLDS_REMOVED: Path(connection.filename).name})
         stats.files_removed += len(paths)
         job.progress.settle(paths)
     if read:
         # What was read in part by one recipe and in part by another is read anew by any:
         # noted before the first transcript, for a job that stops in between.
         unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
-        write_meta(connection, {_RECIPE: _MIXED if anew else recipe} | unmasked)
+        database.write_meta(connection, {_RECIPE: _MIXED if anew else recipe} | unmasked)
         job.progress.start(FILES, len(read))
     notes = [file for file in read.values() if file.source != TRANSCRIPTS]
     size, first = 0, 0
@@ -297,7 +287,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
     job.skipped += index_rows.skipped_when_read(connection)
     if files:
         root = file_state(job.scope.root)
-        write_meta(
+        database.write_meta(
             connection,
             {
                 _RECIPE: recipe,
@@ -311,7 +301,7 @@ def index_files(job: Job, connection: Connection, discovery: Discovery, seen_ns:
 
 def _index_notes(
     job: Job,
-    connection: Connection,
+    connection: database.Connection,
     files: Sequence[SourceFile],
     rows: Mapping[str, index_rows.KnownFile],
     seen_ns: int,
@@ -319,7 +309,7 @@ def _index_notes(
     recipe, stats = job.recipe, job.stats
     limit = recipe.identity.input_bytes if recipe.identity is not None else None
     indexed: dict[str, int] = {}
-    with transaction(connection):
+    with database.transaction(connection):
         for file in files:
             job.check()
             row = rows.get(file.path)

@@ -43,7 +43,6 @@ PROJECT_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 SOURCE = "memory"
 SUFFIXES = (".md", ".markdown")
 
-
 INT64_MAX = 2**63 - 1
 
 

@@ -36,7 +36,6 @@ _OPEN_FOLDER = reduce(or_, (getattr(os, name, 0) for name in _FOLDER_FLAGS), os.
 _REPLACEMENT = "\ufffd"
 _BYTE_ORDER_MARK = "\ufeff"
 
-
 _MARKED = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _NO_TEXT_SHARE = 1 / 3
 """Latin-1 letters are a smaller part of a text than this; bytes that cannot be decoded are a larger

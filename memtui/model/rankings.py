@@ -156,7 +156,6 @@ class Context(Struct, frozen=True):
 FEATURES = Context.__struct_fields__[1:]
 """The names of the features in the order in which their shares are added up."""
 
-
 HIGHEST_MINIMUM: Final = 50.0
 """The highest minimum score: scores end at 1, and in context at the sum of its weights."""
 

@@ -82,7 +82,6 @@ class LegAnswer(NamedTuple):
 
 NOTHING_ASKED: Final = LegState(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
 
-
 CONVERSATIONS: Final = "sessions"
 """The source that conversations have in every index."""
 UNMASKED: Final = ("transcript_redaction", "openclaw")

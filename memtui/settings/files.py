@@ -32,7 +32,6 @@ from memtui.text.sanitize import safe_line
 
 T = TypeVar("T")
 
-
 ProblemCode: TypeAlias = Literal[
     "unreadable",
     "syntax",

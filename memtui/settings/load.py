@@ -235,9 +235,8 @@ class Loaded(Struct, frozen=True, dict=True):
     layers: Mapping[Source, Layer] = field(default_factory=lambda: {one: {} for one in STRENGTH})
     """The values of each source, strongest first."""
     problems: tuple[Problem, ...] = ()
-    user_file: Path = Path()
-    user: ConfigFile | None = None
-    """The user's file, if it is there and can be read."""
+    user: ConfigFile = ConfigFile(Path())
+    """The user's file, a new one where it is not there or cannot be read."""
     project: ConfigFile | None = None
     """The project's file, if there is one, trusted or not."""
     root: Path | None = None
@@ -250,7 +249,7 @@ class Loaded(Struct, frozen=True, dict=True):
     def file(self, source: Source) -> ConfigFile:
         """Return the file of a source to write in; raises `SettingsError` without a workspace."""
         if source is Source.USER:
-            return self.user or ConfigFile(self.user_file)
+            return self.user
         if self.root is None:
             raise SettingsError("there is no workspace to write settings in")
         return self.project or ConfigFile(self.root / PROJECT_FILE)
@@ -295,17 +294,17 @@ class SettingsFiles(Struct, frozen=True):
     def read(self) -> Loaded:
         """Do the same without raising for what files hold: what cannot be used is left out."""
         problems: list[Problem] = []
-        user_file = user_config_file(self.env)
-        user = _read(user_file, (), problems)
-        if user is None and not problems and self.env.get(CONFIG_VARIABLE):
-            place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
+        path = user_config_file(self.env)
+        user = _read(path, (), problems) or ConfigFile(path)
+        if user.is_new and not problems and self.env.get(CONFIG_VARIABLE):
+            place, message = f"${CONFIG_VARIABLE}", f"no such file: {path}"
             problems.append(Problem("unreadable", place, "", message))
         project = project_file(self.root, problems)
         read = {
             Source.FLAG: option_layer(self.flags),
             Source.ENVIRONMENT: environment_layer(self.env),
             Source.PROJECT: file_layer(Source.PROJECT, project or ConfigFile(Path())),
-            Source.USER: file_layer(Source.USER, user or ConfigFile(Path())),
+            Source.USER: file_layer(Source.USER, user),
         }
         problems += [problem for _, wrong in read.values() for problem in wrong]
         layers = {source: layer for source, (layer, _) in read.items()}
@@ -331,7 +330,7 @@ class SettingsFiles(Struct, frozen=True):
                 trusted[REDACTION] = profiles[-1]._replace(value="wide")
         settings, contradictions = merge(layers)
         every = (*problems, *contradictions)
-        return Loaded(settings, layers, every, user_file, user, project, self.root)
+        return Loaded(settings, layers, every, user, project, self.root)
 
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:

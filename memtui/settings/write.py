@@ -285,7 +285,7 @@ def plan_removal(files: load.SettingsFiles, name: str) -> Plan:
             near = schema.nearest_profile(name, loaded.settings.named_rankings())
             raise SettingsError(f"no such profile: {schema.shown_name(name)}", hint=near)
         hint = f"it is in {places[0]}, which is not changed here"
-        raise SettingsError(f"no profile {name} in {loaded.user_file}", hint=hint)
+        raise SettingsError(f"no profile {name} in {loaded.user.path}", hint=hint)
     for source, layer in loaded.layers.items():
         has_its_own = source is not load.Source.USER and start in layer
         if chosen in layer and layer[chosen].value == name and not has_its_own:

@@ -134,7 +134,7 @@ def test_a_new_folder_outlives_a_loss_of_power(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr("memtui.index.generations.sync_folder", synced.append)
+    monkeypatch.setattr("memtui.settings.files.sync_folder", synced.append)
     folder = IndexFolder(tmp_path / "memtui" / "workspace")
     folder.create()
     assert set(synced) == {tmp_path, tmp_path / "memtui"}

@@ -586,12 +586,12 @@ def test_a_full_disk_is_named_and_leaves_what_was_there(
     many.sync()
     before = many.contents()
 
-    def open_small(path: Path, *, bulk: bool = False) -> Connection:
-        connection = open_database(path, bulk=bulk)
+    def open_small(path: Path, **options: bool) -> Connection:
+        connection = open_database(path, **options)
         connection.execute("PRAGMA max_page_count = 1").fetchall()
         return connection
 
-    monkeypatch.setattr("memtui.index.sync.open_database", open_small)
+    monkeypatch.setattr("memtui.index.database.open_database", open_small)
     many.write("0/big.md", "# Big\n\n" + "garden and router\n" * 20_000)
     with pytest.raises(IndexUnusable, match="no space left"):
         many.rebuild() if kind == "rebuild" else many.sync()

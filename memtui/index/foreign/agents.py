@@ -19,15 +19,7 @@ from memtui.index.transcripts.discovery import EVENTS_DATABASE
 from memtui.memory.documents import utc_time
 from memtui.model.status import ForeignAgent
 from memtui.retrieval.openclaw.tables import SQL
-from memtui.settings.openclaw.read import (
-    CONFIG_NAMES,
-    STATE_FOLDERS,
-    STATE_VARIABLES,
-    expanded,
-    home_of,
-    read_config,
-    variable,
-)
+from memtui.settings.openclaw import read as openclaw
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 
@@ -45,10 +37,10 @@ def state_dirs(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
     `$OPENCLAW_STATE_DIR`, then `.openclaw`, the folders of its profiles (`.openclaw-<profile>`)
     and the older names in the home folder (`$OPENCLAW_HOME` before `home`).
     """
-    home = home_of(env, home)
-    named = filter(None, (variable(env, name) for name in STATE_VARIABLES))
-    folders = [expanded(value, home) for value in named]
-    newest, *older = STATE_FOLDERS
+    home = openclaw.home_of(env, home)
+    named = filter(None, (openclaw.variable(env, name) for name in openclaw.STATE_VARIABLES))
+    folders = [openclaw.expanded(value, home) for value in named]
+    newest, *older = openclaw.STATE_FOLDERS
     profile = env.get("OPENCLAW_PROFILE", "").strip()
     if profile and profile.lower() != "default":
         folders.append(home / f"{newest}-{profile}")
@@ -69,7 +61,7 @@ def agents_here(env: Mapping[str, str], home: Path) -> tuple[ForeignAgent, ...]:
     agents: list[ForeignAgent] = []
     for state_dir in state_dirs(env, home):
         names, problems = _agent_names(state_dir)
-        config = read_config(env, home, state_dir=state_dir)
+        config = openclaw.read_config(env, home, state_dir=state_dir)
         agents += [_describe(state_dir, config.agent(name)) for name in sorted(names)]
         agents += [ForeignAgent("?", state_dir, problem=problem) for problem in problems]
     return tuple(agents)
@@ -254,12 +246,12 @@ def find_target(
         if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
             name, state_dir = parents[1].name, parents[3]
         elif parents[0].name == "memory" and len(parents) > 1:
-            folder, names = parents[1], (*CONFIG_NAMES, "agents", "credentials")
+            folder, names = parents[1], (*openclaw.CONFIG_NAMES, "agents", "credentials")
             if folder.name.startswith(".") or any((folder / each).exists() for each in names):
                 name, state_dir = index.absolute().stem, folder
         if state_dir is None:
             return ForeignTarget(index, workspace=workspace)
-    config = read_config(env, home, state_dir=state_dir)
+    config = openclaw.read_config(env, home, state_dir=state_dir)
     search = config.agent(name)
     databases = databases_of(state_dir, search)
     database = index or databases.read

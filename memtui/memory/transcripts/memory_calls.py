@@ -72,7 +72,6 @@ _ELSEWHERE: Final = "<persisted-output>"
 _OF_BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})
 _NO_LIST: Final = "the answer holds no list of results"
 
-
 Answer = tuple[tuple[Recalled, ...] | None, str]
 """The results, best first, `None` when they cannot be told; and in one line why not."""
 
@@ -194,7 +193,6 @@ UNANSWERED: Final = "no answer is recorded"
 
 _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
-
 
 _Asked = tuple[str, int | None]
 """A tool with the place among the searches of the memory, `None` for another call."""

@@ -21,17 +21,7 @@ from msgspec.structs import replace
 
 from memtui.settings.containment import is_inside
 from memtui.settings.files import cause_of, read_bytes, value_in
-from memtui.settings.openclaw.schema import (
-    DEFAULT_AGENT,
-    KEYS,
-    NEW_LAYOUT,
-    OLD_LAYOUT,
-    AgentConfig,
-    Layout,
-    MemorySearchConfig,
-    OpenClawConfig,
-    normalised_weights,
-)
+from memtui.settings.openclaw import schema
 from memtui.text.sanitize import safe_line
 
 STATE_FOLDERS: Final = (".openclaw", ".clawdbot", ".moldbot", ".moltbot")
@@ -252,7 +242,7 @@ class Table(Struct, frozen=True):
 
 def read_config(
     env: Mapping[str, str], home: Path, *, state_dir: Path | None = None
-) -> OpenClawConfig:
+) -> schema.OpenClawConfig:
     """Read OpenClaw's configuration, of those in `config_candidates`; never raises for its content.
 
     A missing file gives the defaults; a broken one gives the defaults, `broken`, and one problem
@@ -278,7 +268,7 @@ def agent_id(name: Any) -> str:
     if _AGENT_ID.fullmatch(text):
         return text.lower()
     plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-")[:64]
-    return plain or DEFAULT_AGENT
+    return plain or schema.DEFAULT_AGENT
 
 
 def object_at(content: Any, place: str, problems: list[str], effect: str = "") -> dict[str, Any]:
@@ -308,12 +298,12 @@ def agents_in(document: Any, problems: list[str]) -> list[Table]:
             tables.setdefault(agent_id(name), Table(place, content, agent_id(name)))
         else:
             problems.append(f"{place}: must be an object")
-    return list(tables.values()) or [Table("agents", {}, DEFAULT_AGENT)]
+    return list(tables.values()) or [Table("agents", {}, schema.DEFAULT_AGENT)]
 
 
-def path_below(layout: Layout | None) -> str:
+def path_below(layout: schema.Layout | None) -> str:
     """Return the dotted way from an agent to its keys of memory search."""
-    return NEW_LAYOUT if layout == NEW_LAYOUT else "memorySearch"
+    return schema.NEW_LAYOUT if layout == schema.NEW_LAYOUT else "memorySearch"
 
 
 class _Reader:
@@ -323,19 +313,21 @@ class _Reader:
         self._env, self._home, self._state = env, home, state
         self.problems: list[str] = []
 
-    def config(self, document: Mapping[str, Any], path: Path | None) -> OpenClawConfig:
+    def config(self, document: Mapping[str, Any], path: Path | None) -> schema.OpenClawConfig:
         agents = agents_in(document, self.problems)
         owners = [document, *(agent.content for agent in agents)]
-        is_new = any(value_in(one, path_below(NEW_LAYOUT)) is not None for one in owners)
+        is_new = any(value_in(one, path_below(schema.NEW_LAYOUT)) is not None for one in owners)
         defaults = value_in(document, "agents.defaults")
-        old = [value_in(one, path_below(OLD_LAYOUT)) for one in (defaults, *owners[1:])]
+        old = [value_in(one, path_below(schema.OLD_LAYOUT)) for one in (defaults, *owners[1:])]
         is_old = any(content is not None for content in old)
         # Of both layouts the newer one, which newer releases read.
-        layout: Layout | None = NEW_LAYOUT if is_new else OLD_LAYOUT if is_old else None
+        layout: schema.Layout | None = (
+            schema.NEW_LAYOUT if is_new else schema.OLD_LAYOUT if is_old else None
+        )
         if is_new and is_old:
-            text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
-            self.problems.append(text)
-        place: str = layout or OLD_LAYOUT
+            text = "both memorySearch and {0} are written: {0} is read"
+            self.problems.append(text.format(schema.NEW_LAYOUT))
+        place: str = layout or schema.OLD_LAYOUT
         shared = self._table(document, place, place)
         if value_in(document, "memory.citations") not in _CITATIONS:
             self.problems.append("memory.citations: must be auto, on or off; auto is used")
@@ -351,10 +343,10 @@ class _Reader:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
                 search = replace(search, store_path=str(store))
             folder = self._workspace(document, agent, is_default=agent.name == default)
-            configs.append(AgentConfig(agent.name, folder, search, agent.name == default))
+            configs.append(schema.AgentConfig(agent.name, folder, search, agent.name == default))
         backend = value_in(document, "memory.backend")
         version = value_in(document, "meta.lastTouchedVersion")
-        return OpenClawConfig(
+        return schema.OpenClawConfig(
             path,
             layout,
             tuple(configs),
@@ -369,9 +361,9 @@ class _Reader:
             place, object_at(value_in(content, path), place, self.problems, _DEFAULTS_HOLD)
         )
 
-    def _search(self, tables: Sequence[Table]) -> MemorySearchConfig:
+    def _search(self, tables: Sequence[Table]) -> schema.MemorySearchConfig:
         """Read tables, weakest first, into one configuration; extra paths are joined."""
-        groups = {key.name.rpartition(".")[0] for key in KEYS}
+        groups = {key.name.rpartition(".")[0] for key in schema.KEYS}
         groups |= {group.rpartition(".")[0] for group in groups}
         for table in tables:
             for group in sorted(groups - {""}):
@@ -379,7 +371,7 @@ class _Reader:
         values: dict[str, Any] = {}
         paths: dict[str, str] = {}
         set_keys: set[str] = set()
-        for key in KEYS:
+        for key in schema.KEYS:
             written = [(one, value_in(one.content, key.name)) for one in tables]
             written = [(one, value) for one, value in written if value is not None]
             if written:
@@ -397,9 +389,9 @@ class _Reader:
                 except ValueError as error:
                     effect = "it is left out" if is_joined else "the default is used"
                     self.problems.append(f"{table.place}.{key.name}: {error}; {effect}")
-        config = MemorySearchConfig(**values)
+        config = schema.MemorySearchConfig(**values)
         tokens = max(1, config.chunk_tokens)
-        vector, text = normalised_weights(config.vector_weight, config.text_weight)
+        vector, text = schema.normalised_weights(config.vector_weight, config.text_weight)
         sessions = config.session_memory or config.remember_across_conversations
         names = dict.fromkeys(config.sources)
         modalities = tuple(dict.fromkeys(config.multimodal_modalities))
@@ -415,7 +407,7 @@ class _Reader:
             text_weight=text,
             # Transcripts only where they are allowed, notes where nothing is.
             sources=tuple(name for name in names if name != "sessions" or sessions)
-            or MemorySearchConfig().sources,
+            or schema.MemorySearchConfig().sources,
             multimodal_modalities=modalities if config.multimodal_enabled else (),
             set_keys=frozenset(set_keys),
         )
@@ -478,7 +470,7 @@ class RemoteAccess:
 
 
 def read_remote(
-    config: OpenClawConfig, agent: str, env: Mapping[str, str], provider: str
+    config: schema.OpenClawConfig, agent: str, env: Mapping[str, str], provider: str
 ) -> RemoteAccess:
     """Read what an agent uses for a provider, from its file; never raises for what that holds."""
     if config.path is None:
@@ -568,7 +560,7 @@ def profile_keys(
     """
     profiles: dict[str, Any] = {}
     orders: dict[str, Any] = {}
-    for name in dict.fromkeys((DEFAULT_AGENT, agent)):
+    for name in dict.fromkeys((schema.DEFAULT_AGENT, agent)):
         path = state / "agents" / name / "agent" / AUTH_PROFILES
         try:
             store = parse(path) if os.path.lexists(path) else {}
