@@ -61,7 +61,6 @@ class Program(Subgroup):
         return sorted(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command."""
         if cmd_name not in _MODULES:
             return None
         module = import_module(f"memtui.cli.{_MODULES[cmd_name]}")

@@ -110,7 +110,6 @@ class Examination(Struct, frozen=True):
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """The checks that found a problem."""
         return tuple(check for check in self.checks if check.grade == "problem")
 
     @property

@@ -17,14 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memtui.errors import (
-    IndexMissing,
-    IndexUnusable,
-    IsCancelled,
-    WriterLocked,
-    never,
-    undone_on_error,
-)
+from memtui import errors
 from memtui.index import database
 from memtui.retrieval.connection import find_stems
 from memtui.settings import files
@@ -53,7 +46,7 @@ class IndexFolder:
             made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
             files.make_private(self.folder)
         except OSError as error:
-            raise IndexUnusable(
+            raise errors.IndexUnusable(
                 f"the index folder {self.folder} cannot be made: {error.strerror}",
                 hint="set XDG_DATA_HOME or index.data_dir to a folder that you may write in",
             ) from error
@@ -73,7 +66,7 @@ class IndexFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise IndexUnusable(
+            raise errors.IndexUnusable(
                 f"{self.current_path} cannot be read: {error.strerror}",
                 hint="check the folder's permissions",
             ) from error
@@ -87,7 +80,7 @@ class IndexFolder:
         newest = max((int(match[1]) for match in names if match is not None), default=0)
         return self.folder / f"index-{newest + 1}.db.building"
 
-    def commit(self, building: Path, *, cancelled: IsCancelled = never) -> int:
+    def commit(self, building: Path, *, cancelled: errors.IsCancelled = errors.never) -> int:
         """Check a built file and make it the live generation; its connections must be closed.
 
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when
@@ -105,7 +98,7 @@ class IndexFolder:
                 database.checkpoint(connection)
             journal = building.with_name(f"{building.name}-wal")
             if journal.exists() and journal.stat().st_size:
-                raise IndexUnusable(f"{building.name} is still in use", hint="try again")
+                raise errors.IndexUnusable(f"{building.name} is still in use", hint="try again")
             with building.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(building, live)
@@ -171,10 +164,10 @@ class LiveIndex:
             path = self._folder.path(generation)
             try:
                 connection = database.open_database(path, readonly=True)
-                with undone_on_error(connection.close), database.mapped_errors(path):
+                with errors.undone_on_error(connection.close), database.mapped_errors(path):
                     database.check_version(database.read_meta(connection), path)
                     find_stems(connection)
-            except (IndexMissing, IndexUnusable):
+            except (errors.IndexMissing, errors.IndexUnusable):
                 # With another generation the files of this one go, also while they are opened.
                 if self._folder.current() == generation:
                     raise
@@ -183,7 +176,7 @@ class LiveIndex:
             self._file = files.file_state(path)
             self._connection = connection
             return connection
-        raise IndexMissing(
+        raise errors.IndexMissing(
             f"there is no index in {self._folder.folder}", hint="`memtui index` builds it"
         )
 
@@ -245,13 +238,13 @@ class WriterLock:
                 return False
             except OSError as error:
                 self._lock.release()
-                raise IndexUnusable(
+                raise errors.IndexUnusable(
                     f"{what}: {error.strerror or error}",
                     hint="check the disk and the folder's permissions",
                 ) from error
             self._locked = files.file_state(self._folder.lock_path)
             # Whoever reads the index says why it cannot be read.
-            with suppress(IndexUnusable):
+            with suppress(errors.IndexUnusable):
                 self._folder.clean()
             return True
 
@@ -276,12 +269,12 @@ class WriterLock:
                     self._folder.owner_path.unlink()
                 self._lock.release()
 
-    def refusal(self) -> WriterLocked:
+    def refusal(self) -> errors.WriterLocked:
         """Return the error that says who is writing."""
         owner = self._written_owner()
         since = f"{owner.started.astimezone():%Y-%m-%d %H:%M}" if owner else ""
         who = f" (process {owner.pid}, since {since})" if owner else ""
-        return WriterLocked(
+        return errors.WriterLocked(
             f"another memtui{who} writes this index",
             hint="searching works meanwhile; close the other memtui to write from here",
         )

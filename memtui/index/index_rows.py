@@ -154,21 +154,14 @@ def write_file(
 
     `seen_ns` is the time of the scan that found the file.
     """
-    day = document.day if document is not None else None
-    values = (
-        file.source,
-        content_hash,
-        file.size,
-        file.mtime_ns,
-        file.inode,
-        day.isoformat() if day else None,
-        document.day_from if document is not None else None,
-        document.importance if document is not None else None,
-        lines,
-        json.dumps(document.warnings if document else [no_text] * bool(no_text)),
-        seen_ns,
-        file.path,
-    )
+    dated: tuple[str | float | None, ...] = (None, None, None)
+    warnings: Sequence[str] = [no_text] if no_text else []
+    if document is not None:
+        day, warnings = document.day, document.warnings
+        dated = day.isoformat() if day else None, document.day_from, document.importance
+    stat = file.size, file.mtime_ns, file.inode
+    told = *dated, lines, json.dumps(warnings), seen_ns
+    values = (file.source, content_hash, *stat, *told, file.path)
     connection.execute(_SQL["write_file"], values)
     return number(connection, "SELECT id FROM files WHERE path = ?", file.path)
 

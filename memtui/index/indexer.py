@@ -26,7 +26,6 @@ FIRST_RETRY_SECONDS: Final = 30.0
 """After a sync that left chunks without vectors; then twice as long each time."""
 LAST_RETRY_SECONDS: Final = 900.0
 _ERRORS_KEPT = 20
-_POLL_SECONDS = 1.0
 _COUNT_SECONDS = 1.0
 
 
@@ -43,7 +42,7 @@ class Indexer:
 
     job: Job
     """The model of every run; to clear the texts it has `refused` is to send them again."""
-    poll_seconds: float = _POLL_SECONDS
+    poll_seconds: float = 1.0
     cache_limit: int | None = None
     """Largest size of the cache on disk, in bytes."""
     spared: Callable[[], ProviderIdentity | None] = lambda: None

@@ -168,11 +168,9 @@ def explain_openclaw(
     """Explain a row of an OpenClaw index's full-text table, as one release asks for the query.
 
     For one of the keywords that a release searches one by one, `query` is that keyword; of a long
-    query, the part that is searched counts. Raises ValueError for an index without a full-text
-    table.
+    query, the part that is searched counts. The index has a full-text table.
     """
-    if layout.fts is None:
-        raise ValueError("the index has no full-text table")
+    assert layout.fts is not None
     plan = plan_keyword(
         searched_part(trim(well_formed(query))),
         tokenizer=layout.tokenizer,

@@ -300,13 +300,7 @@ class Settings(Table, frozen=True):
 
 
 _KINDS: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-_BOUNDS: Final = {
-    "gt": " above {:.15g}".format,
-    "ge": " from {:.15g}".format,
-    "min_length": " from {}".format,
-    "le": " up to {:.15g}".format,
-    "max_length": " up to {} characters".format,
-}
+_BOUNDS: Final[Mapping[str, str]] = _TABLE["bounds"]
 _LARGEST: Final = 10**80
 """A whole number beyond it is not written out in a message, which has 80 characters for it."""
 
@@ -344,7 +338,7 @@ class Leaf(Struct, frozen=True):
         if meta.description:
             return meta.description
         bounds = {name: getattr(meta, name) for name in _BOUNDS}
-        limits = "".join(_BOUNDS[name](one) for name, one in bounds.items() if one is not None)
+        limits = "".join(_BOUNDS[name].format(n) for name, n in bounds.items() if n is not None)
         words = [f"{name}{limits}" for kind, name in _KINDS.items() if kind in self.parts]
         for part in self.parts:
             choices = get_args(part) if get_origin(part) is Literal else ()

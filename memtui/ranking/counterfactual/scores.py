@@ -41,14 +41,6 @@ from memtui.ranking.context import context_weights
 from memtui.ranking.counterfactual.change import FEATURE_OF, Parameter
 from memtui.ranking.mmr import overlap_matrix
 from memtui.ranking.pipeline import runs
-from memtui.ranking.stages import (
-    RRF_K_DEFAULT,
-    FusedRow,
-    StageState,
-    dates_of,
-    fuse,
-    is_vector_only_media,
-)
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
@@ -143,7 +135,7 @@ class Part(Struct, frozen=True):
 class Columns(Struct, frozen=True):
     """The candidates of one pool under one ranking, by row as fusion names them."""
 
-    rows: list[FusedRow]
+    rows: list[stages.FusedRow]
     vector: Part
     keyword: Part
     media: Flags
@@ -194,10 +186,10 @@ class Columns(Struct, frozen=True):
 
 def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
-    rows, _ = fuse(pool, ranking)
+    rows, _ = stages.fuse(pool, ranking)
     chunks = [row.chunk for row in rows]
     numbers = range(len(rows))
-    state = StageState(pool, ranking, now, rows, [row.score for row in rows], numbers)
+    state = stages.StageState(pool, ranking, now, rows, [row.score for row in rows], numbers)
     parts = {
         leg: Part(np.zeros(len(rows), dtype=bool), np.zeros(len(rows)), np.zeros(len(rows)))
         for leg in (Leg.VECTOR, Leg.KEYWORD)
@@ -206,7 +198,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         for leg, hit, value, _ in row.parts:
             part = parts[leg]
             part.present[index], part.mapped[index], part.place[index] = True, value, hit.position
-    ages = [None if day is None else (now - day) / stages.DAY for day, _ in dates_of(state)]
+    ages = [None if day is None else (now - day) / stages.DAY for day, _ in stages.dates_of(state)]
     keeps, active, rerank = ranking.media_keeps_vector, ranking.project_keys, ranking.rerank
     recencies = [stages.recency(age or 0.0, rerank.recency_scale_days) for age in ages]
     importances = [
@@ -230,7 +222,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         rows=rows,
         vector=parts[Leg.VECTOR],
         keyword=parts[Leg.KEYWORD],
-        media=_flags(keeps and is_vector_only_media(row.chunk, row.parts) for row in rows),
+        media=_flags(keeps and stages.is_vector_only_media(row.chunk, row.parts) for row in rows),
         evidence=pool.evidence if pool.passages else None,
         features=features.reshape(-1, len(nothing)).T.copy(),
         owner=np.array([at for at, _ in passages], dtype=np.intp),
@@ -393,7 +385,7 @@ def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     of_vector, vector_slope = np.where(keeps, 1.0, weights[0]), np.where(keeps, 0.0, slopes[0])
     value, slope, bend = (np.zeros(len(columns.rows)) for _ in range(3))
     parts = ((vector, of_vector, vector_slope), (keyword, weights[1], slopes[1]))
-    k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
+    k = ranking.rrf_k if ranking.rrf_k > 0 else stages.RRF_K_DEFAULT
     low = min(seed.low, k) if seed.parameter is Parameter.RRF_K else k
     for part, weight, weight_slope in parts:
         share = part.mapped
