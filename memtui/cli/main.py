@@ -205,14 +205,16 @@ def help_(invocation: Invocation, topic: str | None) -> int:
     root = click.get_current_context().find_root()
     topics = sorted(file.stem for file in _TOPIC_FOLDER.glob("*.md"))
     if topic is None:
-        text = f"{root.get_help()}\n\nTopics (memtui help TOPIC): {', '.join(topics)}"
+        names = click.wrap_text(", ".join(topics), 80, "  ", "  ")
+        text = f"{root.get_help()}\n\nTopics (memtui help TOPIC):\n{names}"
     elif topic not in topics:
         text = click.Context(program.get_command(root, topic), root, topic).get_help()
     else:
         text = (_TOPIC_FOLDER / f"{topic}.md").read_text("utf-8")
         width = max(len(action.id) for action in ACTIONS)
         for action in ACTIONS if topic == "keys" else ():
-            text += f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n"
+            head = f"  {' '.join(action.keys):<16}{action.id:<{width}}  "
+            text += click.wrap_text(action.help, 80, head, " " * len(head)) + "\n"
     output = invocation.output()
     if not output.out_is_terminal or invocation.json:
         document = {"topic": topic, "topics": topics, "text": text}

@@ -19,6 +19,7 @@ from memtui.cli.diagnosis import WIDTH, agent_lines
 from memtui.cli.index import progress_line
 from memtui.cli.output import Output
 from memtui.cli.search import arithmetic_lines, bar_room, rows, search_document, sentences, summary
+from memtui.data import DATA_FOLDER
 from memtui.memory.transcripts.generated import Dropped
 from memtui.model import (
     CandidatePool,
@@ -167,6 +168,11 @@ def test_a_bar_leaves_room_for_the_longest_place(letters: int, bar: int) -> None
     assert bar_room(ranked, 80) == bar
     assert len(head.rstrip()) <= 80
     assert summary(ranked).startswith("1 of 1 found in ")
+
+
+def test_help_fits_into_80_columns() -> None:
+    texts = [file.read_text("utf-8") for file in (DATA_FOLDER / "help").iterdir()]
+    assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
 
 
 def test_a_table_has_a_bold_title_and_the_colour_of_what_is_wrong() -> None:
