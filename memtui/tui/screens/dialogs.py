@@ -129,6 +129,8 @@ class Confirm(Dialog[str], keys="confirm"):
             for name, (text, key) in self._answers.items()
         ]
         self.rows.set_rows(rows, "keep")
+        # What it asks may be known only after the terminal lost the focus.
+        self.rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "answer" or parameters[0] in self._answers

@@ -104,7 +104,7 @@ class ScreenBar(Widget):
                     f"{action.title} " if is_long or name == present else "",
                 )
                 .stylize_before("bold reverse" if name == present else "$primary")
-                .stylize(run_on_click(f"app.{_GO}('{name}')"))
+                .stylize(run_on_click(f"app.{action.run}"))
                 for name, action in SCREENS.items()
             )
             for is_long in (True, False)
