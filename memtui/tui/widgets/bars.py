@@ -17,11 +17,10 @@ LIMIT = 7
 _BACK = ("close", "dismiss", "leave")
 _LEAVING = (*_BACK, "close_top", "quit")
 _HELP = ("help", "app.help")
-_GO = "show_screen"
 SCREENS = {
-    action.run.removeprefix(f"{_GO}('").removesuffix("')"): action
+    action.id.removeprefix("screen."): action
     for action in ALL_ACTIONS
-    if action.run.startswith(_GO)
+    if action.id.startswith("screen.")
 }
 """The actions that lead to the numbered screens, by the ids of these, in order."""
 _LEAST = (40, 16)
