@@ -90,7 +90,6 @@ class MemtuiApp(App[int]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
-    ESCAPE_TO_MINIMIZE = False
 
     def __init__(
         self,
