@@ -128,7 +128,7 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
     before[49] = "wide" * 50
     after = [f"{line} new" if number % 100 == 50 else line for number, line in enumerate(before)]
     app = ReaderApp()
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await app.push_screen(changed("memory/[x].md", before, after))
         screen = app.screen
         assert isinstance(screen, DifferenceScreen)
@@ -148,6 +148,8 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
         await pilot.press("h", "h", "j", "k", "space", "pageup", "N")
         assert "- line 50" in all_lines(screen.view)
         assert screen.view.scroll_target_y == 0
+        await pilot.press("N")
+        assert size[0] < 80 or "No change above what is shown." in screen_text(app)
         await pilot.press("escape")
         assert not isinstance(app.screen, DifferenceScreen)
 

@@ -25,7 +25,7 @@ from memtui.report import status as words
 from memtui.settings.openclaw.releases import RELEASE_NAMES, fragment
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
-from memtui.tui.background import in_background
+from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import KeyedAction, bindings, is_typed, key_name, keyed_actions, keys_of
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
@@ -302,6 +302,8 @@ class DifferenceScreen(Dialog[None], keys="difference"):
         beyond = [at for at in self.hunks if (at > top if step > 0 else at < top)]
         if beyond:
             self.view.scroll_to_line(beyond[0 if step > 0 else -1])
+        if self.view.scroll_target_y == top:
+            tell(self, f"No change {'below' if step > 0 else 'above'} what is shown.")
 
     def action_columns(self, steps: int) -> None:
         self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True, immediate=True)
