@@ -294,17 +294,14 @@ def is_for_good(failure: Failure) -> bool:
 
 
 def bisect_rejected(
-    embed: Callable[[Sequence[str]], Vectors],
-    texts: Sequence[str],
-    error: errors.ProviderError,
-    harmless: str,
+    embed: Callable[[Sequence[str]], Vectors], texts: Sequence[str], error: errors.ProviderError
 ) -> TextsRefused:
     """Embed the halves of a call that failed by `error`, and their halves where those fail, too.
 
-    Raises `error` when `harmless` is refused as well, and so no text is to blame.
+    Raises `error` when a harmless text is refused as well, and so none of these is to blame.
     """
     try:
-        embed([harmless])
+        embed([PROBE_TEXT])
     except errors.ProviderError:
         raise error from None
     made: dict[int, Vector] = {}

@@ -333,9 +333,7 @@ class OwnFiles(Files):
             else:
                 why = skipped.detail if skipped is not None else ""
                 detail = "; ".join(row.warnings) or why or about
-            day = day_of_path(path) if row is None and file is not None else None
-            if row is not None and row.day:
-                day = row.day
+            day = row.day if row is not None else day_of_path(path) if file is not None else None
             files.append(
                 MemoryFile(
                     path=path,

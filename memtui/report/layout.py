@@ -165,7 +165,6 @@ class Line(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text of the line."""
         return "".join(span.text for span in self.spans).rstrip()
 
     @property

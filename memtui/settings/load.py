@@ -176,8 +176,8 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
             value: Any = text
             leaf = known_keys().get(key)
             if leaf is None:
-                near = nearest(key, known_keys())
-                hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
+                near = (nearest(key, known_keys()) or "").upper().replace(".", "__")
+                hint = f"did you mean ${ENV_PREFIX}{near}?" if near else EVERY_KEY
                 yield Problem("unknown_key", place, "", "no such setting", hint)
                 continue
             if leaf.is_list:
@@ -191,11 +191,6 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
             yield key, leaf, Given(Source.ENVIRONMENT, place, value)
 
     return _checked(rows())
-
-
-def variable_of(key: str) -> str:
-    """Return the environment variable of a dotted key."""
-    return ENV_PREFIX + key.upper().replace(".", "__")
 
 
 def option_layer(options: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:

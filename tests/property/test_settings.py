@@ -20,7 +20,7 @@ from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems, StateFolder
-from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
+from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import (
     ProfileSettings,
     base_of,
@@ -95,7 +95,8 @@ def test_any_value_at_a_known_key(load: Load, key: str, value: Any) -> None:
 
 
 variables = st.one_of(
-    keys.map(variable_of), st.text(st.characters(exclude_characters="\0=")).map("MEMTUI_{}".format)
+    keys.map(lambda key: f"MEMTUI_{key.upper().replace('.', '__')}"),
+    st.text(st.characters(exclude_characters="\0=")).map("MEMTUI_{}".format),
 )
 
 

@@ -119,7 +119,7 @@ class WatchedProvider(Provider):
                 if error.failure not in REFUSALS:
                     raise
                 some = partial(inner.embed_documents, cancelled=stop)
-                raise bisect_rejected(some, texts, error, PROBE_TEXT) from None
+                raise bisect_rejected(some, texts, error) from None
 
         return self._call(embed_or_split, cancelled)
 

@@ -73,8 +73,6 @@ def examine(
 
 
 class _Audit(Struct):
-    """One examination."""
-
     opened: opening.Opened
     target: ForeignTarget
     release: str
