@@ -159,9 +159,8 @@ def write_file(
     if document is not None:
         day, warnings = document.day, document.warnings
         dated = day.isoformat() if day else None, document.day_from, document.importance
-    stat = file.size, file.mtime_ns, file.inode
-    told = *dated, lines, json.dumps(warnings), seen_ns
-    values = (file.source, content_hash, *stat, *told, file.path)
+    stat, listed = (file.size, file.mtime_ns, file.inode), json.dumps(warnings)
+    values = (file.source, content_hash, *stat, *dated, lines, listed, seen_ns, file.path)
     connection.execute(_SQL["write_file"], values)
     return number(connection, "SELECT id FROM files WHERE path = ?", file.path)
 
