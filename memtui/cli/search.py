@@ -186,14 +186,12 @@ def rows(
     for hit in ranked.hits:
         moved = hit.gained
         arrow = f"{glyphs['up' if moved > 0 else 'down']}{abs(moved)}" if moved else "="
-        is_scored = ranked.pool.is_scored
-        bar_parts = part_cells(hit, cells, scale) if cells and is_scored else ()
+        bar_parts = part_cells(hit, cells, scale) if cells and ranked.pool.is_scored else ()
         bar = "".join(glyphs[name] * count for name, count in bar_parts)
-        score = words.score(hit.effective) if is_scored else words.NOTHING
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f"  {words.FILE_STATE_WORDS[state]}"
         yield [
-            f"{hit.rank:>2} {arrow:<4}{score:>6}  {bar:<{cells}}  ",
+            f"{hit.rank:>2} {arrow:<4}{words.result_score(ranked, hit):>6}  {bar:<{cells}}  ",
             (f"{hit.chunk.path}:{cited_lines(hit)[0]}", BOLD),
             f"  {words.match_words(ranked, hit):<7}  {words.age_words(ranked, hit.chunk)}{mark}",
             f"  {words.aside_words(ranked, hit)}".rstrip(),
@@ -218,7 +216,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
         match = words.STRENGTH_MATCHES[strength(ranked, hit)]
         match, aside = (one and f", {one}" for one in (match, words.aside_words(ranked, hit)))
         yield (
-            f"Rank {hit.rank}, score {words.score(hit.effective)}{way}{match}, "
+            f"Rank {hit.rank}, score {words.result_score(ranked, hit)}{way}{match}, "
             f"{hit.chunk.path} line {cited_lines(hit)[0]}, {age}{mark}{aside}."
         )
         yield words.excerpt_of(hit, SNIPPET)[0]

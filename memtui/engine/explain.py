@@ -284,8 +284,8 @@ def inquiry_of(
         searched = [at for at, step in enumerate(legs) if step.reason is not Reason.DISABLED]
         last = next(iter([*refusing[-1:], *searched]), 0)
         steps += [*legs[:last], replace(legs[last], outcome=Outcome.LOST)]
-    rank = ranked.ranks.get(facts.chunk.id)
-    return Inquiry(query, place, facts.chunk, tuple(steps), rank, facts.terms, facts.places)
+    chunk, rank = facts.chunk, ranked.ranks.get(facts.chunk.id)
+    return Inquiry(query, place, chunk, (*steps,), rank, facts.terms, facts.places, facts.filters)
 
 
 _STATIONS: Final = {

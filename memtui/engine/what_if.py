@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Reading, refused
 from memtui.engine.search import Search
-from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Ranking, Reason
+from memtui.model import CandidatePool, Chunk, Drop, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import KeywordExplanation, LegPlace, WordChange, WordChanges
 from memtui.ranking.counterfactual import change
 from memtui.ranking.counterfactual.solve import least_changes, nearest_first
+from memtui.ranking.trace import find_in
 from memtui.retrieval.leg_detail import rare_words
-from memtui.retrieval.query import word_pieces
+from memtui.retrieval.query import without_filters, word_pieces
 from memtui.text.tokens import query_terms
 
 MOST_CHUNKS = 20_000
@@ -114,12 +115,14 @@ class WhatIf:
         ranking: Ranking,
         chunk: Chunk,
         terms: KeywordExplanation | None,
+        filters: Sequence[str] = (),
         *,
         progress: Callable[[str], None] = lambda query: None,
     ) -> WordChanges:
         """Try to take each word out of a query, and to add the chunk's most distinctive words.
 
         `ranking` is what `ranked` was asked with, `terms` what the keyword leg makes of the chunk.
+        The `filters` that leave it out go first, all of them, then words where it is a near miss.
         Required words that the chunk lacks are also taken out together; two and three words are
         added together where nothing else does it. At most 40 searches. Nothing is tried where
         changed queries cannot be searched as the query was: each would ask a service (`PENDING`),
@@ -130,7 +133,7 @@ class WhatIf:
         reason = self._index.other_queries(ranked.pool)
         if reason is not Reason.OK:
             return WordChanges((), 0, reason)
-        query, typing = ranked.pool.query, ranked.pool.typing
+        query, typing = without_filters(ranked.pool.query, filters), ranked.pool.typing
         searched = self._index.query_text(query)
 
         def distinctive(reading: Reading) -> tuple[str, ...]:
@@ -158,16 +161,21 @@ class WhatIf:
                     if state.status in _DEGRADED and refused(ranked.pool, leg) is None
                 ]
                 rank = answer.ranks.get(chunk.id)
+                missed = find_in(answer, chunk.id) if changed == query else None
+                if isinstance(missed, Drop) and missed.stage is Stage.CUT:
+                    rank = missed.stages[-1].rank
                 if lost:
                     degraded = lost[0] or degraded
                 elif rank is not None:
-                    changes.append(WordChange(changed, added, removed, rank))
+                    changes.append(WordChange(changed, added, removed, rank, tuple(filters)))
 
         def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
             return " ".join([query.rstrip(), *words]).lstrip(), words, ()
 
-        search(_shorter(query, missing, syntax=not ranked.pool.sized))
-        search(longer((word,)) for word in words)
+        search([(query, (), ())] if filters and query else [])
+        if not changes or changes[0].rank_after > ranking.k:
+            search(_shorter(query, missing, syntax=not ranked.pool.sized))
+            search(longer((word,)) for word in words)
         for count in (2, 3):
             if not changes:
                 search(map(longer, combinations(words[: _PAIRED + 2 - count], count)))

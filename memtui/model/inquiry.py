@@ -256,6 +256,8 @@ class Inquiry(Struct, frozen=True):
     """1-based rank in the list; `None` when it is not shown."""
     terms: KeywordExplanation | None = None
     leg_places: Mapping[Leg, LegPlace] = {}
+    filters: tuple[str, ...] = ()
+    """The filters of the query that leave it out, as they are typed."""
 
     @property
     def shown(self) -> bool:
@@ -303,6 +305,8 @@ class WordChange(Struct, frozen=True):
     added: tuple[str, ...]
     removed: tuple[str, ...]
     rank_after: int
+    filters: tuple[str, ...] = ()
+    """The filters that left it out, taken out as well; of these alone it may be a near miss."""
 
 
 class WordChanges(Struct, frozen=True):

@@ -165,6 +165,7 @@ def find_part(
             explained.ranking,
             chunk,
             inquiry.terms if inquiry is not None else None,
+            inquiry.filters if inquiry is not None else (),
             progress=lambda query: progress(f"trying {query}"),
         )
     return replace(explained, **{part.value: found}, due=explained.due - {part})
@@ -195,7 +196,7 @@ def report_of(explained: Explained) -> Report:
     elif Part.INQUIRY in due:
         sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
     if not shown:
-        changes, other_words = _changes_section(explained, places), _words_section(explained.words)
+        changes, other_words = _changes_section(explained, places), _words_section(explained)
         sections.append(part(Part.LEAST, changes, "trying every parameter"))
         sections.append(part(Part.WORDS, other_words, "trying words of its text"))
     passages = _passages_section(explained.passages)
@@ -286,6 +287,8 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
     rank = _rank_words(step) if is_pool else ""
     if brief and rank:
         return f"{name}: {rank} > {step.numbers.get('limit')}"
+    if brief and step.reason is Reason.FILTERED and step.words:
+        return f"left out by {safe_line(', '.join(step.words))}"
     why = ", ".join(filter(None, (rank, *_step_words(step)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
 
@@ -551,10 +554,11 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
 
 
 def change_words(change: Change | WordChange) -> str:
-    """Return a change in words: `half-life 30 → 48 d`, `+omada -old`."""
+    """Return a change in words: `half-life 30 → 48 d`, `without tag:home +omada -old`."""
     if isinstance(change, WordChange):
-        added = [f"+{safe_line(word)}" for word in change.added]
-        return " ".join([*added, *(f"{MINUS}{safe_line(word)}" for word in change.removed)])
+        parts = [f"without {safe_line(', '.join(change.filters))}"] if change.filters else []
+        parts += [f"+{safe_line(word)}" for word in change.added]
+        return " ".join([*parts, *(f"{MINUS}{safe_line(word)}" for word in change.removed)])
     return f"{words.PARAMETER_WORDS[change.parameter.value]} {_moved(change)}"
 
 
@@ -616,11 +620,11 @@ def _moved(change: Change) -> str:
     return f"{value_words(change.old)} → {value_words(change.new)}{unit}"
 
 
-def _words_section(changes: WordChanges | None) -> Section:
+def _words_section(explained: Explained) -> Section:
     """The queries that show the chunk, each searched for, and how many were tried."""
     columns = (Column("words"), Column("rank", right=True), Column("query"))
-    section = Section(SectionId.WORD_CHANGES, "other words")
-    if changes is None:
+    section, k = Section(SectionId.WORD_CHANGES, "other words"), explained.ranking.k
+    if (changes := explained.words) is None:
         return section
     tried = words.count(changes.tried, "changed query", "changed queries")
     note = f"no word that was tried brings it into the list ({tried})"
@@ -629,8 +633,11 @@ def _words_section(changes: WordChanges | None) -> Section:
         note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
     elif changes.changes:
         note = f"each was searched: {tried} tried"
-    cells = ((change_words(one), words.rank(one.rank_after), one.query) for one in changes.changes)
-    return replace(section, columns=columns, rows=tuple(map(Row, cells)), notes=(note,))
+    rows = []
+    for one in changes.changes:
+        rank = words.rank(one.rank_after) + f" > {k}" * (one.rank_after > k)
+        rows.append(Row((change_words(one), rank, one.query)))
+    return replace(section, columns=columns, rows=tuple(rows), notes=(note,))
 
 
 def _passages_section(passages: Passages | None) -> Section:

@@ -104,6 +104,11 @@ def aside_words(ranked: Ranked, hit: Hit) -> str:
     return ", ".join([*map(reason_words, rules), *same])
 
 
+def result_score(ranked: Ranked, scored: Hit | Drop) -> str:
+    """Return the score of a result or a near miss; a dash where filters alone list by date."""
+    return score(scored.effective if ranked.pool.is_scored else None)
+
+
 def nothing_words(ranked: Ranked) -> str:
     """Say why no result is shown: a filter, the minimum score, or nothing that matches."""
     told = [one.detail for one in ranked.pool.states.values() if one.reason is Reason.FILTERED]

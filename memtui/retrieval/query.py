@@ -56,11 +56,13 @@ class Filters(Struct, frozen=True):
     """Words, beginnings of words with `*`, and phrases: no chunk that holds one of them."""
 
     def fields(self) -> Iterator[tuple[Filters, list[str]]]:
-        """Yield the filter of each field that is set, with its values as they can be typed."""
+        """Yield each field, but each excluded word by itself, with its values as they are typed."""
         for key, field in _FIELDS.items():
-            if value := getattr(self, field):
-                values = value if isinstance(value, tuple) else (value,)
-                yield Filters(**{field: value}), [f"{key}{one}" for one in values]
+            value = getattr(self, field)
+            for part in [(one,) for one in value] if key == "-" else filter(None, [value]):
+                values = map(str, part if isinstance(part, tuple) else (part,))
+                typed = [f'{key}"{one}"' if " " in one else f"{key}{one}" for one in values]
+                yield replace(NO_FILTERS, **{field: part}), typed
 
     def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
         """Tell whether a file takes part, whatever it holds.
@@ -244,6 +246,17 @@ def day_rule(text: str) -> list[str]:
     """Return the rule for notes without a date, where a query asks for days."""
     filters = parse_query(text).filters
     return [_SYNTAX["undated"]] if filters.after or filters.before else []
+
+
+def without_filters(text: str, filters: Iterable[str]) -> str:
+    """Take filters, as `Filters.fields` writes them, out of a query; of a day all of its key."""
+    plain, rest, at = [one.replace('"', "") for one in filters], "", 0
+    gone = {one if one.startswith("-") else one.partition(":")[0] for one in plain}
+    for match in _PIECE.finditer(_readable(text)):
+        key = (match["key"] or "").lower().removesuffix(":")
+        if (key + match["value"].strip('"') if key == "-" else key) in gone:
+            rest, at = rest + text[at : match.start()], match.end()
+    return " ".join((rest + text[at:]).split())
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:

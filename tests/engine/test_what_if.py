@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memtui.engine import Engine
 from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS
 from memtui.model import Chunk, Decay, Leg, LegState, LegStatus, Mmr, Ranked, Ranking, Reason
-from memtui.model.inquiry import Place
+from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.report.explanation import Explained, Part, find_part, report_of
 from memtui.report.layout import text_of
@@ -167,6 +167,26 @@ def test_a_word_that_a_phrase_requires_is_taken_out(demo: Engine) -> None:
     found = demo.what_if.word_changes(ranked, demo.ranking, shown, terms)
     assert found.changes[0].removed == ("Lightning came over the telephone line",)
     assert found.changes[0].query == "router vlan"
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "filters", "changed", "removed"), load("reading")["left out by filters"]
+)
+def test_all_filters_that_leave_it_out_are_taken_out_together(
+    demo: Engine, query: str, place: str, filters: list[str], changed: str, removed: list[str]
+) -> None:
+    answer = demo.search.ask(query)
+    path, _, line = place.partition(":")
+    found = demo.explain.inquire_at(answer, Place(path, int(line)))
+    assert found.chunk is not None
+    assert found.filters == tuple(filters)
+    least = demo.what_if.word_changes(answer, demo.ranking, found.chunk, found.terms, found.filters)
+    rank = demo.search.ask(changed, ranking=replace(demo.ranking, k=50)).ranks[found.chunk.id]
+    assert least.changes[0] == WordChange(changed, (), tuple(removed), rank, found.filters)
+    assert (len(least.changes) > 1) == (rank > demo.ranking.k)
+    report = text_of(report_of(Explained(answer, demo.ranking, found, words=least)))
+    named = f"without {', '.join(filters)}{' −router' * len(removed)} "
+    assert re.search(f"{re.escape(named)} *#{rank}{' > 6' * (rank > 6)}  {changed}\n", report)
 
 
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(

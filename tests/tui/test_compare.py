@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import combinations
 
@@ -111,7 +112,7 @@ def test_of_context_the_share_decides_that_differs_most(memory: SmallMemory) -> 
         for width in range(76, 170):
             drawn = two_results(ranked, better, worse, width)
             told = "\n".join(line.plain for line in drawn)
-            assert all(part in told for part in ("B − A", "◀")), width
+            assert all(part in told for part in ("B gains", "◀")), width
         # Only what would turn the order without its difference decides.
         total, lead = sum(mine.values()) - sum(others.values()), mine[share] - others[share]
         name, decides = FEATURE_WORDS[share], round(lead, 9) >= round(total, 9)
@@ -138,6 +139,9 @@ def test_a_stage_that_turns_the_order_decides_and_may_be_the_largest_difference(
         most = Stage.DECAY if is_turned else max(given, key=given.__getitem__)
         assert deciding_step(*pair)[::2] == (most, given[most] >= sum(given.values()))
         told.append("\n".join(line.plain for line in two_results(after, *pair, 160)))
+        marked = next(line for line in told[-1].splitlines() if "◀" in line)
+        gain = float(marked.split()[-2].replace("−", "-"))
+        assert most is not Stage.DECAY or gain == pytest.approx(-given[most], abs=0.00051)
     assert any("Largest difference: decay. A: × " in one for one in told)
 
 
@@ -156,7 +160,12 @@ def test_both_lists_and_both_results_fill_the_width(width: int, braille: bool) -
     steps = two_results(second, second.hits[0], second.hits[3], width)
     assert max(line.cell_length for line in steps) <= max(width, 60)
     listed = replace(second, pool=replace(second.pool, search_mode=SearchMode.FILTERS_ONLY))
-    assert "Nothing decides" in str(two_results(listed, second.hits[0], second.hits[3], width))
+    pair = second.hits[0], second.hits[1]
+    drawn = comparison_lines([listed] * 2, 116, 1) + two_results(listed, *pair, width)
+    told = " ".join(" ".join(line.plain for line in drawn).split())
+    days = [one.chunk.day or "undated" for one in pair]
+    assert f"Filters alone: ordered by date, no scores. A {days[0]}, B {days[1]}" in told
+    assert re.findall(r" \d+\.\d{3} ", told) == []
 
 
 async def opened(run: Running, *keys: str) -> CompareScreen:
@@ -227,6 +236,20 @@ async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
         assert "without context" not in run.text
 
 
+async def test_a_filter_that_leaves_a_pinned_chunk_out_is_named(memory: SmallMemory) -> None:
+    async with running(memory.open, options=options(), size=(80, 24)) as run:
+        await run.search()
+        await run.press("escape", "p", "down", "p")
+        pinned = [pin.chunk.path for pin in run.app.search_screen.state.pins.values()]
+        await run.search(f"router path:{pinned[0]} -nowhere")
+        await run.press("c")
+        told = " ".join(run.text.replace("│", " ").split())
+        assert f"left out by path:{pinned[0]} x says why of B" in told
+        for leads_to in ("rankings", "pins", "rankings"):
+            assert f"tab {leads_to}" in run.text
+            await run.press("tab")
+
+
 async def test_a_ranking_that_takes_other_candidates_is_searched_for(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,4 +286,4 @@ async def test_of_two_results_where_it_scrolls_the_bar_hides_nothing(memory: Sma
     async with running(memory.open, options=options(OTHER), size=(80, 14)) as run:
         screen = await opened(run, "p", "down", "p")
         assert screen.query_one("#compare-scroll").show_vertical_scrollbar
-        assert "score rank    B − A" in run.text
+        assert "score rank  B gains" in run.text

@@ -15,6 +15,7 @@ from memtui.retrieval.query import (
     local_day,
     parse_query,
     phrase_segments,
+    without_filters,
 )
 from tests.support.known import load
 
@@ -27,6 +28,8 @@ def words(query: Query) -> list[str]:
 def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) -> None:
     query = parse_query(text)
     assert (query.rest, query.filters) == (rest, convert(filters, Filters))
+    typed = [one for _, values in query.filters.fields() for one in values]
+    assert without_filters(text, typed) == " ".join(rest.split())
 
 
 @pytest.mark.parametrize(

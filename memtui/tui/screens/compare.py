@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -10,11 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 
 from memtui.engine import Engine
+from memtui.memory.documents import day_of_path
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.context import with_weights
 from memtui.ranking.pipeline import difference, needs_search
@@ -44,6 +47,7 @@ _SETTING_LINES = 4
 _GUIDE = "A line joins the same result in both lists."
 _MOST_LINES = 3
 """Lines of a row where there is room."""
+_TAKE = ("×", fmt.MINUS)
 NAMES = ("A", "B")
 """The sides, left and right."""
 _SCORED = 20
@@ -248,11 +252,20 @@ class CompareScreen(Screen[None]):
         first, second = (find_in(self.ranked, chunk_id) for chunk_id in self.pinned)
         if first is not None and second is not None:
             return two_results(self.ranked, first, second, width, self.active)
-        outside = self.search.state.pins[self.pinned[0 if first is None else 1]].chunk
-        return [
-            Content.styled(f"{place(outside)} is not a candidate of this search.", "bold"),
-            Content(f"x says why of {NAMES[self.active]}; tab compares two rankings."),
+        pins = [self.search.state.pins[chunk_id] for chunk_id in self.pinned]
+        lines = [
+            Content.assemble((f"{name} {place(pin.chunk)}  ", "bold"), pin.standing(self.ranked))
+            for name, pin in zip(NAMES, pins, strict=True)
         ]
+        lines += [Content(f"x says why of {NAMES[self.active]}; tab compares two rankings.")]
+        return [part for line in lines for part in line.wrap(width)]
+
+    def worded(self, binding: Binding) -> Binding:
+        others = "rankings" if self._shows_results else "pins"
+        if self.pinned and binding.action == "next_part":
+            return dataclasses.replace(binding, description=others)
+        hides = {"swap": not self._shows_results, "differences": bool(self.pinned)}
+        return dataclasses.replace(binding, show=binding.show and not hides.get(binding.action))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Two pinned chunks have no profiles; from a side leads only the key to the other one."""
@@ -299,13 +312,11 @@ class CompareScreen(Screen[None]):
             self.chosen = next(iter(ids), self.chosen)
         self._show()
 
-    def action_next_part(self, step: int) -> None:
-        """Go on to A, B, or the two pinned chunks, where there are two."""
-        parts = 3 if self.pinned else 2
-        part = ((2 if self._shows_results else self.active) + step) % parts
-        self._shows_results = part == 2
+    def action_next_part(self) -> None:
+        """Go on to the pinned chunks or back to the rankings; without two to the other list."""
+        self._shows_results = bool(self.pinned) and not self._shows_results
         self.query_one("#compare-scroll").scroll_home(animate=False)
-        self.action_side(part % 2)
+        self.action_side(self.active if self.pinned else 1 - self.active)
 
     def action_move(self, step: int) -> None:
         """Choose another row of the list; between two results there are none, the text scrolls."""
@@ -340,7 +351,7 @@ def _standing(ranked: Ranked, one: Scored) -> str:
     """Return the rank and the score of a result, or why it is not in the list."""
     if isinstance(one, Drop):
         return verdict_words(ranked, one)
-    return f"rank {one.rank}, score {fmt.score(one.effective)}"
+    return f"rank {one.rank}, score {words.result_score(ranked, one)}"
 
 
 def columns(width: int) -> tuple[int, int]:
@@ -368,11 +379,12 @@ def comparison_lines(
     def cells(hit: Hit | None, side: int) -> list[Content]:
         """Draw a row of one list, its rank next to the lines between the lists."""
         lines = [Content("")] * height
-        if hit is None:
+        ranked = sides[side]
+        if hit is None or ranked is None:
             return [fmt.fit(line, column, pad=True) for line in lines]
         is_chosen, is_active = hit.chunk.id == chosen, side == active
         marker = (glyphs.MARKER if is_chosen and is_active else " ", "$primary bold")
-        score = f"{fmt.score(hit.effective):>{7 - side}}" if column >= _SCORED else ""
+        score = f"{words.result_score(ranked, hit):>{7 - side}}" if column >= _SCORED else ""
         rank = (f"{hit.rank:>{3 - side}}", "bold")
         mark, style = moved_mark(before.get(hit.chunk.id), hit.rank)
         moved = (f"{mark or '=':<4}", style or fmt.MUTED)
@@ -451,6 +463,9 @@ def two_results(
     pairs = {kind: [steps_of.get(kind) for steps_of in steps] for kind in kinds}
 
     why = Content("Nothing decides between them: neither was a candidate, or they are one.")
+    if not ranked.pool.is_scored:
+        days = [one.chunk.day or day_of_path(one.chunk.path) or "undated" for one in results]
+        why = Content(f"Filters alone: ordered by date, no scores. A {days[0]}, B {days[1]}")
     if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
         what = words.leg_name(decided) if isinstance(decided, Leg) else words.step_name(decided)
@@ -472,15 +487,16 @@ def two_results(
     cells = max(room - outer, _BAR)
     names_of_columns = (
         f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{word}}"
-        f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
+        f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B gains':>{_DIFFERENCE}}"
     )
-    lines = [Content.styled(names_of_columns, fmt.MUTED)]
+    lines = [Content.styled(names_of_columns, fmt.MUTED)] if pairs else []
     # What context adds up has another scale than what is before it.
     scales = dict.fromkeys(kinds, axis(ranked))
     if any(feature for _, feature in kinds):
         early = [kind for kind in kinds if kind[0] in (*Leg, Stage.FUSION)]
         values = (step.value or 0.0 for kind in early for step in pairs[kind] if step is not None)
         scales |= dict.fromkeys(early, max(values) or 1.0)
+    apart = 0.0
     for (kind, feature), pair in pairs.items():
         present = [step for step in pair if step is not None]
         if feature and not any(step.value for step in present):
@@ -492,11 +508,15 @@ def two_results(
         shown = [step.value if step is not None else None for step in pair]
         if isinstance(kind, Leg) and any(shown):
             shown = [value or 0.0 for value in shown]
-        one, other = (value if value is None else round(value, 3) for value in shown)
+        one, other = shown
         change, style = fmt.NOTHING, ""
         if one is not None and other is not None:
-            change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
-            style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
+            before, apart = apart, apart if feature else other - one
+            gain = round(other, 3) - round(one, 3)
+            if any(step.sign in _TAKE for step in present):
+                gain = round(apart - before, 3)
+            change = f"{'+' if gain > 0 else ''}{fmt.score(gain)}"
+            style = "$state-ok" if gain > 0 else "$state-error" if gain < 0 else fmt.MUTED
         scale = scales[kind, feature]
         line = Content.assemble(
             _side(pair[0], True, cells, outer, scale),
@@ -529,9 +549,8 @@ def _side(step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale:
     if step is not None and step.value is not None:
         glyph, style = step_glyph(step), STYLES[step.tone]
         is_part = bool(step.feature) or isinstance(step.kind, Leg)
-        takes = step.sign in ("×", fmt.MINUS)
         solid, solid_style = (glyph, style) if is_part else (glyphs.VECTOR, "$foreground 60%")
-        before = step.extent.high if step.extent is not None and takes else 0.0
+        before = step.extent.high if step.extent is not None and step.sign in _TAKE else 0.0
         solid_cells, cells_before = (
             min(cells - 1, round(max(value, 0.0) / scale * (cells - 1)))
             for value in (step.value, before)

@@ -219,7 +219,7 @@ def _head(
     cells = min((width + 1) // 5, 20) if width >= 60 else (width + 1) // 6
     pin = (glyphs.PIN if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
-    worth = fmt.score(scored.effective) if context.scale else fmt.NOTHING
+    worth = words.result_score(ranked, scored)
     # A long movement and a long score do not run into one another, and all stand in a column.
     gap = " " * max(4 - len(moved[0]), len(worth) - 5)
     pieces += [gap, (f"{worth:>6}", "bold")]

@@ -13,6 +13,7 @@ from memtui.model.inquiry import Inquiry
 from memtui.ranking.trace import cited_lines, find_in
 from memtui.report.arithmetic import TONES, ScoreStep, score_steps
 from memtui.report.explanation import drop_words, failure_words, verdict_words
+from memtui.report.words import result_score
 from memtui.tui import fmt, glyphs
 from memtui.tui.present import STYLES, bar_glyph, step_glyph
 from memtui.tui.widgets.lists import TextBlock
@@ -119,7 +120,7 @@ class Pin(Struct, frozen=True):
         if isinstance(scored, Hit):
             return Content.assemble(
                 (fmt.rank(scored.rank), "bold $state-ok"),
-                (f" of {len(ranked.hits)}  {fmt.score(scored.effective)}", fmt.MUTED),
+                (f" of {len(ranked.hits)}  {result_score(ranked, scored)}", fmt.MUTED),
             )
         if scored is not None:
             why = drop_words(scored, ranked)
