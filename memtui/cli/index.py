@@ -184,8 +184,9 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
         "skipped": status.skipped,
         "cost": cost,
     }
-    would = words.count(status.pending_count - status.removals, "file")
-    would += f" and take {words.count(status.removals, 'file')} out of it" * bool(status.removals)
+    would = words.count(status.pending_count - len(status.removals), "file")
+    if status.removals:
+        would += f" and take {words.count(len(status.removals), 'file')} out of it"
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"

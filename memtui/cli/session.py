@@ -142,8 +142,8 @@ def stale_warning(status: IndexStatus) -> str:
         return f"the index is stale: {state_detail(status)}; {next_step}"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
-    changed += f", {status.removals} of them gone or no longer chosen" * bool(status.removals)
-    way = {0: "in", status.pending_count: "out"}.get(status.removals, "in or out")
+    changed += f", {len(status.removals)} of them gone or no longer chosen" * bool(status.removals)
+    way = {0: "in", status.pending_count: "out"}.get(len(status.removals), "in or out")
     command = "memtui index" if status.foreign is None else "openclaw memory index"
     return f"the index is stale: {changed} ({named}); `{command}` takes them {way}"
 

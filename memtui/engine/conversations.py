@@ -49,9 +49,7 @@ from memtui.text.sanitize import safe_line, size_words
 if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex
 
-WHAT_IS_INDEXED: Final = (
-    "what you and the agent said; no tool output and no thinking, known forms of credentials masked"
-)
+WHAT_IS_INDEXED: Final[str] = read_table("words.toml")["opted"]["is_indexed"]
 _WHOLE: Final = frozenset({Reason.OK, Reason.MALFORMED_LINES, Reason.LINE_TOO_LONG})
 """Reasons of a transcript that is indexed but for lines of it."""
 _BEGINNING: Final = 1 << 16

@@ -436,10 +436,17 @@ class OwnIndex(Index):
         def compared(connection: Connection) -> dict[str, Any]:
             known = index_rows.known_files(connection)
             plan = index_rows.plan_changes(discovery.files, known, discovery.unread)
+            has_left = any(known[path].source == "sessions" for path in plan.removed)
+            places = self.transcripts.locate() if has_left else ()
+            off = {file.path: f"{place.name} is off" for place in places for file in place.files}
+            # What another memtui has turned on for its run is in the index as it should be.
+            writer = WriterLock(self.folder).writer() if off and self.indexer is None else "none"
+            kept = off if writer != "none" else {}
+            removals = {path: off.get(path, "gone") for path in plan.removed if path not in kept}
             return {
                 "generation": self.legs.live.generation,
-                "pending": (*plan.changed, *plan.removed),
-                "removals": len(plan.removed),
+                "pending": (*plan.changed, *removals),
+                "removals": removals,
                 "skipped": (*discovery.skipped, *index_rows.skipped_when_read(connection)),
                 **index_rows.counts(connection),
             }
@@ -447,8 +454,8 @@ class OwnIndex(Index):
         look: dict[str, Any] | None = self.read_rows(compared)
         if look is None:
             look = {"generation": 0, "files": 0, "chunks": 0, "vectors": 0, "sources": ()}
-            look["skipped"] = discovery.skipped
-            look["pending"] = tuple(file.path for file in discovery.files)
+            waiting = tuple(file.path for file in discovery.files)
+            look |= {"skipped": discovery.skipped, "pending": waiting, "conversations": ()}
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
         if not brief and self.providers.acting.withholds:

@@ -131,6 +131,7 @@ def counts(connection: Connection) -> dict[str, Any]:
     pieces = connection.execute(_SQL["pieces"]).get if has_pieces(connection) else (0, 0)
     return {
         "sources": sources,
+        "conversations": tuple(starmap(SourceCount, connection.execute(_SQL["conversations"]))),
         "files": sum(source.files for source in sources),
         "chunks": chunks,
         "vectors": chunks - pending - unread,

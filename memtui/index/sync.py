@@ -99,19 +99,14 @@ def sync(job: Job) -> Job:
     was committed before stays.
     """
     began = time.monotonic()
-    generation = job.folder.current()
-    if generation is None:
-        building = job.folder.begin()
+    if job.folder.current() is None:
         with (
-            database.mapped_errors(building),
+            _next_generation(job) as building,
             closing(database.open_database(building)) as connection,
         ):
             database.create(connection)
             database.write_meta(connection, job.recipe.meta())
-        generation = job.folder.commit(building)
-        job.folder.clean()
-        job.bus.publish(IndexChanged())
-    path = job.folder.path(generation)
+    path = job.folder.path(job.folder.current() or 0)
     with database.mapped_errors(path), closing(database.open_database(path)) as connection:
         meta = database.read_meta(connection)
         database.check_version(meta, path)
@@ -140,8 +135,7 @@ def sync(job: Job) -> Job:
                 with _next_generation(job) as copy:
                     copy.touch(0o600)
                     with database.interruptible(connection, job.cancelled):
-                        connection.execute(_MERGE_WORDS)
-                        connection.execute("VACUUM INTO ?", (str(copy),))
+                        connection.execute(f"{_MERGE_WORDS}; VACUUM INTO ?", (str(copy),))
             elif connection.total_changes() != before:
                 database.checkpoint(connection)
             return _ended(job, began)

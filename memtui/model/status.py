@@ -376,11 +376,13 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     """The number of chunks whose word pieces have vectors in the index."""
     piece_bytes: int = 0
     sources: tuple[SourceCount, ...] = ()
+    conversations: tuple[SourceCount, ...] = ()
+    """Those that have chunks, by the names of their sources; `paths` for those of paths."""
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0
-    removals: int = 0
-    """Those of `pending_count` that a sync takes out of the index; they come last."""
+    removals: dict[str, str] = {}
+    """The reason why a sync takes a file out of the index, by path; of `pending` the last ones."""
     skipped: tuple[SkippedFile, ...] = ()
     withheld: tuple[SkippedFile, ...] = ()
     """Chunks, as `path:line`, that have no vector because their text is not sent."""

@@ -235,10 +235,12 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
             yield from _truth_sections(foreign.truth)
         return
     yield _section("index", _index_rows(status, now))
+    leaving = {path: f"to be taken out: {path} ({why})" for path, why in status.removals.items()}
+    pending = [leaving.get(path, path) for path in status.pending]
     skipped = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
     errors = [f"{time_words(one.at, now)} {one.where}: {one.message}" for one in status.errors]
     for name, label, texts, tone in (
-        ("pending", "waiting", status.pending, Tone.PLAIN),
+        ("pending", "waiting", pending, Tone.PLAIN),
         ("skipped", "skipped", skipped, Tone.PLAIN),
         ("errors", "error", errors, Tone.ERROR),
         ("warnings", "warning", status.warnings, Tone.WARN),
@@ -259,14 +261,13 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         state += f" ({detail})"
     yield Row(("state", state), tone=tone_of(status.state))
     yield Row(("memory", status.root))
-    sources = ", ".join(
-        f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
-        for s in status.sources
-    )
-    several = f" ({sources})" if len(status.sources) > 1 else ""
     by_words = status.unread + len(status.withheld)
     only = f" ({words.count(by_words)} found by words only)" if by_words else ""
-    yield Row(("holds", held_words(status, "vector", only) + several))
+    yield Row(("holds", held_words(status, "vector", only)))
+    if status.conversations:
+        counts = [(s.source, words.count(s.files, "conversation")) for s in status.conversations]
+        whose = "other" if has_other_writer(status) else "command" if now is None else "screen"
+        yield Row(("sources", ", ".join(map(" ".join, counts)) + words.WORDS["sources"][whose]))
     if has_other_writer(status):
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
@@ -342,9 +343,9 @@ def state_detail(status: IndexStatus) -> str:
             return change
         case IndexState.STALE if foreign is not None or status.pending_count:
             files = words.count(status.pending_count, "file")
-            out = words.count(status.removals, after=" of them to be taken out")
-            out = f", {out}" if status.removals else ""
-            return f"{files} {'waiting' if foreign is None else 'drifted'}{out}"
+            out = words.count(len(status.removals), after=" of them to be taken out")
+            files += " waiting" if foreign is None else " drifted"
+            return f"{files}, {out}" if status.removals else files
         case IndexState.NO_INDEX if status.pending_count:
             return words.count(status.pending_count, "file", after=" to index")
         case IndexState.STALE:

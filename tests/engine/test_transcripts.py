@@ -33,6 +33,7 @@ from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
 from memtui.report.chunk_record import masked_record
 from memtui.report.json_text import document_text, hit_entry
+from memtui.report.status import status_sections
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
@@ -675,6 +676,20 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
     engine.wait_idle()
     hits = engine.search.ask("waters").hits
     assert [hit.chunk.path for hit in hits] == ["codex/2026/10/01/rollout-x.jsonl"]
+    assert engine.index.status().conversations == (SourceCount("codex", 1, 1),)
+    given: Any = {"data_dir": root.parent / "data", "homes": homes.homes, "write": False}
+    with Engine.open(root, settings(), **given) as reader:
+        reader.index.refresh_status()
+        status = reader.index.status()
+        assert status.state == "ready", "another memtui has it on"
+        shown = "\n".join(row.cells[1] for row in next(status_sections(status)).rows)
+        assert "codex 1 conversation (as chosen in the other memtui)" in shown
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "none")
+            reader.index.refresh_status()
+        status = reader.index.status()
+        assert status.removals == {"codex/2026/10/01/rollout-x.jsonl": "codex is off"}
+        assert status.pending == tuple(status.removals)
     engine.index.transcripts.use_sources(["openclaw"])
     engine.index.transcripts.use_sources(["openclaw:main", "codex"])
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
@@ -682,7 +697,6 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
     homes.openclaw("sessions.json", b'{"dreaming-narrative-1": {"sessionId": "d"}}', agent="new")
     engine.index.sync(wait=True)
     assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
-    given: Any = {"data_dir": root.parent / "data", "homes": homes.homes, "write": False}
     with Engine.open(root, settings("openclaw", "claude-code"), **given) as reader:
         assert "off by the settings, but 1 in the index" in str(reader.conversations.sources())
         told = {file.detail for file in reader.index.files.entries(lambda: False)}

@@ -99,9 +99,8 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert technical["synced"].plain == "31 chunks written, 29 embedded, 2 cache hits"
     assert not technical.keys() & facts.keys(), "figures stand apart"
     assert "cache" not in facts
-    assert facts["holds"].plain.endswith(
-        "(memory 118 files 902 chunks, sessions 24 files 382 chunks)"
-    )
+    held = "codex 1 conversation, openclaw:main 21 conversations"
+    assert facts["sources"].plain == f"{held} (3, then O, turns them on and off)"
 
 
 async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:

@@ -518,7 +518,7 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
             await second.press("space", "enter")
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
             await second.press("O")
-            await second.shows("off, 1 still indexed")
+            await second.shows("off, 1 in the index")
         await talks.press("O")
         await talks.shows("claude-code")
         await talks.press("space", "enter")

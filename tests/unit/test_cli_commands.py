@@ -168,6 +168,7 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
     status = memtui("status", "--root", str(notes))
     assert "stale (1 file waiting, 1 of them to be taken out)" in status.out
     assert "takes them out" in status.err
+    assert "to be taken out: MEMORY.md (gone)" in status.out
     assert "and take 1 file out" in memtui("index", "--dry-run", "--root", str(notes)).out
     (empty := notes.parent / "empty").mkdir()
     memtui("index", "--root", str(empty))

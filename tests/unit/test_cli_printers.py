@@ -296,7 +296,7 @@ def test_what_is_left_out_is_said_as_on_the_screen() -> None:
 @pytest.mark.parametrize(
     ("is_on", "indexed", "waiting", "state"),
     [
-        *((False, 0, 0, "off"), (False, 2, 0, "off, 2 still indexed")),
+        *((False, 0, 0, "off"), (False, 2, 0, "off, 2 in the index")),
         *((True, 5, 0, "on, 5 indexed"), (True, 2, 3, "on, 2 indexed, 3 waiting")),
     ],
 )
