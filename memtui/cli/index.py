@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 _LONGEST_QUERY = 44
-_PENDING_NAMED = 10
+_PENDING_NAMED, _SKIPPED_NAMED = 10, 3
 
 
 @command("index")
@@ -142,8 +142,10 @@ def _report(
     lines.append(f"index: {held_words(status, 'vector')}")
     if not stats.files_seen:
         notes.append(f"memtui: no notes in {safe_line(status.root)}: {LOOKS_FOR}")
-    for skipped in status.skipped:
-        notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped_words(skipped)}"))
+    left_out = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
+    if len(left_out) > _SKIPPED_NAMED:
+        left_out = [f"{words.count(len(left_out), 'file')}: `memtui status` lists them"]
+    notes += [safe_line(f"memtui: skipped {line}") for line in left_out]
     if status.provider.state is Reason.PROVIDER_FAILED:
         notes.append(f"memtui: no vectors were made: {status.provider.detail}")
     elif instead := vectors_note({}, status.provider, full=True):

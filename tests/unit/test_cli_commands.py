@@ -176,6 +176,11 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
         answer = memtui(*command, "--root", str(empty))
         assert "memtui looks for MEMORY.md" in answer.out + answer.err
         assert "`memtui index" not in answer.err
+    for name in ("MEMORY", "a", "b", "c", "d"):
+        (empty / f"{name}.md").write_text("loose")
+    told = memtui("index", "--root", str(empty)).err
+    assert "skipped 4 files: `memtui status --root" in told
+    assert "a.md" not in told
 
 
 COMMAND = "sh -c 'touch PWNED; echo sk-SECRET' \u202e\u200b\u00a0" + "long " * 200
