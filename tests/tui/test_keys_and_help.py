@@ -251,7 +251,9 @@ async def test_the_help_says_what_can_be_typed_and_what_the_signs_of_the_list_me
             "strong ",
         ):
             assert re.search(rf"│ +{explained}", run.text)
-        await run.press(*"path:")
+        await run.press(*"f1")
+        assert re.search(r"│ +\? F1 +help", run.text)
+        await run.press("backspace", "backspace", *"path:")
         assert "path:network" in run.text
         assert "6 of 55 " not in run.text
 

@@ -385,6 +385,9 @@ class HelpScreen(Dialog[None], keys="help"):
     """The signs and keys of the focused pane, then the keys of the screen and the application."""
 
     def compose(self) -> ComposeResult:
+        # Before there is a filter, with which the help is not offered again.
+        below = self.app.screen_stack[-2]
+        self.groups = help_groups(below, below.focused)
         with Vertical(classes="dialog-box", id="help"):
             yield SafeInput(placeholder="search the help", id="help-filter", compact=True)
             with VerticalScroll(id="help-scroll", can_focus=False):
@@ -392,8 +395,6 @@ class HelpScreen(Dialog[None], keys="help"):
 
     def on_mount(self) -> None:
         self.frame("Help")
-        below = self.app.screen_stack[-2]
-        self.groups = help_groups(below, below.focused)
         self._fill()
 
     @on(Input.Changed)
