@@ -145,8 +145,6 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         self._subjects: list[Subject] = []
         """Results, near misses, then what was asked about where it is neither."""
         self._place = 0
-        self._replaced: list[tuple[str, Ranking]] = []
-        """Queries in whose place others were asked here, each with the ranking of then."""
         self._note = ""
         """The change that was applied or taken back last."""
         self._pauses = Timers(self)
@@ -333,7 +331,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         explained = self.explained
         has_use = {
             "apply": bool(explained.least or explained.words) and not explained.shown,
-            "undo": self.follows and bool(self._replaced or self.search.state.undoable),
+            "undo": self.follows and bool(self.search.state.replaced or self.search.state.undoable),
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
             "place('chunk')": explained.chunk is not None,
@@ -395,12 +393,12 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
         choice: Change | WordChange = changes[at]
-        only = ", in this window only" * isinstance(choice, WordChange)
-        self._note = f"applied: {change_words(choice)}   u undo{only}"
+        self._note = f"applied: {change_words(choice)}   u undo"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
-            self._replaced.append((self.ranked.pool.query, self.search.state.ranking))
+            state = self.search.state
+            state.replaced[choice.query, state.ranking] = self.ranked.pool.query
             self.search.search.ask_query(choice.query)
         else:
             self.search.rankings.change(apply(self.ranking, choice.parameter, choice.new))
@@ -412,14 +410,11 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             return
         search = self.search
         search.notes.follow_chunk(self.chunk_id)
-        present = search.state.ranking
-        if self._replaced and self._replaced[-1][1] == present:
-            query, _ = self._replaced.pop()
-            self._note = f"undone: back to {safe_line(query)}"
-            search.search.ask_query(query)
-            return
+        text, present = search.state.text, search.state.ranking
         search.rankings.undo()
-        if search.state.ranking == present:
+        if search.state.text != text:
+            self._note = f"undone: back to {safe_line(search.state.text)}"
+        elif search.state.ranking == present:
             self._note = ""
             tell(self, _NOTHING_APPLIED)
         else:

@@ -137,6 +137,8 @@ class SearchState:
     undoable: list[Ranking] = field(default_factory=list)
     """The rankings before the last changes; undo takes the last."""
     redoable: list[Ranking] = field(default_factory=list)
+    replaced: dict[tuple[str, Ranking], str] = field(default_factory=dict)
+    """The queries that Explain changed, by what it asked instead and the ranking of then."""
     pins: dict[str, Pin] = field(default_factory=dict)
     """The chunks that are followed through every query by id, the newest last, at most two."""
     source: SourceText | None = None
@@ -663,6 +665,9 @@ class RankingController:
     def undo(self, verb: str = "undo") -> None:
         """Go back to the ranking before the last change; `redo` brings back what undo took away."""
         state = self.view.state
+        if verb == "undo" and (query := state.replaced.pop((state.text, state.ranking), "")):
+            self.view.search.ask_query(query)
+            return
         source, target = state.undoable, state.redoable
         if verb == "redo":
             source, target = target, source
