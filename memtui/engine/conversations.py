@@ -475,9 +475,8 @@ def transcript_sources(
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
-        off = f"off by the settings, but {len(rows)} in the index" if rows else "would be indexed"
-        detail += f"{'indexed of each' if place.is_indexed else off}: {WHAT_IS_INDEXED}"
-        detail += f"; {destinations}" if destinations else ""
+        what = "indexed of each" if place.is_indexed else "would be indexed"
+        detail += "; ".join(filter(None, (f"{what}: {WHAT_IS_INDEXED}", destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         source = TranscriptSource(
             name=place.name,

@@ -698,7 +698,8 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
     engine.index.sync(wait=True)
     assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
     with Engine.open(root, settings("openclaw", "claude-code"), **given) as reader:
-        assert "off by the settings, but 1 in the index" in str(reader.conversations.sources())
+        (off,) = (one for one in reader.conversations.sources() if one.name == "codex")
+        assert (off.indexed, off.detail.split(":")[0].split("; ")[1]) == (1, "would be indexed")
         told = {file.detail for file in reader.index.files.entries(lambda: False)}
     assert told == {"", "an automatic run (dreaming)", "gone; the next sync drops it"}
     engine.index.transcripts.use_sources([])
