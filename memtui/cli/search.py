@@ -229,7 +229,7 @@ def summary(ranked: Ranked) -> str:
     legs = ", ".join(
         f"{words.leg_name(leg)} {words.leg_words(state)}" for leg, state in pool.states.items()
     )
-    shown = f"{len(ranked.hits)} of {words.count(len(pool.chunks))} found"
+    shown = f"{len(ranked.hits)} of {words.count(pool.found)} found"
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
     if ranked.hits:
         return line

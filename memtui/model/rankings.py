@@ -300,6 +300,11 @@ class CandidatePool(Struct, frozen=True, eq=False):
         """True where words found the candidates: filters alone list them, without a score."""
         return self.search_mode is not SearchMode.FILTERS_ONLY
 
+    @property
+    def found(self) -> int:
+        """The candidates; of filters alone all chunks that pass, of which those are the newest."""
+        return int(self.states[Leg.KEYWORD].facts.get("passing") or len(self.chunks))
+
 
 class LegScore(Struct, frozen=True):
     """One leg's part in a fused score: contribution = weight * mapped."""

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     ONLY_STOP_WORDS = "only_stop_words"
     NO_TERMS = "no_terms"
     ONLY_FILTERS = "only_filters"
+    NARROWED = "narrowed"
     PHRASE_RELAXED = "phrase_relaxed"
     QUERY_TOO_SHORT = "query_too_short"
     ZERO_QUERY_VECTOR = "zero_query_vector"

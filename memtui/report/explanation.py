@@ -279,7 +279,7 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
 
 
 def failure_words(step: TraceStep, *, brief: bool = False) -> str:
-    """The first failure in one phrase: `keyword match: a required word is missing, omada`.
+    """The first failure in one phrase: `keyword match: required and missing: omada`.
 
     `brief` for one narrow line: `meaning rank: #31 of 214 > 24`.
     """
@@ -365,7 +365,7 @@ def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
     about = f"{words.WORDS['mode'][mode]}, profile {ranked.ranking.profile}"
-    taken, found = taken_hits(ranked.pool, ranked.ranking), len(ranked.pool.chunks)
+    taken, found = taken_hits(ranked.pool, ranked.ranking), ranked.pool.found
     candidates = len({hit.chunk_id for hits in taken.values() for hit in hits})
     first = f"the first {words.count(ranked.ranking.candidates)} of each search"
     more = f", of {words.count(found)} that were found" if found > candidates else ""

@@ -111,14 +111,14 @@ def result_score(ranked: Ranked, scored: Hit | Drop) -> str:
 
 def nothing_words(ranked: Ranked) -> str:
     """Say why no result is shown: a filter, the minimum score, or nothing that matches."""
-    told = [one.detail for one in ranked.pool.states.values() if one.reason is Reason.FILTERED]
+    keyword = ranked.pool.states[Leg.KEYWORD]
+    told = [keyword.detail] if keyword.reason in {Reason.FILTERED, Reason.NARROWED} else []
     below = [one.score for one in ranked.drops if one.reason is Reason.BELOW_MIN_SCORE]
     if below:
         minimum = short_number(ranked.ranking.min_score)
         told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
         told.append(f"the best with {score(max(below))}")
-    reasons = {one.reason for one in ranked.pool.states.values()}
-    told += [reason_words(Reason.EMPTY_QUERY)] if reasons == {Reason.EMPTY_QUERY} else []
+    told += [reason_words(keyword.reason)] if keyword.reason is Reason.EMPTY_QUERY else []
     return ", ".join(told) or "no match in words or meaning"
 
 
@@ -133,8 +133,8 @@ def leg_name(leg: Leg) -> str:
 
 
 TOLD_REASONS: Final = (
-    *(Reason.ONLY_FILTERS, Reason.PHRASE_RELAXED, Reason.FILTERED),
-    Reason.NO_PIECES,
+    *(Reason.ONLY_FILTERS, Reason.NARROWED, Reason.PHRASE_RELAXED, Reason.FILTERED),
+    *(Reason.ONLY_STOP_WORDS, Reason.NO_PIECES),
 )
 """The ways of answering another query than was typed, none, or by less than there should be, which
 are told beside the list."""
@@ -143,7 +143,7 @@ are told beside the list."""
 def leg_words(state: LegState) -> str:
     """Return the outcome of a leg: `ok`, `skipped (the query is empty)`."""
     if state.status is LegStatus.OK:
-        is_told = state.reason is Reason.FILTERED or not state.detail
+        is_told = state.reason in {Reason.FILTERED, Reason.NARROWED} or not state.detail
         return "ok" if is_told else f"ok ({state.detail})"
     if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
         return state.detail

@@ -117,7 +117,8 @@ def newest_first(passing: int, limit: int) -> LegState:
     """Return the state of filters alone that `passing` chunks pass, of which `limit` are listed."""
     chunks = counted(passing, "chunk")
     listed = f"newest {limit} of {chunks}" if passing > limit else f"{chunks}, newest first"
-    return LegState(LegStatus.OK, Reason.ONLY_FILTERS, f"filters alone: {listed}, undated last")
+    detail, facts = f"filters alone: {listed}, undated last", {"passing": passing}
+    return LegState(LegStatus.OK, Reason.ONLY_FILTERS, detail, facts=facts)
 
 
 class KeywordLeg:
@@ -150,14 +151,16 @@ class KeywordLeg:
         `allowed` are the rows of the `narrowed` query: they hold what quoted phrases require. A leg
         that cannot answer says why in its state. Raises what SQLite raises.
         """
-        if allowed == set() and (detail := unfit_words(self._connection, query.filters)):
-            return LegAnswer((), LegState(LegStatus.OK, Reason.FILTERED, detail))
-        if not query.text and allowed is not None:
+        reason, detail = Reason.OK, ""
+        if allowed == set():
+            reason, detail = Reason.FILTERED, unfit_words(self._connection, query)
+        if not query.text and allowed:
             newest = self._connection.execute(_SQL["newest"], (json.dumps([*allowed]), limit))
             listed = tuple(RowHit(rowid, float(place)) for place, (rowid,) in enumerate(newest))
             return LegAnswer(listed, newest_first(len(allowed), limit))
         if not query.text:
-            return LegAnswer((), NOTHING_ASKED)
+            unfit = LegState(LegStatus.OK, reason, detail)
+            return LegAnswer((), unfit if detail else NOTHING_ASKED)
         if not query.terms.terms and not query.phrases:
             detail = "no letter or digit in the query"
             return LegAnswer((), LegState(LegStatus.SKIPPED, Reason.NO_TERMS, detail))
@@ -210,17 +213,16 @@ class KeywordLeg:
         if query.phrases:
             required = [operand.match for term in plan.phrases for operand in term.operands]
             facts["required"] = " AND ".join(dict.fromkeys(required)) or None
-        reason, detail = Reason.OK, ""
-        if plan.kept and query.terms.only_stop_words:
+        if query.relaxed and not detail:
+            reason, quoted = Reason.PHRASE_RELAXED, " and ".join(map(quote, query.relaxed))
+            detail = f"quotes are searched as words: no chunk holds {quoted}"
+        elif allowed:
+            typed = [" or ".join(some) for _, some in query.filters.fields()]
+            typed += map(quote, query.phrases)
+            reason, chunks = Reason.NARROWED, counted(len(allowed), "chunk")
+            detail = f"searched in {chunks} ({', '.join(typed)})"
+        elif allowed is None and plan.kept and query.terms.only_stop_words:
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
-        quoted = ", ".join(f'"{phrase}"' for phrase in query.relaxed or query.phrases)
-        if query.relaxed:
-            reason = Reason.PHRASE_RELAXED
-            detail = f"no note here holds {quoted}: searched as words"
-        elif quoted and not hits:
-            filters = ", ".join(chain(*(values for _, values in query.filters.fields())))
-            reason = Reason.FILTERED
-            detail = f"no note here holds {quoted}{f' and fits {filters}' if filters else ''}"
         return LegAnswer(hits, LegState(LegStatus.OK, reason, detail, facts=facts))
 
     def plan(self, query: Query, *, times: int = 1) -> Plan:

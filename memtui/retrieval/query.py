@@ -37,7 +37,7 @@ _OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
 
 _FIELDS: Final[Mapping[str, str]] = _SYNTAX["fields"]
 """The fields of `Filters` by what is typed for them."""
-_FILTERS: Final = f"filters are {' '.join([*_FIELDS][:-1])} and {[*_FIELDS][-1]}word"
+_FILTERS: Final = f"use {' '.join([*_FIELDS][:-1])}"
 
 
 class Filters(Struct, frozen=True):
@@ -181,7 +181,7 @@ def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Q
                     rest.append(text[at : match.start()].strip())
                     at = match.end()
             elif not typing:
-                problems.append(f"{match['key'].lower()} is ignored, as it has no value")
+                problems.append(f"{match['key'].lower()} is ignored: no value right behind it")
             continue
         if word := match["word"]:
             words.append(word)
@@ -340,22 +340,28 @@ def filtered_rows(connection: Connection, filters: Filters) -> set[int] | None:
     return allowed
 
 
-def unfit_words(connection: Connection, filters: Filters) -> str:
-    """Name filters that no chunk fits, and what would; else empty. Raises what SQLite raises."""
-    rows = {" or ".join(typed): filtered_rows(connection, one) for one, typed in filters.fields()}
-    fitting = {typed: some or set() for typed, some in rows.items()}
+def unfit_words(connection: Connection, query: Query) -> str:
+    """Name what no chunk fits or holds, and what would; else empty. Raises what SQLite raises."""
+    fields = ((" or ".join(typed), one) for one, typed in query.filters.fields())
+    fitting = {typed: filtered_rows(connection, one) or set() for typed, one in fields}
+    fitting |= {f'"{one}"': _holding(connection, phrase_segments(one)) for one in query.phrases}
     hint, alone = "", [typed for typed, some in fitting.items() if not some]
+    verb = "holds" if all(typed[0] == '"' for typed in alone or fitting) else "fits"
     if any(typed.startswith("tag:") for typed in alone):
         texts = connection.execute(_SQL["may_have_tags"])
         tags = sorted(frozenset().union(*(tags_of(text) for _, text in texts)))
-        near = chain(*(get_close_matches(tag, tags) for tag in filters.tags))
+        near = chain(*(get_close_matches(tag, tags) for tag in query.filters.tags))
         hint = f" (tags here: {listed([*dict.fromkeys([*near, *tags])] or ['none'], 6)})"
+    if any(typed.startswith(("after:", "before:")) for typed in alone):
+        files = connection.execute(_SQL["files"])
+        days = [day or str(local_day(mtime_ns)) for *_, day, mtime_ns in files] or ["none"]
+        hint += f" (days here: {min(days)} to {max(days)})"
     if alone or not fitting or set.intersection(*fitting.values()):
-        return f"no note fits {', '.join(alone)}{hint}" if alone else ""
+        return f"no chunk {verb} {' or '.join(alone)}{hint}" if alone else ""
     others = {one: [fitting[two] for two in fitting if two != one] for one in fitting}
     without = [one for one in fitting if len(fitting) > 2 and set.intersection(*others[one])]
-    hint = f" (without {' or '.join(without)} some would)" if without else ""
-    return f"no note fits {' and '.join(fitting)} together{hint}"
+    hint = f"without {' or '.join(without)} some would" if without else "each alone fits some"
+    return f"no chunk {verb} {' and '.join(fitting)} together ({hint})"
 
 
 def _holding(connection: Connection, *phrases: Iterable[str]) -> set[int]:

@@ -44,10 +44,11 @@ def test_a_quoted_phrase_is_required_and_other_words_only_rank(index: IndexFile)
     assert state.facts["required"] == '"rate limit"'
     assert [hit.rowid for hit in ask(index, '"rate limit"').hits] == [4, 1]
     assert [hit.rowid for hit in ask(index, '"rate limit" the').hits] == [4, 1]
-    unfit = '"rate limit" and fits -rate'
-    told = {'"no such"': '"no such"', '"rate limit" -rate': unfit, '"rate limit" the -rate': unfit}
-    for query, holds in told.items():
-        assert ask(index, query).state.detail == f"no note here holds {holds}"
+    unfit = 'fits -rate and "rate limit" together (each alone fits some)'
+    told = dict.fromkeys(('"rate limit" -rate', '"rate limit" the -rate'), unfit)
+    for query, fits in {**told, '"no such" "none"': 'holds "no such" or "none"'}.items():
+        assert ask(index, query).state.detail == f"no chunk {fits}"
+    assert ask(index, "-limit").state.facts == {"passing": 1}
 
 
 def test_phrases_in_scripts_without_spaces(index: IndexFile) -> None:

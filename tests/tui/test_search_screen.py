@@ -238,7 +238,7 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         await press(run.pilot, "1")
         await run.until(lambda: "is ignored, as it is not a date" in run.text.splitlines()[2])
         assert not run.toasts
-        await run.search("foo:bar router")
+        await run.search("somethingelse:bar router")
         assert "is ignored, as it is not a date" not in run.text
         assert run.text.splitlines()[2].rstrip().endswith("…"), "what is cut says so"
         await run.press("ctrl+u")
@@ -261,6 +261,7 @@ async def test_filters_alone_say_how_many_pass_and_by_which_day(
         await run.search("before:2100-01-01")
         passing = run.engine.index.status().chunks
         assert f"filters alone: newest 50 of {passing} chunks, undated last" in run.text
+        assert f" of {passing} " in run.text
         await run.search("garden before:2100-01-01")
         await run.until(lambda: "a note without a date counts" in run.text.splitlines()[2])
         assert f"file {date.today()}" in run.text
@@ -539,7 +540,7 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
         assert screen.query_input.value == "router"
         await run.search("tag:nosuch")
         assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
-        assert "no note fits tag:nosuch" in run.text
+        assert "no chunk fits tag:nosuch" in run.text
         await run.press("escape", "x", "c")
         assert run.toasts[-2:] == [
             f"Nothing to {verb}: there are no results." for verb in ("explain", "compare")
@@ -773,7 +774,7 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         assert "#3 of 3" in _strip(run)[0]
         pinned = list(search.state.pins)
         await run.search("path:topics router")
-        await run.until(lambda: "not shown: meaning match: left out" in _strip(run)[0])
+        await run.until(lambda: "not shown: left out by path:topics" in _strip(run)[0])
         assert list(search.state.pins) == pinned
         for _ in range(4):
             search.search.redraw()

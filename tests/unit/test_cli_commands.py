@@ -129,9 +129,9 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
         assert "SHOWN at rank 1, by date: filters alone do not rank" in explained
         assert not [one for one in ("arithmetic", "bm25", "fused", "0.2") if one in explained]
     assert ("memtui: " in answer.err) is bool(told)
-    if told.startswith("no note"):
+    if told.startswith("no chunk"):
         assert memtui("search", *words).err.count(told) == 1
-    assert "nothing found: the query has no words" in memtui("search", "path:").err
+    assert "no result: the query has no words" in memtui("search", "path:").err
 
 
 def test_the_columns_of_a_list_are_named_on_a_terminal_alone(

@@ -434,7 +434,7 @@ class SearchController:
         waiting = waiting or ("~ making word pieces  " if pool.pieces_due else "")
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
         noun = " found" if view.size.width >= WIDE else ""
-        count = f"{len(ranked.hits)} of {fmt.count(len(pool.chunks))}{noun}"
+        count = f"{len(ranked.hits)} of {fmt.count(pool.found)}{noun}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
         self.show_title()
         view.notes.select(state.selected_id)
@@ -457,7 +457,7 @@ class SearchController:
             return
         gone = len(state.context.left)
         out = Content.styled(f"  {glyphs.DOWN} {gone} out" if gone else "", "$state-error bold")
-        counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(len(ranked.pool.chunks))} found"
+        counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(ranked.pool.found)} found"
         hidden = f"Not shown ({counts})"
         view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
         tracing = draw_action(view, "trace")
