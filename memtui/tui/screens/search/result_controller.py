@@ -12,6 +12,7 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.files import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
+from memtui.tui import fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import app_of, cite, edit_at
 from memtui.tui.screens.common import Timers
@@ -186,7 +187,8 @@ class ResultController:
         """Copy the text of the chunk; control characters are replaced."""
         if (chunk := self._selected("copy")) is not None:
             self.view.app.copy_to_clipboard(safe(chunk.text))
-            tell(self.view, f"copied {chunk.end_line - chunk.start_line + 1} lines")
+            lines = chunk.end_line - chunk.start_line + 1
+            tell(self.view, f"copied {fmt.count(lines, 'line')}")
 
     def show_difference(self) -> None:
         """Show what of the note changed since it was indexed."""
