@@ -47,6 +47,7 @@ _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
 _Seconds = Annotated[float, Meta(gt=0, le=3600)]
 _Provider = Annotated[str, Meta(**_TABLE["text"]["provider"])]
+_IgnoredName = Annotated[str, Meta(**_TABLE["text"]["ignored_name"])]
 _Address = Annotated[str, Meta(**_TABLE["text"]["address"])]
 _Variable = Annotated[str, Meta(**_TABLE["text"]["variable"])]
 _TranscriptSource = Annotated[str, Meta(**_TABLE["text"]["transcript_source"])]
@@ -65,7 +66,7 @@ class MemorySettings(Table, frozen=True):
     """The parts of the memory beyond the folder itself."""
 
     extra_paths: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = tuple(_TABLE["ignore"])
+    ignore: tuple[_IgnoredName, ...] = tuple(_TABLE["ignore"])
     max_file_bytes: Annotated[int, Meta(ge=1, le=2**31)] = 64 * 2**20
 
 
