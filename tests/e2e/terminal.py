@@ -44,9 +44,11 @@ class Terminal:
     def type(self, text: str) -> None:
         self.tmux("send-keys", "-l", text)
 
-    def press(self, *keys: str) -> None:
-        """Press keys by tmux's names."""
+    def press(self, *keys: str, shows: str = "") -> None:
+        """Press keys by tmux's names, and wait for a text, if any, that they bring."""
         self.tmux("send-keys", *keys)
+        if shows:
+            self.shows(shows)
 
     def resize(self, columns: int, rows: int) -> None:
         """Make the window another size."""

@@ -249,28 +249,19 @@ def look_around(window: Terminal) -> None:
     window.shows("ready")
     window.type(QUERY)
     window.shows("SHOWN at rank")
-    window.press("F2")
-    window.shows("MMR λ 0.70")
-    window.press("F3")
-    window.shows("decay half-life 30 d")
+    window.press("F2", shows="MMR λ 0.70")
+    window.press("F3", shows="decay half-life 30 d")
     explain(window)
-    window.press("C-s")
-    window.shows("saved ")
+    window.press("C-s", shows="saved ")
     # Escape and a key at once would be that key with Alt.
-    window.press("Escape")
-    window.shows(" m MMR")
-    window.press("2")
-    window.shows("filter files")
-    window.press("3")
-    window.shows("filter by title")
-    window.press("4")
-    window.shows("Credentials")
+    window.press("Escape", shows=" m MMR")
+    window.press("2", shows="filter files")
+    window.press("3", shows="filter by title")
+    window.press("4", shows="Credentials")
     window.press("5")
     window.until(lambda shown: "writer" in shown.lower(), "the index screen")
-    window.press("1", "R")
-    window.shows("rebuild the index")
-    window.press("R")
-    window.shows("ready")
+    window.press("1", "R", shows="rebuild the index")
+    window.press("R", shows="ready")
     window.press("C-q")
 
 
@@ -285,8 +276,7 @@ def search_and_leave(window: Terminal) -> None:
 
 def explain(window: Terminal) -> None:
     """Open and close the explanation of a result."""
-    window.press("F4")
-    window.shows(EXPLAINED)
+    window.press("F4", shows=EXPLAINED)
     window.press("Escape")
     window.until(lambda shown: EXPLAINED not in shown, "the explanation closed")
 

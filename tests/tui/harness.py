@@ -159,10 +159,12 @@ class Running:
         """Wait for a condition; fails with what is on screen."""
         await until(self.pilot, condition, seconds)
 
-    async def press(self, *keys: str) -> None:
-        """Press keys, and wait until all that follows is drawn."""
+    async def press(self, *keys: str, shows: str = "") -> None:
+        """Press keys, and wait until all that follows is drawn and a text, if any, is on screen."""
         await press(self.pilot, *keys[:-1])
         await press_at_once(self.pilot, *keys[-1:])
+        if shows:
+            await self.until(lambda: shows in self.text)
 
     async def search(self, query: str = "router config", *, typing: bool = False) -> None:
         """Put a query into the box, as one that is finished, and wait for its answer."""

@@ -257,8 +257,7 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
     goes_on, asked = held_history(monkeypatch)
     async with running(memory.open) as run:
         notes = run.app.search_screen.notes
-        await run.press("escape", "2", "o", "o", "o", "o")
-        await run.until(lambda: "No queries asked yet: recalls" in run.text)
+        await run.press("escape", "2", "o", "o", "o", "o", shows="No queries asked yet: recalls")
         await run.press("o", "o", "o")
         assert "by size" in run.text
         assert " B " in run.text, "what it is ordered by is shown where sizes have no room"
@@ -271,13 +270,11 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
         await run.until(lambda: asked == [queries, ()])
         await run.until(lambda: "by recalls  not counted" in run.text)
         goes_on.set()
-        await run.press("o", "o", "o", "o", "o")
-        await run.until(lambda: "by recalls  12 files" in run.text)
+        await run.press("o", "o", "o", "o", "o", shows="by recalls  12 files")
         assert asked == [queries, (), queries]
         await run.press("G", "B")
         assert "× · 3 chunks" in run.text
-        await run.press("B")
-        await run.until(lambda: "recalled" in run.text)
+        await run.press("B", shows="recalled")
         notes.queries = ("ssid", *notes.queries)
         await run.press("o", "o", "o", "o", "o")
         await run.until(lambda: asked[-1] == notes.queries)
@@ -372,8 +369,7 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
     empty = SmallMemory(memory.root / "none", memory.data / "none")
     empty.root.mkdir()
     async with running(empty.open, size=(50, 14)) as run:
-        await run.press("escape", "2")
-        await run.until(lambda: "memtui looks for MEMORY.md" in run.text)
+        await run.press("escape", "2", shows="memtui looks for MEMORY.md")
         for size in ((50, 14), (1, 1), (160, 50)):
             await resize(run.pilot, size)
             await run.press(*"z o h l G y e K M T L D : @ f".split(), "enter", "escape", "escape")

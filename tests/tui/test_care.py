@@ -96,8 +96,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
     async with running(memory.open, size=(100, 30)) as run:
         await run.press("escape", "2", "slash", *"mai", "enter", "tab")
         before = run.text
-        await run.press("4")
-        await run.until(lambda: "2 findings by 2 rules, 7 rules passed" in run.text)
+        await run.press("4", shows="2 findings by 2 rules, 7 rules passed")
         assert "⏎ read  e edit" in run.text
         screen = cast("CareScreen", run.app.screen)
         await run.press("slash", *"nothing-holds-this")

@@ -265,8 +265,7 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
             raise OSError("disk [/] gone")
 
         monkeypatch.setattr(run.engine.search, "ask", fail)
-        await run.press("escape", "c")
-        await run.until(lambda: "B could not search: disk [/] gone" in run.text)
+        await run.press("escape", "c", shows="B could not search: disk [/] gone")
 
 
 async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> None:

@@ -237,8 +237,7 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
         # Other words are taken back where they were taken over, and in the list as well.
         screen.query_one(ChangeList).focus()
         state, query = run.app.search_screen.state, screen.ranked.pool.query
-        await run.press(*["j"] * 30, "a")
-        await run.until(lambda: "applied: +" in run.text)
+        await run.press(*["j"] * 30, "a", shows="applied: +")
         assert state.text != query
         await run.press("escape", "escape", "u")
         assert state.text == query
@@ -406,16 +405,13 @@ async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> No
             # Off the screen it comes back before it closes.
             await run.press("G")
             await run.until(lambda: column not in run.text)
-            await run.press("z")
-            await run.until(lambda: column in run.text)
+            await run.press("z", shows=column)
             await run.press("z")
             await run.until(lambda: column not in run.text)
-            await run.press("escape", "t")
-            await run.until(lambda: "indexed files" in run.text)
+            await run.press("escape", "t", shows="indexed files")
             await run.press("enter")
             await run.until(lambda: getattr(run.app.screen, "chunk_id", None) is not None)
-            await run.press("z")
-            await run.until(lambda: column in run.text)
+            await run.press("z", shows=column)
             # What the context does not rank has no share.
             await run.press("escape", "C", "x", "z")
             assert run.toasts[-1] == "Nothing to open: the context does not rank it."

@@ -145,8 +145,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         await run.press("escape")
         assert len(run.app.screen_stack) == 1
         async with running(memory.open, size=(120, 40)) as second:
-            await second.press("escape", "5")
-            await second.until(lambda: "memory/link.md" in second.text)
+            await second.press("escape", "5", shows="memory/link.md")
             await second.press("R", "r")
             assert ["another memtui (process " in toast for toast in second.toasts] == [True]
             assert "kept by     another memtui (process " in second.text
@@ -190,13 +189,10 @@ async def test_damage_is_told_with_the_key_that_heals_it(
     async with running(memory.open, size=(140, 40)) as run:
         run.app.search_screen.query_input.value = "router config"
         await run.until(lambda: said in run.text and "index-1.db is damaged" in run.text)
-        await run.press("escape", "5")
-        await run.until(lambda: "R rebuild the index" in run.text)
+        await run.press("escape", "5", shows="R rebuild the index")
         assert "index-1.db is damaged" in run.text
-        await run.press("escape", "R")
-        await run.until(lambda: "keep it as it is" in run.text)
-        await run.press("R")
-        await run.until(lambda: "● ready" in run.text)
+        await run.press("escape", "R", shows="keep it as it is")
+        await run.press("R", shows="● ready")
         await run.press("escape")
         await run.search("router")
         assert run.app.search_screen.results.chosen_id

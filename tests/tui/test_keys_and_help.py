@@ -261,8 +261,7 @@ async def test_the_help_says_what_can_be_typed_and_what_the_signs_of_the_list_me
 async def test_no_glyph_outside_the_chosen_set_is_drawn(memory: SmallMemory) -> None:
     options = dark("ascii")
     async with running(memory.open, size=(120, 40), options=options) as run:
-        await run.press("escape", "2", "f1")
-        await run.until(lambda: "* changed  ! error  . not indexed" in run.text)
+        await run.press("escape", "2", "f1", shows="* changed  ! error  . not indexed")
         await run.press("escape", "1")
         await run.search("router")
         await run.until(lambda: bool(re.search(r"\d \|", run.text)))

@@ -83,8 +83,7 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert run.app.options.ranking.k == 4
         assert "vs config: " not in str(run.app.search_screen.results.border_subtitle)
         screen = await _open(run)
-        await run.press("tab")
-        await run.until(lambda: "⏎ close" in run.text)
+        await run.press("tab", shows="⏎ close")
         assert "Nothing to write: it is so already." in run.text
         await run.press("enter")
         assert (run.app.screen, run.toasts) == (run.app.search_screen, [])
@@ -120,12 +119,10 @@ async def test_what_cannot_be_written_is_told(
         await _open(run, "m")
         with monkeypatch.context() as patch:
             patch.setattr("os.access", lambda *args: False)
-            await run.press("enter")
-            await run.until(lambda: "✗ cannot write " in run.text)
+            await run.press("enter", shows="✗ cannot write ")
         assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
-        await run.press("tab", "tab", "tab")
-        await run.until(lambda: "TOML: Expected" in run.text)
+        await run.press("tab", "tab", "tab", shows="TOML: Expected")
         await run.press("enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"
@@ -176,8 +173,7 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
     async with running(memory.open) as run:
         await run.press("escape", "m", "C")
         assert run.app.screen is run.app.search_screen
-        await run.press("ctrl+p", *"agent conf")
-        await run.until(lambda: "agent configuration…" in run.text)
+        await run.press("ctrl+p", *"agent conf", shows="agent configuration…")
         await run.press("enter")
         screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)

@@ -195,8 +195,7 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
         await run.until(lambda: bool(screen.listings))
         await run.press("enter")
         await run.until(lambda: isinstance(run.app.screen, Confirm))
-        await run.press("w")
-        await run.until(lambda: '+ provider = "first"' in run.text)
+        await run.press("w", shows='+ provider = "first"')
         await run.press("enter")
         await run.until(lambda: run.engine.index.status().provider.actual == "first")
         assert scene.first.choices[-1].threads == 2

@@ -341,8 +341,9 @@ class Talks:
     file: Path
     screen: SessionsScreen
 
-    async def press(self, *keys: str) -> None:
+    async def press(self, *keys: str, shows: str = "") -> None:
         await self.run.press(*keys)
+        await self.shows(shows)
 
     async def shows(self, *texts: str) -> None:
         """Wait until all of these are on screen."""
@@ -431,8 +432,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         assert reader.conversation is conversation, "nothing is read in vain"
         with talks.file.open("ab") as stream:
             stream.write(more := said("user", "Or at ten.", 11))
-        await talks.press("r")
-        await talks.shows("entry 13/15")
+        await talks.press("r", shows="entry 13/15")
         await talks.press("q")
         assert run.app.screen is run.app.search_screen, "one key leads back"
         await talks.press("3")
@@ -475,8 +475,7 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         await talks.press("escape", "s", "escape")
         assert (screen.is_current, screen.pane) == (True, "asked")
         screen.asked.calls_list.action_move(-1)
-        await talks.press("tab", "g", "b")
-        await talks.shows("no such file: memory/gone.md")
+        await talks.press("tab", "g", "b", shows="no such file: memory/gone.md")
 
 
 async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) -> None:
@@ -503,31 +502,24 @@ async def test_the_newest_is_chosen_until_the_user_moves(memory: SmallMemory) ->
 async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
     config = memory.root.parent / "config.toml"
     async with talking(memory) as talks:
-        await talks.press("O")
-        await talks.shows("claude-code")
-        await talks.press("space", "j", "space", "w")
-        await talks.shows("sources = [")
+        await talks.press("O", shows="claude-code")
+        await talks.press("space", "j", "space", "w", shows="sources = [")
         assert config.read_text() == MINE, "nothing is written before it is agreed to"
         await talks.press("enter")
         await talks.run.until(lambda: 'sources = ["openclaw", "cl' in config.read_text())
         await talks.run.until(lambda: talks.run.app.screen is talks.screen)
         await talks.run.until(lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks))
         async with talking(memory) as second:
-            await second.press("O")
-            await second.shows("claude-code")
+            await second.press("O", shows="claude-code")
             await second.press("space", "enter")
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
-            await second.press("O")
-            await second.shows("off, 1 in the index")
-        await talks.press("O")
-        await talks.shows("claude-code")
+            await second.press("O", shows="off, 1 in the index")
+        await talks.press("O", shows="claude-code")
         await talks.press("space", "enter")
         await talks.run.until(lambda: "O, then w, writes it" in str(talks.run.toasts))
-        await talks.press("O")
-        await talks.shows("claude-code")
+        await talks.press("O", shows="claude-code")
         config.write_text(MINE.replace('"]', '", "claude-code"]'))
-        await talks.press("space", "w")
-        await talks.shows("Nothing to write")
+        await talks.press("space", "w", shows="Nothing to write")
         await talks.press("enter")
         await talks.shows("→ on: enter indexes", "Sources of conversations")
         assert "Written" not in str(talks.run.toasts[-1:]), "enter closes what there is to close"
@@ -535,14 +527,11 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
 
 async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> None:
     async with talking(memory, memory={"demo": ""}) as talks:
-        await talks.press("O")
-        await talks.shows("claude-code")
+        await talks.press("O", shows="claude-code")
         assert "w write" not in talks.run.text
-        await talks.press("question_mark")
-        await talks.shows("on or off")
+        await talks.press("question_mark", shows="on or off")
         assert "keep the choice" not in talks.run.text
-        await talks.press("escape", "space", "w")
-        await talks.shows("enter turns it on and indexes")
+        await talks.press("escape", "space", "w", shows="enter turns it on and indexes")
         await talks.press("enter")
         await talks.run.until(lambda: "undoes it.'" in str(talks.run.toasts))
 
@@ -604,14 +593,11 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
             patch.setattr(type(talks.run.engine.index.transcripts), "use_sources", fail)
             conversations.load()
             await talks.shows("cannot list the conversations", "Why does the router")
-            await talks.press("enter")
-            await talks.shows("✗ cannot read ␛[31m/x")
+            await talks.press("enter", shows="✗ cannot read ␛[31m/x")
             await talks.press("A")
             await talks.shows("Agent searches", "✗ cannot read ␛[31m/x")
-            await talks.press("escape", "O")
-            await talks.shows("openclaw:main")
-            await talks.press("space", "enter")
-            await talks.shows("✗ cannot read ␛[31m/x")
+            await talks.press("escape", "O", shows="openclaw:main")
+            await talks.press("space", "enter", shows="✗ cannot read ␛[31m/x")
 
 
 async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
@@ -633,8 +619,7 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         await talks.press("g", "right_square_bracket", "right_square_bracket")
         assert talks.line == 5, "the next thing that the user said"
         await resize(pilot, (80, 24))
-        await talks.press("A", "tab")
-        await talks.shows("minScore")
+        await talks.press("A", "tab", shows="minScore")
         assert talks.screen.asked.calls_list.size.height == 3, "the rest is for the comparison"
         assert talks.screen.focused is talks.screen.asked.comparison
         await talks.press("shift+tab", "enter")
