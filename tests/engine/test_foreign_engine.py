@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,19 +47,12 @@ ROUTER, AUTH = "memory/router.md", "memory/auth.md"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-@contextmanager
-def engine_of(state: State, bus: Bus | None = None, **options: Any) -> Iterator[Engine]:
+def engine_of(
+    state: State, bus: Bus | None = None, *, vector: bool = False, **options: Any
+) -> Engine:
     """Open an agent; every query has a vector only with `vector`."""
-    given = one_vector(state.folder.parent / "vector.json", state)
-    if not options.pop("vector", False):
-        options["given"] = None
-    with SmallAgent(state, given).open(bus, **options) as engine:
-        yield engine
-
-
-def configure(state: State, search: Any) -> None:
-    content = {"agents": {"defaults": {"memorySearch": search}}}
-    (state.folder / "openclaw.json").write_text(json.dumps(content), encoding="utf-8")
+    given = one_vector(state.folder.parent / "vector.json", state) if vector else None
+    return SmallAgent(state, given).open(bus, **options)
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -185,7 +177,7 @@ def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sideca
     assert leg.detail.startswith("no query vector: needs openai")
     assert alone.pool.hits[Leg.KEYWORD] == whole.pool.hits[Leg.KEYWORD]
     assert alone.pool.search_mode is SearchMode.KEYWORD_ONLY
-    configure(sidecar, {"provider": "none"})
+    sidecar.configure({"provider": "none"})
     with engine_of(sidecar) as engine:
         without = engine.search.ask(query)
     assert without.pool.states[Leg.VECTOR].status is LegStatus.SKIPPED
@@ -215,7 +207,7 @@ def test_no_text_goes_where_the_agent_sends_none(
 
 
 def test_an_agent_with_hybrid_search_off_searches_by_vectors(sidecar: State) -> None:
-    configure(sidecar, {"query": {"hybrid": {"enabled": False}}})
+    sidecar.configure({"query": {"hybrid": {"enabled": False}}})
     with engine_of(sidecar, vector=True) as engine:
         ranked = engine.search.ask(QUERY)
     assert ranked.pool.states[Leg.KEYWORD].reason is Reason.DISABLED
@@ -274,7 +266,7 @@ def test_vectors_in_memory_are_of_the_last_commit_or_read_again(tmp_path: Path) 
 
 
 def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:
-    configure(sidecar, {"query": {"minScore": 0, "hybrid": {"temporalDecay": {"enabled": True}}}})
+    sidecar.configure({"query": {"minScore": 0, "hybrid": {"temporalDecay": {"enabled": True}}}})
     path = "notes/plain.md"
     tables = ("chunks", "chunks_fts")
     edit(

@@ -5,10 +5,8 @@ And rows, vectors and queries that no release makes: a search answers, and says 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +38,9 @@ from tests.support.openclaw import (
 )
 from tests.support.small_memory import SmallAgent, agent_index, one_vector
 
-NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 COLUMNS = "id, path, source, model, start_line, end_line, text"
 QUERY = "OAuth refresh token clock skew"
 SHOWN = "memory/2026-11-12.md"
-
-
-@contextmanager
-def engine_of(
-    state: State, *, given: GivenVectors | None = None, workspace: bool = True
-) -> Iterator[Engine]:
-    target = state.target() if workspace else replace(state.target(), workspace=None)
-    with Engine.open_agent(target, now=lambda: NOW, env={}, given=given, examine=False) as engine:
-        yield engine
 
 
 def given(state: State, *queries: str) -> GivenVectors:
@@ -72,7 +60,7 @@ def ask(engine: Engine, place: str, query: str = QUERY) -> Inquiry:
 
 
 def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
-    with engine_of(state) as engine:
+    with SmallAgent(state).open() as engine:
         shown = ask(engine, SHOWN)
         assert shown.rank == 1
         assert step(shown, Station.KEYWORD_LEG).words == tuple(QUERY.split())
@@ -91,14 +79,14 @@ def test_a_word_that_the_tokenizer_drops_is_named(sidecar: State) -> None:
         f"CREATE VIRTUAL TABLE chunks_fts USING fts5(text, {columns}, tokenize='trigram')",
         f"INSERT INTO chunks_fts({COLUMNS}) SELECT {COLUMNS} FROM chunks",
     )
-    with engine_of(sidecar) as engine:
+    with SmallAgent(sidecar).open() as engine:
         found = ask(engine, SHOWN, "UI")
     assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
     assert (found.steps[-1].words, found.steps[-1].other) == (("UI",), "trigram")
 
 
 def test_what_one_leg_misses_the_other_gives(state: State) -> None:
-    with engine_of(state, given=given(state)) as engine:
+    with SmallAgent(state, given(state)).open() as engine:
         ranked = engine.search.ask("zebra crossing in the fog")
         found = engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
     assert found.shown
@@ -116,7 +104,7 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
     state = make_state(tmp_path / ".openclaw", AGENT_BLOB)
     state.database.unlink()
     recorded.build(AGENT_BLOB, state.database)
-    with engine_of(state) as engine:
+    with SmallAgent(state).open() as engine:
         ranked = engine.search.ask('error: "E1107" (staging) AND NOT nginx*')
         found = engine.explain.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
     pool = step(found, Station.KEYWORD_POOL)
@@ -129,8 +117,7 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
 
 
 def test_the_oldest_release_asks_for_each_keyword_and_not_for_the_query(sidecar: State) -> None:
-    config = {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}
-    (sidecar.folder / "openclaw.json").write_text(json.dumps(config))
+    sidecar.configure({"provider": "none"})
     with SmallAgent(sidecar, given(sidecar)).open(profile="openclaw-2026.2") as engine:
         found = ask(engine, SHOWN, "what about zzyzx")
     assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
@@ -148,7 +135,7 @@ def test_a_vector_that_cannot_be_compared(
         f"UPDATE chunks SET {change.format(zeros=zeros)} WHERE path = '{SHOWN}'",
         f"DELETE FROM chunks_vec WHERE id IN (SELECT id FROM chunks WHERE path = '{SHOWN}')",
     )
-    with engine_of(sidecar, given=given(sidecar)) as engine:
+    with SmallAgent(sidecar, given(sidecar)).open() as engine:
         found = ask(engine, SHOWN, "nothing of this is in a note")
     assert lost(found) == (Station.VECTOR_LEG, reason)
     assert found.steps[-1].other == other
@@ -156,7 +143,7 @@ def test_a_vector_that_cannot_be_compared(
 
 def test_a_vector_table_without_its_row_ids_is_done_without(sidecar: State) -> None:
     edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
-    with engine_of(sidecar, given=given(sidecar)) as engine:
+    with SmallAgent(sidecar, given(sidecar)).open() as engine:
         leg = engine.search.ask(QUERY).pool.states[Leg.VECTOR]
         assert (leg.status, leg.facts["backend"]) == (LegStatus.OK, "scan")
         assert engine.index.status().vectors == 0
@@ -171,7 +158,7 @@ def test_files_as_the_program_sees_them(state: State) -> None:
     (workspace / "memory/plain.txt").write_text("No Markdown.\n")
     (workspace / "memory/2026-11-10.md").unlink()
     expected = load("explain")["files as the program sees them"]
-    with engine_of(state) as engine:
+    with SmallAgent(state).open() as engine:
         assert {path: list(lost(ask(engine, path))) for path in expected} == expected
         orphan = ask(engine, "memory/2026-11-10.md")
         assert step(orphan, Station.DISCOVERED).outcome is Outcome.MISSED
@@ -189,7 +176,7 @@ def test_a_file_that_changed_is_stale(state: State) -> None:
     path = state.workspace / SHOWN
     path.write_text(path.read_text() + "\nA last line that no index has.\n")
     last = path.read_text().count("\n")
-    with engine_of(state) as engine:
+    with SmallAgent(state).open() as engine:
         found = ask(engine, SHOWN)
         assert found.shown
         assert step(found, Station.INDEXED).outcome is Outcome.MISSED
@@ -216,7 +203,7 @@ def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
         folder = sidecar.folder / "agents/main/sessions"
         folder.mkdir(parents=True)
         (folder / "talk.jsonl").write_text("x" * size)
-    with engine_of(sidecar) as engine:
+    with SmallAgent(sidecar).open() as engine:
         found = ask(engine, path)
     assert found.shown
     discovered, indexed = step(found, Station.DISCOVERED), step(found, Station.INDEXED)
@@ -225,7 +212,8 @@ def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
 
 
 def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
-    with engine_of(sidecar, workspace=False) as engine:
+    target = replace(sidecar.target(), workspace=None)
+    with Engine.open_agent(target, env={}, examine=False) as engine:
         found = ask(engine, SHOWN)
         assert found.shown
         discovered = step(found, Station.DISCOVERED)
@@ -238,7 +226,7 @@ def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
 
 def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None:
     edit(sidecar.database, f"DELETE FROM chunks WHERE path = '{SHOWN}'")
-    with engine_of(sidecar) as engine:
+    with SmallAgent(sidecar).open() as engine:
         ranked = engine.search.ask(QUERY)
         hit = next(hit for hit in ranked.hits if hit.chunk.path == SHOWN)
         found = engine.explain.inquire(ranked, hit.chunk.id)
@@ -251,7 +239,7 @@ def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None
 def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
     sidecar: State, queries: tuple[str, ...]
 ) -> None:
-    with engine_of(sidecar, given=given(sidecar, *queries)) as engine:
+    with SmallAgent(sidecar, given(sidecar, *queries)).open() as engine:
         ranked = engine.search.ask("zebra fog")
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
         chunk = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
@@ -261,13 +249,12 @@ def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
 
 
 def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
-    with engine_of(sidecar) as engine:
+    with SmallAgent(sidecar).open() as engine:
         identity = agent_index(engine).facts.identity
     search = {"provider": identity.provider, "model": identity.model}
     remote = {"remote": {"apiKey": "sk-nobody", "baseUrl": "https://embeddings.example"}}
-    text = json.dumps({"agents": {"defaults": {"memorySearch": search | remote}}})
-    (sidecar.folder / "openclaw.json").write_text(text)
-    with engine_of(sidecar, given=given(sidecar, QUERY)) as engine:
+    sidecar.configure(search | remote)
+    with SmallAgent(sidecar, given(sidecar, QUERY)).open() as engine:
         ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK

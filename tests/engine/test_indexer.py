@@ -54,16 +54,16 @@ def until(queue: EventQueue, condition: Callable[[], bool]) -> None:
 
 
 class Gate:
-    """Stops the index thread at an event until it is opened."""
+    """Stops the index thread in a phase of its work until it is opened."""
 
-    def __init__(self, bus: Bus, kind: type[Event], when: Callable[[Event], bool]) -> None:
+    def __init__(self, bus: Bus, phase: str) -> None:
         self.reached = threading.Event()
         self.open = threading.Event()
-        self._when = when
-        bus.subscribe(kind, self._hold)
+        self._phase = phase
+        bus.subscribe(SyncProgressed, self._hold)
 
-    def _hold(self, event: Event) -> None:
-        if self._when(event) and not self.open.is_set():
+    def _hold(self, event: SyncProgressed) -> None:
+        if event.phase == self._phase and not self.open.is_set():
             self.reached.set()
             assert self.open.wait(WAIT)
 
@@ -75,8 +75,14 @@ def sync(indexer: Indexer) -> IndexerStatus:
     return indexer.snapshot()
 
 
-def at_vectors(event: Event) -> bool:
-    return isinstance(event, SyncProgressed) and event.phase == "vectors"
+def stopped_at(
+    workspace: Workspace, indexer: Indexer, phase: str = "vectors", *, rebuild: bool = False
+) -> Gate:
+    """Begin a run, and wait until it has come to a phase."""
+    gate = Gate(workspace.bus, phase)
+    indexer.sync(rebuild=rebuild)
+    assert gate.reached.wait(WAIT)
+    return gate
 
 
 def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> None:
@@ -101,9 +107,7 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
 
 
 def test_requests_during_a_sync_run_once_more(workspace: Workspace, indexer: Indexer) -> None:
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.sync()
-    assert gate.reached.wait(WAIT)
+    gate = stopped_at(workspace, indexer)
     workspace.write("0.md", "rewritten\n")
     for _ in range(5):
         indexer.expect(["0.md"])
@@ -167,9 +171,7 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
 
 
 def test_a_run_begins_again_by_another_recipe(workspace: Workspace, indexer: Indexer) -> None:
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.sync()
-    assert gate.reached.wait(WAIT)
+    gate = stopped_at(workspace, indexer)
     indexer.use(Recipe(None))
     gate.open.set()
     assert indexer.wait_idle(WAIT)
@@ -181,9 +183,7 @@ def test_a_run_begins_again_by_another_recipe(workspace: Workspace, indexer: Ind
 def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
     workspace: Workspace, indexer: Indexer
 ) -> None:
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.sync(rebuild=True)
-    assert gate.reached.wait(WAIT)
+    gate = stopped_at(workspace, indexer, rebuild=True)
     workspace.write("late.md", "written during the rebuild\n")
     gate.open.set()
     assert indexer.wait_idle(WAIT)
@@ -197,11 +197,8 @@ def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(
         last_sync = indexer.snapshot().last_sync
         assert last_sync is not None
         assert last_sync.rebuild is rebuild
-    gate = Gate(
-        workspace.bus, SyncProgressed, lambda event: indexer.snapshot().running is Work.REBUILD
-    )
-    indexer.sync(rebuild=True)
-    assert gate.reached.wait(WAIT)
+    gate = stopped_at(workspace, indexer, "files", rebuild=True)
+    assert indexer.snapshot().running is Work.REBUILD
     indexer.cancel()
     gate.open.set()
     assert indexer.wait_idle(WAIT)
@@ -215,9 +212,7 @@ def test_closing_stops_what_runs_and_frees_the_lock(
 ) -> None:
     indexer = workspace.indexer()
     indexer.start()
-    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
-    indexer.sync()
-    assert gate.reached.wait(WAIT)
+    gate = stopped_at(workspace, indexer)
 
     def fail(live: LiveIndex) -> None:
         raise RuntimeError("disk I/O error")

@@ -90,26 +90,24 @@ class Tables:
             (path, source),
         )
 
+    def leg(
+        self, release: Release, scope: SearchScope = WITH_PROVIDER, limit: int = 24
+    ) -> OpenClawKeywordLeg:
+        return OpenClawKeywordLeg(self.connection, self.names, release, scope, limit, MAPPING)
+
     def search(
         self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
     ) -> KeywordAnswer:
-        leg = OpenClawKeywordLeg(self.connection, self.names, release, scope, limit, MAPPING)
-        return leg.search(query)
-
-    def found(
-        self, release: Release, query: str, scope: SearchScope = WITH_PROVIDER, limit: int = 24
-    ) -> list[str]:
-        return [hit.id for hit in self.search(release, query, scope, limit).hits]
-
-    def body_hits(self, release: Release, query: str) -> list[KeywordHit]:
-        scope = WITH_PROVIDER
-        leg = OpenClawKeywordLeg(self.connection, self.names, release, scope, 24, MAPPING)
-        return leg.body_hits(query)
+        return self.leg(release, scope, limit).search(query)
 
     def paths_found(self, query: str, limit: int = 24) -> list[KeywordHit]:
         """What 2026.9 finds by paths alone."""
         hits = self.search(FOURTH, query, limit=limit).hits
         return [hit for hit in hits if not hit.has_body]
+
+
+def ids(answer: KeywordAnswer) -> list[str]:
+    return [hit.id for hit in answer.hits]
 
 
 @pytest.fixture
@@ -150,7 +148,7 @@ def test_known_searches(
         assert answer.hits == ()
         assert answer.refusal == 'fts5: syntax error near "<"'
         return
-    hits = tables.body_hits(release, case["query"])
+    hits = tables.leg(release).body_hits(case["query"])
     assert [hit.id for hit in hits] == case["ids"]
     if "textScore_first" in case:
         assert hits[0].text_score == case["textScore_first"][version]
@@ -165,11 +163,11 @@ def test_what_a_release_finds_and_which_keywords_it_asks_for(
     tables = Tables(connection, case["tokenizer"])
     for chunk_id, text, *fields in case["rows"]:
         tables.add(chunk_id, text, **(fields[0] if fields else {}))
-    for names, query, provider, limit, ids, keywords in case["answers"]:
+    for names, query, provider, limit, found, keywords in case["answers"]:
         scope = WITH_PROVIDER if provider == "provider" else WITHOUT_PROVIDER
         for release in (RELEASES[f"openclaw-{name}"] for name in names.split()):
-            answer = tables.search(release, query, scope, limit)
-            assert " ".join(hit.id for hit in answer.hits) == ids
+            answer = tables.search(release, query, scope, limit=limit)
+            assert " ".join(ids(answer)) == found
             assert " ".join(answer.keywords) == keywords
             for word in answer.keywords if not release.has_paths else ():
                 alone = {hit.id: hit.score for hit in tables.search(release, word, scope).hits}
@@ -182,8 +180,8 @@ def test_sources_are_filtered_before_the_cut(words: Tables, release: Release) ->
         words.add(f"s{number}", "router", f"sessions/{number}.jsonl", source="sessions")
     words.add("note", "router and many more words of a longer note")
     scope = SearchScope(MODEL, ("memory",))
-    assert words.found(release, "router", scope, limit=1) == ["note"]
-    assert words.found(release, "router", SearchScope(MODEL, ()), limit=1) == []
+    assert ids(words.search(release, "router", scope, limit=1)) == ["note"]
+    assert ids(words.search(release, "router", SearchScope(MODEL, ()), limit=1)) == []
 
 
 def test_a_path_before_the_text_is_taken_off(words: Tables) -> None:
@@ -219,7 +217,7 @@ def test_more_short_terms_than_an_expression_takes(
     answer = trigrams.search(release, "\u6771\u4eac " * 1200, scope)
     assert answer.refusal.startswith("Expression tree is too large")
     by_keyword = [] if (release, scope) == (SECOND, WITH_PROVIDER) else ["a"]
-    assert [hit.id for hit in answer.hits] == by_keyword
+    assert ids(answer) == by_keyword
 
 
 @pytest.mark.parametrize("tokenizer", ["unicode61", "trigram"])
@@ -271,8 +269,8 @@ def test_paths_of_sources_that_are_off_stay_out(words: Tables) -> None:
     words.add("s", "text", "sessions/main/router.jsonl", source="sessions")
     words.add("m", "text", "memory/router.md")
     scope = SearchScope(MODEL, ("memory",))
-    assert words.found(FOURTH, "router", scope) == ["m"]
-    assert set(words.found(FOURTH, "router")) == {"m", "s"}
+    assert ids(words.search(FOURTH, "router", scope)) == ["m"]
+    assert set(ids(words.search(FOURTH, "router"))) == {"m", "s"}
 
 
 @pytest.mark.parametrize("form", ["caf\u00e9", "cafe\u0301"], ids=["NFC", "NFD"])
@@ -296,10 +294,6 @@ def test_an_index_without_full_text(words: Tables) -> None:
         assert leg.search("router").hits == ()
 
 
-def as_plan(expected: dict[str, Any]) -> KeywordPlan:
-    return KeywordPlan(expected["matchQuery"], tuple(expected["substringTerms"]))
-
-
 @pytest.mark.parametrize("case", cases("keyword_plan"))
 @pytest.mark.parametrize(
     ("key", "profile"), [("v2026_4_26", "openclaw-2026.4"), ("v2026_9_6", "openclaw-2026.9")]
@@ -307,7 +301,7 @@ def as_plan(expected: dict[str, Any]) -> KeywordPlan:
 def test_keyword_plan(case: dict[str, Any], key: str, profile: str) -> None:
     release = RELEASES[profile]
     plan = plan_keyword(case["query"], tokenizer=case["tokenizer"], short_terms=release.short_terms)
-    assert plan == as_plan(case[key])
+    assert plan == KeywordPlan(case[key]["matchQuery"], tuple(case[key]["substringTerms"]))
 
 
 @pytest.mark.parametrize("case", cases("query_expansion"))

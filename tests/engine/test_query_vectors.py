@@ -17,13 +17,7 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
-from memtui.engine.foreign.query_vectors import (
-    GivenVectors,
-    NoVector,
-    QueryVector,
-    QueryVectors,
-    load_given,
-)
+from memtui.engine.foreign.query_vectors import NoVector, QueryVector, QueryVectors, load_given
 from memtui.errors import Cancelled, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity
@@ -54,10 +48,6 @@ def never() -> bool:
     return False
 
 
-def nothing(digest: str) -> Vector | None:
-    return None
-
-
 @pytest.fixture(autouse=True)
 def quiet_secrets(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
@@ -85,23 +75,12 @@ def configured(server: EmbeddingServer, base: str = "/v1", **more: Any) -> Memor
 
 
 def finder(
-    config: MemorySearchConfig | None,
-    identity: Identity = MADE_WITH,
-    *,
-    given: GivenVectors | None = None,
-    env: Mapping[str, str] = KEYS,
-    read_cache: Callable[[str], Vector | None] = nothing,
-    read_access: Callable[[str], RemoteAccess] = lambda provider: RemoteAccess(),
+    config: MemorySearchConfig | None, identity: Identity = MADE_WITH, **changes: Any
 ) -> QueryVectors:
-    return QueryVectors(
-        identity,
-        config,
-        given=given,
-        env=env,
-        read_cache=read_cache,
-        read_access=read_access,
-        timeout=5.0,
-    )
+    """Find by a provider alone that has its key in the environment, but for what is changed."""
+    empty: dict[str, Any] = {"given": None, "read_cache": lambda digest: None}
+    access = {"env": KEYS, "read_access": lambda provider: RemoteAccess(), "timeout": 5.0}
+    return QueryVectors(identity, config, **{**empty, **access, **changes})
 
 
 def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import lzma
 import os
 import shutil
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -45,6 +47,11 @@ class State(Struct, frozen=True):
     def beside(self, suffix: str) -> Path:
         """Name a file beside the database."""
         return self.database.with_name(self.database.name + suffix)
+
+    def configure(self, search: Any) -> None:
+        """Write a configuration that says this of the memory search of every agent."""
+        content = {"agents": {"defaults": {"memorySearch": search}}}
+        (self.folder / "openclaw.json").write_text(json.dumps(content), encoding="utf-8")
 
     def target(self) -> ForeignTarget:
         """What `Engine.open_agent` opens."""

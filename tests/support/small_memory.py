@@ -128,10 +128,10 @@ class SmallAgent:
     """An agent's state folder with the small index of one release."""
 
     state: State
-    given: GivenVectors
+    given: GivenVectors | None = None
 
     def open(self, bus: Bus | None = None, **options: Any) -> Engine:
-        """Open it at a clock that stands still, every query with the same vector."""
+        """Open it at a clock that stands still, with the given vectors of queries, if any."""
         clock = datetime(2026, 11, 16, 12, tzinfo=UTC)
         given = {"now": lambda: clock, "env": {}, "given": self.given, "examine": False, **options}
         return Engine.open_agent(self.state.target(), bus=bus, **given)
