@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import zstandard
@@ -88,11 +89,8 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
 ) -> None:
     file = homes.openclaw("a.jsonl", [began(), said("user", "one"), asked("gate")])
     assert [(one.turns, one.calls) for one in counted(engine).values()] == [(1, 1)]
-
-    def refuse(*arguments: object, **named: object) -> None:
-        raise AssertionError("read again")
-
     with monkeypatch.context() as patch:
+        refuse = Mock(side_effect=AssertionError("read again"))
         patch.setattr("memtui.index.transcripts.reading.open_lines", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1

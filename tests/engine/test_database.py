@@ -11,6 +11,7 @@ from contextlib import closing
 from importlib import util
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -246,11 +247,9 @@ def test_a_foreign_pointer_counts_as_none(folder: IndexFolder, content: bytes) -
 def test_a_full_disk_is_an_unusable_index(
     folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     building = build(folder, 1)
-    monkeypatch.setattr(os, "fsync", full)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
     with pytest.raises(IndexUnusable, match="no space left"):
         folder.commit(building)
 

@@ -334,10 +334,7 @@ def test_one_that_may_not_write_changes_no_file(cache: EmbeddingCache, path: Pat
 def test_damage_that_cannot_be_moved_is_said(
     cache: EmbeddingCache, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Path, target: Path) -> Path:
-        raise PermissionError("read-only")
-
     path.write_bytes(b"this is no database" * 100)
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=PermissionError("read-only")))
     with pytest.raises(IndexUnusable, match="cannot be moved"):
         cache.count()

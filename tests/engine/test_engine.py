@@ -12,6 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -166,11 +167,7 @@ def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
 
 def test_a_subscriber_that_fails_ends_no_thread_and_is_named(memory: SmallMemory) -> None:
     bus = Bus()
-
-    def fail(event: Event) -> None:
-        raise ValueError("boom")
-
-    bus.subscribe(SyncFinished, fail)
+    bus.subscribe(SyncFinished, Mock(side_effect=ValueError("boom")))
     with memory.open(bus) as engine:
         engine.index.sync(wait=True)
         (memory.root / "memory/owl.md").write_text("An owl.\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -86,9 +87,7 @@ def test_calls_go_before_searches_and_what_has_time_comes_last(bench: Bench) -> 
 
 
 def test_a_failing_call_gives_its_error_to_the_caller_and_the_thread_lives(bench: Bench) -> None:
-    def fail(*of: object) -> None:
-        raise ValueError("boom")
-
+    fail = Mock(side_effect=ValueError("boom"))
     with pytest.raises(ValueError, match="boom"):
         bench.thread.call(fail)
     with pytest.raises(ValueError, match="boom"):
@@ -101,11 +100,7 @@ def test_a_failing_search_is_reported_and_the_thread_lives(
 ) -> None:
     reported: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", reported.append)
-
-    def fail(*of: object) -> None:
-        raise ValueError("boom")
-
-    bench.thread.submit(fail)
+    bench.thread.submit(Mock(side_effect=ValueError("boom")))
     assert bench.thread.wait_idle(WAIT)
     assert [(str(one.exc_value), one.thread) for one in reported] == [("boom", bench.thread)]
     assert bench.thread.call(lambda: 1) == 1
@@ -178,12 +173,9 @@ def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> Non
 
 
 def test_cancelled_work_is_not_begun(bench: Bench) -> None:
-    def stop(gives_way: Callable[[], bool]) -> None:
-        raise Cancelled
-
     bench.hold()
     never = bench.thread.call_later(lambda gives_way: bench.done.append("never"))
-    stopped = bench.thread.call_later(stop)
+    stopped = bench.thread.call_later(Mock(side_effect=Cancelled))
     assert never.cancel()
     bench.release.set()
     with pytest.raises(Cancelled):

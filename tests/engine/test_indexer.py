@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 
@@ -213,13 +214,9 @@ def test_closing_stops_what_runs_and_frees_the_lock(
     indexer = workspace.indexer()
     indexer.start()
     gate = stopped_at(workspace, indexer)
-
-    def fail(live: LiveIndex) -> None:
-        raise RuntimeError("disk I/O error")
-
     with monkeypatch.context() as patched:
         # What cannot be closed does not keep the lock either.
-        patched.setattr(LiveIndex, "close", fail)
+        patched.setattr(LiveIndex, "close", Mock(side_effect=RuntimeError("disk I/O error")))
         closer = threading.Thread(target=indexer.close)
         closer.start()
         gate.open.set()
@@ -306,11 +303,8 @@ def test_failures_are_named_and_the_thread_goes_on(
     assert snapshot.files == 20
     away.rename(workspace.root)
     workspace.write("more.md", "more\n")
-
-    def explode(*arguments: object, **more: object) -> None:
-        raise RuntimeError("boom\nin two lines")
-
     with monkeypatch.context() as patched:
+        explode = Mock(side_effect=RuntimeError("boom\nin two lines"))
         patched.setattr("memtui.index.sync.chunk_document", explode)
         sync(indexer)
     assert indexer.snapshot().failure == "RuntimeError: boom in two lines"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from memtui.engine.foreign.query_vectors import NoVector, QueryVector, QueryVect
 from memtui.errors import Cancelled, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity
-from memtui.retrieval.openclaw.candidates import Vector
 from memtui.settings.openclaw.read import RemoteAccess, read_config, read_remote
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from tests.support.embedding_services import (
@@ -378,18 +378,13 @@ def test_the_address_of_models_providers_counts(server: EmbeddingServer, tmp_pat
 
 
 def test_the_cache_comes_last(server: EmbeddingServer) -> None:
-    wanted: list[str] = []
-
-    def read(digest: str) -> Vector | None:
-        wanted.append(digest)
-        return np.array([0.0, 1.0, 0.0])
-
+    read = Mock(return_value=np.array([0.0, 1.0, 0.0]))
     assert find(finder(configured(server), read_cache=read)).origin == "provider"
-    assert not wanted
+    read.assert_not_called()
     server.faults = [fixed(Answer(status=404))]
     found = find(finder(configured(server), read_cache=read))
     assert found.origin == "cache"
-    assert wanted == [hashlib.sha256(b"router").hexdigest()]
+    read.assert_called_once_with(hashlib.sha256(b"router").hexdigest())
     pending = finder(MemorySearchConfig(), read_cache=read)
     assert find(pending, typing=True).origin == "cache"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import apsw
 import pytest
@@ -196,10 +197,7 @@ def test_a_database_that_cannot_be_read_now_loses_nothing(
     workspace.sync()
     before = workspace.contents().chunks
     assert len(before) == 2
-
-    def locked(*arguments: object, **named: object) -> Any:
-        raise IndexUnusable("openclaw-agent.sqlite is locked")
-
+    locked = Mock(side_effect=IndexUnusable("openclaw-agent.sqlite is locked"))
     homes.events(said("user", "second event"), start=2)
     with monkeypatch.context() as patched:
         patched.setattr(discovery, "sessions_in", locked)

@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -75,15 +76,10 @@ def test_looking_for_changes_can_be_stopped(demo: Engine) -> None:
     trial = Trial(demo, "router config", ranking)
     chunk_id = trial.missing()[0]
     places = demo.explain.inquire(ranked, chunk_id).leg_places
-    told: list[Parameter] = []
-
-    def stop(parameter: Parameter) -> None:
-        told.append(parameter)
-        raise InterruptedError
-
+    stop = Mock(side_effect=InterruptedError)
     with pytest.raises(InterruptedError):
         demo.what_if.least_changes(ranked, ranking, chunk_id, places, progress=stop)
-    assert len(told) == 1
+    stop.assert_called_once()
 
 
 @pytest.mark.parametrize("typing", [False, True])

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -176,10 +177,7 @@ def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
 def test_a_file_system_that_cannot_sync_folders_is_used_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def refuse(descriptor: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(number, os.strerror(number))))
     if number == errno.EIO:
         with pytest.raises(OSError, match=os.strerror(number)):
             sync_folder(tmp_path)
@@ -200,10 +198,7 @@ def test_promises_hold_for_inputs_that_nobody_wrote(target: Target, tmp_path: Pa
 def test_an_input_that_breaks_a_promise_is_kept_with_the_command_that_repeats_it(
     tmp_path: Path,
 ) -> None:
-    def check(_given: object) -> None:
-        raise ValueError("broken\n[/]")
-
-    target = Target("broken one", check, lambda: [b"seed"])
+    target = Target("broken one", Mock(side_effect=ValueError("broken\n[/]")), lambda: [b"seed"])
     case = try_target(target, 3, SEED, tmp_path / "failures")
     (file,) = (tmp_path / "failures").iterdir()
     (line,) = case.wrong

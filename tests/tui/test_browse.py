@@ -5,6 +5,7 @@ from __future__ import annotations
 from calendar import day_abbr
 from datetime import UTC, date, datetime
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -283,9 +284,6 @@ async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
 async def test_a_list_that_fails_keeps_what_there_was(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(browse: Browse) -> None:
-        raise OSError("disk on fire\x1b[31m")
-
     monkeypatch.setattr(file_list, "SOONEST", 0.01)
     async with running(memory.open) as run:
         run.app.open_place("memory/people/mai.md", 3)
@@ -299,7 +297,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
         assert run.app.screen is run.app.search_screen
         run.app.action_show_screen("browse")
         with monkeypatch.context() as patch:
-            patch.setattr(Browse, "files", fail)
+            patch.setattr(Browse, "files", Mock(side_effect=OSError("disk on fire\x1b[31m")))
             run.engine.bus.publish(FileIndexed("memory/people/mai.md", 1))
             await run.until(lambda: "cannot list the files: disk on fire" in run.text)
         assert len(screen.file_list.files) == 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -47,9 +48,6 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         calls.append("care")
         return real(browse, **options)
 
-    def failing(browse: Browse, **options: Any) -> CareReport:
-        raise MemtuiError("the index cannot be read: `memtui index`")
-
     looks(held)
     async with running(memory.open, options=dark(memory={"demo": ""})) as run:
         run.app.action_show_screen("care")
@@ -84,7 +82,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         run.engine.bus.publish(FileIndexed("memory/new.md", 1))
         await run.until(lambda: "checked before the last change" in run.text)
         await run.press("escape")
-        looks(failing)
+        looks(Mock(side_effect=MemtuiError("the index cannot be read: `memtui index`")))
         run.app.action_show_screen("care")
         await run.until(lambda: "cannot be read: `memtui index --demo`" in run.text)
 

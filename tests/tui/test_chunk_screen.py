@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from msgspec.structs import replace
 
@@ -75,10 +77,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
     async with running(memory.open) as run:
         chunk = await open_chunk(run)
         await run.until(lambda: "Queries 1  tab next" in run.text)
-
-        def fail(*_: object) -> None:
-            raise MemtuiError("the index cannot be read: rebuild it")
-
+        fail = Mock(side_effect=MemtuiError("the index cannot be read: rebuild it"))
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "chunk_record", fail)
             run.engine.bus.publish(FileIndexed(PATH, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from itertools import combinations
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -260,11 +261,7 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
         there = screen.sides[1].ranked
         assert there is not None
         assert len(there.hits) == 14
-
-        def fail(*arguments: object, **named: object) -> None:
-            raise OSError("disk [/] gone")
-
-        monkeypatch.setattr(run.engine.search, "ask", fail)
+        monkeypatch.setattr(run.engine.search, "ask", Mock(side_effect=OSError("disk [/] gone")))
         await run.press("escape", "c", shows="B could not search: disk [/] gone")
 
 

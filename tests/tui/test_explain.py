@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -282,9 +283,7 @@ async def test_j_marks_the_next_change_and_then_scrolls_and_another_result_begin
 async def test_a_part_that_fails_is_told_in_its_place(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*arguments: Any) -> None:
-        raise RuntimeError("none today")
-
+    fail = Mock(side_effect=RuntimeError("none today"))
     async with running(memory.open, size=(120, 90), options=OPTIONS) as run:
         for name in ("inquire", "passages"):
             monkeypatch.setattr(run.engine.explain, name, fail)

@@ -9,6 +9,7 @@ from datetime import date
 from itertools import count, product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -118,24 +119,17 @@ async def answer(
 
 async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run_on: Any) -> None:
     async with run_on() as run:
-        held: list[int] = []
-        hold = run.engine.index.hold
-
-        def hold_and_count() -> None:
-            held.append(1)
-            hold()
-
-        run.engine.index.hold = hold_and_count
+        hold = run.engine.index.hold = Mock(wraps=run.engine.index.hold)
         await press(run.pilot, *"router")
         screen = run.app.search_screen
         await run.until(
             lambda: screen.state.answered_text == "router" and not screen.state.is_pending
         )
-        assert len(held) == 6
+        assert hold.call_count == 6
         sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
         await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
-        assert len(held) == 6
+        assert hold.call_count == 6
 
 
 async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) -> None:
@@ -458,12 +452,7 @@ async def test_a_result_stands_at_the_line_of_its_best_passage(
     lines = [f"- Filler about weather, number {number}." for number in range(40)]
     lines[30] = "- The zeppelin lands on the lighthouse roof."
     (memory.root / "memory/long.md").write_text("\n".join(lines) + "\n")
-    edited: list[int] = []
-
-    def edit(screen: object, file: Path, line: int) -> bool:
-        edited.append(line)
-        return False
-
+    edit = Mock(return_value=False)
     monkeypatch.setattr("memtui.tui.place_actions.edit_place", edit)
     options = dark(ranking=Ranking(context=Context(enabled=True)), root=memory.root)
     async with running(memory.open, options=options, size=WIDE) as run:
@@ -473,7 +462,8 @@ async def test_a_result_stands_at_the_line_of_its_best_passage(
         assert "memory/long.md:31" in all_lines(run.app.search_screen.results)
         assert [line for line in run.text.splitlines() if "31 █- The zeppelin" in line]
         await run.press("y", "e")
-        assert (run.app.clipboard, edited) == ("memory/long.md#L31", [31])
+        assert run.app.clipboard == "memory/long.md#L31"
+        assert [call.args[-1] for call in edit.call_args_list] == [31]
         await run.press("p", "S")
         assert "memory/long.md:31" in run.text
         await run.press("escape", "c")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -570,9 +571,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
 async def test_what_is_wrong_is_said_and_what_there_was_stays(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise MemtuiError("cannot read \x1b[31m/x")
-
+    fail = Mock(side_effect=MemtuiError("cannot read \x1b[31m/x"))
     async with talking(memory, size=(80, 24), talks=False) as talks:
         service, conversations = type(talks.run.engine.conversations), talks.screen.conversations
         await talks.shows(

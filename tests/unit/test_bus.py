@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from memtui.bus import Bus, Event, FileIndexed, IndexChanged, StatusChanged
@@ -26,11 +28,7 @@ def test_a_failing_handler_is_reported_and_stops_nobody_else() -> None:
     bus = Bus()
     bus.on_error = lambda event, error: failures.append((event, error))
     seen: list[Event] = []
-
-    def fail(event: Event) -> None:
-        raise ValueError("boom")
-
-    bus.subscribe(StatusChanged, fail)
+    bus.subscribe(StatusChanged, Mock(side_effect=ValueError("boom")))
     bus.subscribe(StatusChanged, seen.append)
     bus.publish(StatusChanged())
     assert seen == [StatusChanged()]

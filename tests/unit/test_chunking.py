@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import product
 from types import FrameType
 from typing import Any, ClassVar, SupportsIndex
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -110,15 +111,10 @@ def test_chunks_that_would_share_an_id_are_kept_once() -> None:
 
 
 def test_chunking_can_be_cancelled() -> None:
-    asked: list[int] = []
-
-    def cancelled() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
+    cancelled = Mock(side_effect=[False, False, True])
     with pytest.raises(Cancelled):
         chunk_document(document("word " * 100_000), cancelled=cancelled)
-    assert len(asked) == 3
+    assert cancelled.call_count == 3
 
 
 CHARS = st.one_of(

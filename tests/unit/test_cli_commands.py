@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -23,7 +24,6 @@ from memtui.engine import doctor
 from memtui.index.database import create, open_database
 from memtui.index.foreign.audit import examine
 from memtui.index.generations import IndexFolder
-from memtui.memory.workspace import Found
 from memtui.model import Stage
 from memtui.ranking.counterfactual.change import (
     FEATURE_OF,
@@ -37,7 +37,7 @@ from memtui.ranking.counterfactual.change import (
 from memtui.ranking.profiles import PROFILES
 from memtui.report.explanation import flags_of
 from memtui.settings.files import VIEW, StateFolder
-from memtui.settings.load import Loaded, SettingsFiles
+from memtui.settings.load import SettingsFiles
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.known import load
 from tests.support.openclaw import SIDECAR, State, make_state
@@ -275,14 +275,9 @@ def test_private_keeps_no_history(
 ) -> None:
     if arguments == "--private":
         monkeypatch.setenv("MEMTUI_ROOT", str(notes))
-    asked: list[bool] = []
-
-    def interface(workspace: Found | None, loaded: Loaded, **options: Any) -> int:
-        asked.append(loaded.settings.ui.history)
-        return 0
-
+    interface = Mock(return_value=0)
     assert run(arguments.split(), interface) == 0
-    assert asked == [remembers]
+    assert [call.args[1].settings.ui.history for call in interface.call_args_list] == [remembers]
 
 
 def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path) -> None:
@@ -309,10 +304,7 @@ def test_a_crash_and_an_interruption_end_cleanly(
     memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends(error: BaseException) -> None:
-        def fail(env: object) -> Path:
-            raise error
-
-        monkeypatch.setattr("memtui.cli.config.files.user_config_file", fail)
+        monkeypatch.setattr("memtui.cli.config.files.user_config_file", Mock(side_effect=error))
 
     ends(ZeroDivisionError(f"boom\x1b[6n \udcff Authorization: Bearer {KEY}"))
     answer = memtui("config", "path")
@@ -447,18 +439,14 @@ def test_agents_are_offered_where_nothing_was_named(
 def test_the_doctor_looks_on_where_the_machine_refuses(
     memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(*names: str, **options: object) -> Path:
-        raise RuntimeError
-
-    def refuse(*arguments: object) -> None:
-        raise OSError("more than 8192 folders")
+    missing = Mock(side_effect=RuntimeError)
 
     def problems() -> dict[tuple[str, str], str]:
         answer = memtui("doctor", "--root", str(notes), "--json")
         checks = [check for check in answer.document["checks"] if check["grade"] == "problem"]
         return {(check["area"], check["name"]): check["detail"] for check in checks}
 
-    monkeypatch.setattr(doctor, "FileEvents", refuse)
+    monkeypatch.setattr(doctor, "FileEvents", Mock(side_effect=OSError("more than 8192 folders")))
     monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
     found = problems()
     assert {name for _, name in found} == {"state", "data", "index", "watcher"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import convert, to_builtins
@@ -162,9 +163,7 @@ def test_a_sweep_shows_where_the_order_flips() -> None:
     "parameter", [Parameter.VECTOR_WEIGHT, Parameter.K, Parameter.CANDIDATE_MULTIPLIER]
 )
 def test_a_sweep_can_be_stopped(parameter: Parameter) -> None:
-    def stop() -> None:
-        raise InterruptedError
-
+    stop = Mock(side_effect=InterruptedError)
     with pytest.raises(InterruptedError):
         sweep(two_sides(), BASE, parameter, ("sense",), now=NOW, progress=stop)
 

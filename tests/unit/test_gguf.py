@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -147,15 +148,10 @@ def test_vectors_can_be_cut(folder: Path, providers: dict[str, LocalProvider]) -
 def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: LocalProvider) -> None:
     expected = own.embed_query(TEXTS[1])
     os.kill(workers()[-1], signal.SIGSTOP)
-    looks: list[int] = []
-
-    def cancelled() -> bool:
-        looks.append(1)
-        return len(looks) > 1
-
+    cancelled = Mock(side_effect=[False, True])
     with pytest.raises(Cancelled):
         own.embed_documents([TEXTS[0]], cancelled=cancelled)
-    assert len(looks) == 2
+    assert cancelled.call_count == 2
     os.kill(workers()[-1], signal.SIGCONT)
     # The answer that nobody waited for is not taken for that of the next text.
     np.testing.assert_array_equal(own.embed_query(TEXTS[1]), expected)

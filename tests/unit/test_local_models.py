@@ -21,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -207,9 +208,7 @@ def test_a_missing_or_damaged_file_is_told(
 
 
 def test_a_failing_run_is_a_provider_error_on_one_line() -> None:
-    def embed(*_: object) -> tuple[Vector, int]:
-        raise RuntimeError("boom\nagain\x1b[31m")
-
+    embed = Mock(side_effect=RuntimeError("boom\nagain\x1b[31m"))
     provider = LocalProvider(SOME, embed, batch_size=1)
     with pytest.raises(ProviderError, match="boom again") as caught:
         provider.embed_query("x")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -52,9 +53,7 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
-    def absent(choice: EmbeddingSettings) -> str:
-        raise ProviderError("not there", failure=Failure.NOT_INSTALLED)
-
+    absent = Mock(side_effect=ProviderError("not there", failure=Failure.NOT_INSTALLED))
     made = replace(registration_of("minilm"), check=absent)
     registered["minilm"] = made
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -120,11 +121,7 @@ def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) 
     ):
         with pytest.raises(SettingsProblems, match=expected):
             SettingsFiles(env={"MEMTUI_CONFIG": place}).load()
-
-    def missing(*names: str, **options: object) -> Path:
-        raise RuntimeError
-
-    for find in (lambda *names, **options: Path("here"), missing):
+    for find in (lambda *names, **options: Path("here"), Mock(side_effect=RuntimeError)):
         monkeypatch.setattr("platformdirs.user_data_path", find)
         with pytest.raises(SettingsError, match="no home folder"):
             data_dir()
