@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from textual import events
@@ -17,6 +17,7 @@ from textual.app import App
 from textual.keys import key_to_character
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.selection import SELECT_ALL
 from textual.worker import WorkerCancelled
 
@@ -25,12 +26,14 @@ from memtui.engine import Engine
 from memtui.engine.search import Search, Tops
 from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
+from memtui.model import Ranked
 from memtui.settings.schema import Settings, UiSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.widgets.lists import LineView
 from tests.support.openclaw import State, make_state
 
+S = TypeVar("S", bound=Screen[Any])
 _HOPS = 4
 """A key goes from the application to the screen, to the widget, and back as a message."""
 _QUIET_ROUNDS = 3
@@ -154,6 +157,19 @@ class Running:
     def toasts(self) -> list[str]:
         """What was told beside the screen, oldest first."""
         return [notification.message for notification in self.app._notifications]
+
+    @property
+    def ranked(self) -> Ranked:
+        """The list of results that is shown."""
+        ranked = self.app.search_screen.state.ranked
+        assert ranked is not None
+        return ranked
+
+    def screen(self, kind: type[S]) -> S:
+        """The screen in front, which is to be of this kind."""
+        screen = self.app.screen
+        assert isinstance(screen, kind)
+        return screen
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
         """Wait for a condition; fails with what is on screen."""

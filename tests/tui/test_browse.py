@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from calendar import day_abbr
 from datetime import UTC, date, datetime
-from typing import cast
 from unittest.mock import Mock
 
 import pytest
@@ -287,7 +286,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
     monkeypatch.setattr(file_list, "SOONEST", 0.01)
     async with running(memory.open) as run:
         run.app.open_place("memory/people/mai.md", 3)
-        screen = cast("BrowseScreen", run.app.screen)
+        screen = run.screen(BrowseScreen)
         await run.until(lambda: "Birthday" in run.text)
         await run.press("right_square_bracket")
         await run.until(lambda: "next file: memory/topics/garden.md" in run.toasts)
@@ -309,7 +308,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
 async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
         await run.press("escape", "2", "G")
-        screen = cast("BrowseScreen", run.app.screen)
+        screen = run.screen(BrowseScreen)
         last = screen.reader.path
         await run.press("slash", *"mai")
         assert screen.reader.path == "memory/people/mai.md"
@@ -341,7 +340,7 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         run.engine.index.sync(wait=True)
         run.app.open_place("memory/long.md", 250)
         await run.until(lambda: "line 250" in run.text)
-        screen = cast("BrowseScreen", run.app.screen)
+        screen = run.screen(BrowseScreen)
         assert screen.view.top[0] == 249
         (memory.root / "memory/one-line.md").write_text("word " * 2_000, "utf-8")
         run.engine.index.sync(wait=True)
@@ -388,7 +387,7 @@ async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
         assert "⏎ open the day  N previous notes  n next notes  / filter" in run.text
         for day in day_abbr:
             assert f"│ {day} " in run.text
-        heat_map = cast("BrowseScreen", run.app.screen).timeline.heat_map
+        heat_map = run.screen(BrowseScreen).timeline.heat_map
         cursor = glyphs.CHOSEN_DAY
         assert f"{cursor} {heat_map.day:%a} {heat_map.day}" in run.text
 
@@ -414,7 +413,7 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
         row = search.results.chosen_id
         for leave in ("escape", "q"):
             await run.press("enter")
-            screen = cast("BrowseScreen", run.app.screen)
+            screen = run.screen(BrowseScreen)
             assert screen.view.outer_size.width == 120
             assert screen.view.rendered
             assert screen.view.chunk is not None
@@ -438,7 +437,7 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             assert run.app.screen is search
             assert (search.results.has_focus, search.results.chosen_id) == (True, row)
         await run.press("enter", "2")
-        browse = cast("BrowseScreen", run.app.screen)
+        browse = run.screen(BrowseScreen)
         assert browse.file_rows.display, "its own key shows the tree beside the file"
         assert (browse.reader.path, browse.view.chunk) == (screen.reader.path, screen.view.chunk)
         await run.press("escape", "escape")
@@ -465,7 +464,7 @@ async def test_links_are_followed_within_the_memory_and_told_beyond_it(
         run.engine.index.sync(wait=True)
         run.app.open_place("memory/links.md", alone=rendered)
         await settle(run.app, run.pilot)
-        screen = cast("BrowseScreen", run.app.screen)
+        screen = run.screen(BrowseScreen)
         for path, told in links.values():
             await run.press("tab")
             place, before = screen.view.chosen, screen.view.top
@@ -495,7 +494,7 @@ async def test_a_link_that_is_clicked_is_followed(memory: SmallMemory) -> None:
         await settle(run.app, run.pilot)
         await run.pilot.click("#file-view", offset=(8, 3))
         await settle(run.app, run.pilot)
-        assert cast("BrowseScreen", run.app.screen).reader.path == "memory/people/mai.md"
+        assert run.screen(BrowseScreen).reader.path == "memory/people/mai.md"
 
 
 @pytest.mark.parametrize(

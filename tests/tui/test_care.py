@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -62,22 +62,22 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         looks(counted)
         await run.press("r")
         await run.press("right_square_bracket", "n")
-        finding = cast("CareScreen", run.app.screen).finding
+        finding = run.screen(CareScreen).finding
         assert finding is not None
         assert finding.rule is CareRule.BROKEN_LINK
-        report = cast("CareScreen", run.app.screen).report
+        report = run.screen(CareScreen).report
         assert report is not None
         worded = replace(finding, message="worded anew")
         findings = [worded if one == finding else one for one in report.findings]
         turned = replace(report, findings=tuple(findings[::-1]))
         looks(lambda browse, **options: turned)
         await run.press("r")
-        assert cast("CareScreen", run.app.screen).finding == worded, "at another place"
+        assert run.screen(CareScreen).finding == worded, "at another place"
         assert run.toasts[-1].startswith("checked again: ")
         await run.press("escape")
         run.app.action_show_screen("care")
         await settle(run.app, run.pilot)
-        assert cast("CareScreen", run.app.screen).finding == worded, "it is chosen again"
+        assert run.screen(CareScreen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
         run.engine.bus.publish(FileIndexed("memory/new.md", 1))
         await run.until(lambda: "checked before the last change" in run.text)
@@ -96,7 +96,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         before = run.text
         await run.press("4", shows="2 findings by 2 rules, 7 rules passed")
         assert "⏎ read  e edit" in run.text
-        screen = cast("CareScreen", run.app.screen)
+        screen = run.screen(CareScreen)
         await run.press("slash", *"nothing-holds-this")
         assert "0 of 2 findings" in run.text
         await run.press("enter", "escape")
@@ -104,7 +104,7 @@ async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_
         finding = screen.finding
         assert finding is not None
         await run.press("enter")
-        reader = cast("BrowseScreen", run.app.screen)
+        reader = run.screen(BrowseScreen)
         assert (reader.is_alone, reader.reader.path) == (True, finding.place.path)
         await run.press(leave)
         assert run.app.screen is screen
@@ -164,7 +164,7 @@ async def test_hostile_and_endless_texts_at_any_size(memory: SmallMemory, looks:
     async with running(memory.open, size=(1, 1), options=options) as run:
         run.app.action_show_screen("care")
         await settle(run.app, run.pilot)
-        screen = cast("CareScreen", run.app.screen)
+        screen = run.screen(CareScreen)
         for size in ((1, 1), (40, 10), (100, 30)):
             await resize(run.pilot, size)
             await press(run.pilot, "g", "j", "tab", "G", "tab")

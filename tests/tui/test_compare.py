@@ -173,8 +173,7 @@ async def opened(run: Running, *keys: str) -> CompareScreen:
     """Search, press keys, open the comparison."""
     await run.search()
     await run.press("escape", *keys, "c")
-    screen = run.app.screen
-    assert isinstance(screen, CompareScreen)
+    screen = run.screen(CompareScreen)
     return screen
 
 
@@ -213,8 +212,7 @@ async def test_a_row_of_either_list_is_chosen_read_and_explained_by_its_ranking(
             hit = find(ranked, screen.chosen or "")
             assert f"{hit.chunk.path}:{cited_lines(hit)[0]}" in marked[0]
             await run.press("x")
-            explained = run.app.screen
-            assert isinstance(explained, ExplainScreen)
+            explained = run.screen(ExplainScreen)
             assert (explained.chunk_id, explained.ranked) == (screen.chosen, ranked)
             assert explained.ranking == screen.sides[screen.active].ranking
             told = [one in run.text for one in ("another ranking", "profile openclaw-2026.2: ")]

@@ -142,8 +142,7 @@ async def opened(run: Running, subject: Subject = "") -> ExplainScreen:
     """Search, and explain a subject, by default the first near miss."""
     await run.search()
     search = run.app.search_screen
-    assert search.state.ranked is not None
-    search.notes.explain_in(search.state.ranked, subject or search.state.ranked.drops[0].chunk.id)
+    search.notes.explain_in(run.ranked, subject or run.ranked.drops[0].chunk.id)
     await run.until(lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
     await run.until(lambda: screen.is_mounted)
@@ -336,8 +335,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(tmp_pa
         asked = search.state.ranking
         screen = await opened(run)
         await there(run, screen, Part.LEAST)
-        assert search.state.ranked is not None
-        assert search.state.ranked.ranking != search.state.ranking
+        assert run.ranked.ranking != search.state.ranking
         await run.press("a")
         assert search.state.ranking == replace(asked, k=4)
         assert screen.explained.shown
@@ -368,20 +366,18 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
     async with running(agent.open, size=(80, 24), options=OPTIONS) as run:
         search = run.app.search_screen
         await run.search("travel")
-        assert search.state.ranked is not None
-        before = search.state.ranked.pool.chunks
+        before = run.ranked.pool.chunks
         few = replace(search.state.ranking, k=1, candidate_multiplier=1, min_candidates=1)
         search.rankings.change(few)
         await run.search("router")
-        candidates = search.state.ranked.pool.chunks
+        candidates = run.ranked.pool.chunks
         outside = next(chunk for key, chunk in before.items() if key not in candidates)
-        search.notes.toggle_pin(search.state.ranked.hits[0].chunk)
+        search.notes.toggle_pin(run.ranked.hits[0].chunk)
         search.notes.toggle_pin(outside)
         await run.press("escape", "c")
         assert "x says why" in run.text
         await run.press("x")
-        screen = run.app.screen
-        assert isinstance(screen, ExplainScreen)
+        screen = run.screen(ExplainScreen)
         assert screen.chunk_id == outside.id
         assert "NOT SHOWN" in run.text
 

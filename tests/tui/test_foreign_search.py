@@ -75,8 +75,7 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
         assert screen.state.ranking == run.engine.ranking == run.app.options.ranking
         assert screen.state.ranking.profile == f"openclaw-{release[:6]}"
         assert screen.state.ranking.k == 4
-        assert screen.state.ranked is not None
-        assert 0 < len(screen.state.ranked.hits) <= 4
+        assert 0 < len(run.ranked.hits) <= 4
         assert f"profile openclaw-{release[:6]}" in run.text
     assert hash_tree(state.folder) == before
 
@@ -90,8 +89,7 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
             assert "no meaning match: no query vector: needs openai/text-embedding" in run.text
         await run.press("f4")
         assert "no query vector" in run.text
-        explained = run.app.screen
-        assert isinstance(explained, ExplainScreen)
+        explained = run.screen(ExplainScreen)
         told = text_of(report_of(explained.explained))
         assert "no query vector: needs openai" in told
 
@@ -120,12 +118,9 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
         screen = run.app.search_screen
         await press(run.pilot, "escape", "minus")
         wanted = screen.state.ranking.candidates
-        await run.until(
-            lambda: screen.state.ranked is not None and screen.state.ranked.pool.limit == wanted
-        )
+        await run.until(lambda: screen.state.ranked is not None and run.ranked.pool.limit == wanted)
         assert screen.state.ranking.k == 3
-        assert screen.state.ranked is not None
-        assert screen.state.ranked.pool.sized
+        assert run.ranked.pool.sized
 
 
 def test_when_a_pool_serves_another_ranking() -> None:
@@ -198,8 +193,7 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
     async with foreign_running(target, size=SIZES[0]) as run:
         await run.search(QUERY)
         screen = run.app.search_screen
-        assert screen.state.ranked is not None
-        place = next(hit for hit in screen.state.ranked.hits if hit.chunk.path == "MEMORY.md")
+        place = next(hit for hit in run.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
         await run.until(
             lambda: screen.state.source is not None and screen.state.source.path == "MEMORY.md"

@@ -123,8 +123,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
     options = dark(memory={"root": "/notes"})
     async with running(memory.open, size=(120, 40), options=options) as run:
         await run.press("escape", "5")
-        screen = run.app.screen
-        assert isinstance(screen, IndexScreen)
+        screen = run.screen(IndexScreen)
         assert "12 files, 14 chunks, 14 vectors  " in run.text, "one source is all there is"
         assert "everything is fine: 12 files indexed" in run.text
         assert "memtui search WORDS --root /notes" in run.text
@@ -218,8 +217,7 @@ async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> 
     edit(state.database, "DELETE FROM memory_index_chunks_fts WHERE rowid % 3 = 0")
     async with foreign_running(target) as run:
         await run.press("escape", "5")
-        screen = run.app.screen
-        assert isinstance(screen, AgentIndexScreen)
+        screen = run.screen(AgentIndexScreen)
         for size in ((120, 40), (80, 24), (200, 60)):
             await resize(run.pilot, size)
             text = await parts_of(run)

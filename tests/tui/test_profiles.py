@@ -55,8 +55,7 @@ def options(user_file: Path, tmp_path: Path) -> MakeOptions:
 
 async def _open(run: Running, *keys: str) -> WriteDialog:
     await run.press("escape", *keys, "w")
-    screen = run.app.screen
-    assert isinstance(screen, WriteDialog)
+    screen = run.screen(WriteDialog)
     await run.until(lambda: screen.plan is not None or "✗" in run.text)
     await settle(run.app, run.pilot)
     return screen
@@ -133,8 +132,7 @@ async def test_what_comes_after_a_dialog_was_closed_is_passed_over(
 ) -> None:
     async with running(memory.open, options=options()) as run:
         await run.pilot.press("escape", "w")
-        dialog = run.app.screen
-        assert isinstance(dialog, WriteDialog)
+        dialog = run.screen(WriteDialog)
         await dialog.dismiss(None)
         await settle(run.app, run.pilot)
         assert run.app.screen is run.app.search_screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -164,7 +164,7 @@ async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
         commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
         assert not commands["provider: voyage"].discover
         commands["provider: first"].run()
-        screen = cast("ProvidersScreen", run.app.screen)
+        screen = run.screen(ProvidersScreen)
         await run.until(lambda: bool(screen.listings))
         assert "switch…" in run.text
         assert "r send one test word" in run.text
@@ -191,7 +191,7 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
     engine = partial(scene.synced, provider="spare", fallback="none")
     async with running(engine, options=options) as run:
         run.app.memories.choose_provider("first")
-        screen = cast("ProvidersScreen", run.app.screen)
+        screen = run.screen(ProvidersScreen)
         await run.until(lambda: bool(screen.listings))
         await run.press("enter")
         await run.until(lambda: isinstance(run.app.screen, Confirm))

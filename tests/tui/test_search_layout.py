@@ -157,9 +157,8 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
 ) -> None:
     async with running(memory.open, size=(120, 100), query="router config") as run:
         screen = run.app.search_screen
-        assert screen.state.ranked is not None
         assert screen.query_input.has_focus
-        missed = screen.state.ranked.drops[-1].chunk.id
+        missed = run.ranked.drops[-1].chunk.id
         screen.near.choose(missed, by_user=True)
         await run.until(lambda: screen.state.selected_id == missed)
         screen.search.redraw()
@@ -167,7 +166,7 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
         assert screen.state.selected_id == screen.near.chosen_id == missed
         # Another answer begins with its first result.
         await run.search("vlan")
-        assert screen.state.selected_id == screen.state.ranked.hits[0].chunk.id
+        assert screen.state.selected_id == run.ranked.hits[0].chunk.id
 
 
 async def test_the_row_under_the_mouse_is_told_by_its_place(memory: SmallMemory) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -381,7 +381,7 @@ async def talking(
     open_engine = partial(small.open, homes=homes.homes)
     async with running(open_engine, size=size, options=options) as run:
         await run.press("escape", "3")
-        screen = cast("SessionsScreen", run.app.screen)
+        screen = run.screen(SessionsScreen)
         file = folder / "openclaw/agents/main/sessions/s1.jsonl"
         if talks:
             await run.until(lambda: len(screen.conversations.listings) == 2)

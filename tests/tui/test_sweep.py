@@ -183,8 +183,7 @@ async def opened(run: Running) -> SweepScreen:
     """Open the sweep on a search and wait until it is exact."""
     await run.search()
     await run.press("escape", "S")
-    shown = run.app.screen
-    assert isinstance(shown, SweepScreen)
+    shown = run.screen(SweepScreen)
     await run.until(lambda: shown.swept is not None)
     await settle(run.app, run.pilot)
     return shown
@@ -266,8 +265,7 @@ async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> N
 async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS, query="router config") as run:
         search = run.app.search_screen
-        assert search.state.ranked is not None
-        pinned = search.state.ranked.drops[-1].chunk
+        pinned = run.ranked.drops[-1].chunk
         search.notes.toggle_pin(pinned)
         shown = await opened(run)
         assert [letter for letter, _ in shown.traced.values()] == list("ABCDEFG")

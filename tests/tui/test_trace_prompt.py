@@ -44,8 +44,7 @@ async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) 
     options = dark(ranking=Ranking(k=3))
     async with running(memory.open, size=(80, 24), options=options, query="router config") as run:
         search = run.app.search_screen
-        assert search.state.ranked is not None
-        lost = search.state.ranked.drops[0].chunk
+        lost = run.ranked.drops[0].chunk
         await run.press("escape", "t")
         box = run.app.screen.query_one(Input)
         box.value = f"{lost.path[1:]}:{lost.start_line}"
