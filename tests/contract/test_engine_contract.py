@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memtui.bus import Bus, SearchFailed, SearchReady
+from memtui.bus import SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.engine.browse import answered_queries, days_of, recalls_of
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
@@ -410,10 +410,7 @@ def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None
 
 
 async def test_the_screen_asks_nowhere_who_made_the_index(tmp_path: Path) -> None:
-    def open_engine(bus: Bus) -> Engine:
-        return open_memory_index(tmp_path, NOTES, bus)
-
-    app = MemtuiApp(open_engine, dark(root=tmp_path))
+    app = MemtuiApp(partial(open_memory_index, tmp_path, NOTES), dark(root=tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None, 20)
         app.search_screen.query_input.value = "router config"

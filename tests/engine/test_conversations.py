@@ -459,10 +459,7 @@ def test_an_agents_conversations_over_its_own_index(tmp_path: Path, release: str
     other.mkdir(parents=True)
     (other / "b.jsonl").write_bytes(b"".join(parts))
     before = hash_tree(state.folder)
-    target = find_target(
-        agent="main", index=None, workspace=None, env={"HOME": str(tmp_path)}, home=tmp_path
-    )
-    with Engine.open_agent(target, env={}, examine=False) as noted:
+    with Engine.open_agent(state.target(), env={}, examine=False) as noted:
         [listing] = noted.conversations.listings()
         stored = "sessions/main/a.jsonl" if release == AGENT_BLOB else "sessions/a.jsonl"
         assert (listing.path, listing.agent, listing.chunks) == (stored, "main", None)

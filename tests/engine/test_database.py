@@ -149,11 +149,10 @@ def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
         live.connection()
         before = live.stamp()
         assert live.stamp() == before
-        writer = open_database(folder.path(1))
-        writer.execute("INSERT INTO t VALUES(5)")
-        assert live.stamp() != before
-        assert live.stamp()[0] == 1
-        writer.close()
+        with closing(open_database(folder.path(1))) as writer:
+            writer.execute("INSERT INTO t VALUES(5)")
+            assert live.stamp() != before
+            assert live.stamp()[0] == 1
 
 
 def test_an_interruption_undoes_what_is_half_made() -> None:
@@ -265,9 +264,8 @@ def test_a_commit_makes_a_generation_live(folder: IndexFolder) -> None:
     assert stat.S_IMODE(folder.folder.stat().st_mode) == 0o700
     for path in folder.folder.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
-    connection = open_database(folder.path(1), readonly=True)
-    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-    connection.close()
+    with closing(open_database(folder.path(1), readonly=True)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     with closing(LiveIndex(folder)) as live:
         live.connection()
         # The file of the first is still there.

@@ -256,12 +256,11 @@ def test_a_file_that_is_no_database_is_moved_aside(
 
 def test_damage_met_while_in_use_is_moved_aside(cache: EmbeddingCache, path: Path) -> None:
     damage(cache, path)
-    reader = EmbeddingCache(path)
-    assert reader.get_many(IDENTITY, vectors("a", 40)) == {}
-    assert reader.recovered is not None
-    reader.put_many(IDENTITY, vectors("a", 2))
-    assert reader.count() == 2
-    reader.close()
+    with closing(EmbeddingCache(path)) as reader:
+        assert reader.get_many(IDENTITY, vectors("a", 40)) == {}
+        assert reader.recovered is not None
+        reader.put_many(IDENTITY, vectors("a", 2))
+        assert reader.count() == 2
     damage(EmbeddingCache(path), path)
     with closing(EmbeddingCache(path)) as again:
         assert again.get_many(IDENTITY, vectors("a", 40)) == {}

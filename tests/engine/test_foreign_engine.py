@@ -153,13 +153,12 @@ def test_the_version_decides_within_the_tables(
 
 
 def test_the_vector_of_a_known_text_comes_from_the_embedding_cache(state: State) -> None:
-    opened = open_foreign(state.database)
-    cache, chunks = opened.layout.cache, opened.layout.chunks
-    ((text,),) = opened.connection.execute(
-        f"SELECT text FROM {chunks} WHERE hash IN (SELECT hash FROM {cache}) "
-        "AND text = trim(text, char(9, 10, 13, 32)) LIMIT 1"
-    ).fetchall()
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        cache, chunks = opened.layout.cache, opened.layout.chunks
+        ((text,),) = opened.connection.execute(
+            f"SELECT text FROM {chunks} WHERE hash IN (SELECT hash FROM {cache}) "
+            "AND text = trim(text, char(9, 10, 13, 32)) LIMIT 1"
+        ).fetchall()
     with engine_of(state) as engine:
         pool = engine.search.ask(str(text)).pool
     assert pool.states[Leg.VECTOR].facts["query_vector"] == "cache"

@@ -307,9 +307,8 @@ def plant(state: State, **values: str) -> None:
 @pytest.mark.parametrize("release", [SIDECAR, AGENT])
 def test_more_neighbours_than_sqlite_vec_gives(tmp_path: Path, release: str) -> None:
     state = make_state(tmp_path / ".openclaw", release)
-    opened = open_foreign(state.database)
-    vec = opened.layout.vec
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        vec = opened.layout.vec
     vector = one_vector(tmp_path / "vector.json", state).of("")
     assert vector is not None
     nearest = vector.astype("<f4").tobytes().hex()
@@ -336,10 +335,9 @@ def test_a_damaged_full_text_index_is_not_an_empty_answer(sidecar: State) -> Non
 
 def test_a_stored_vector_of_zeros_has_no_distance(state: State) -> None:
     """SQLite sorts NULL first, and JavaScript takes `1 - null` for 1."""
-    opened = open_foreign(state.database)
-    vec = opened.layout.vec
-    chunk = opened.connection.execute(f"SELECT id FROM {vec} LIMIT 1").fetchall()[0][0]
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        vec = opened.layout.vec
+        chunk = opened.connection.execute(f"SELECT id FROM {vec} LIMIT 1").fetchall()[0][0]
     edit(state.database, f"UPDATE {vec} SET embedding = zeroblob({4 * DIMS}) WHERE id = '{chunk}'")
     hits = search(state, QUERY).pool.hits[Leg.VECTOR]
     assert (hits[0].chunk_id, hits[0].raw) == (chunk, 1.0)
@@ -356,9 +354,8 @@ def test_a_query_vector_that_single_precision_cannot_hold(sidecar: State, number
 
 
 def test_a_query_vector_that_only_the_table_speaks_against(state: State) -> None:
-    opened = open_foreign(state.database)
-    meta = opened.layout.meta
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        meta = opened.layout.meta
     removed = "value = json_remove(value, '$.vectorDims') WHERE key = 'memory_index_meta_v1'"
     edit(state.database, f"UPDATE {meta} SET {removed}")
     found = state_of(search(state, QUERY, [1.0, 2.0, 3.0]), Leg.VECTOR)

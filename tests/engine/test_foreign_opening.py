@@ -61,17 +61,16 @@ def read_unseen(state: State, how: Access, word: int = 0) -> Opened:
 
 def test_a_live_connection_sees_later_commits(state: State) -> None:
     with other_program(state.database) as program:
-        opened = open_foreign(state.database)
-        assert count_of(opened, WORD) == 1
-        program.commit()
-        assert not opened.is_current()
-        assert count_of(opened, WORD) == 2
-        with snapshot(opened.connection):
-            assert count_of(opened, WORD) == 2
+        with closing(open_foreign(state.database)) as opened:
+            assert count_of(opened, WORD) == 1
             program.commit()
+            assert not opened.is_current()
             assert count_of(opened, WORD) == 2
-        assert count_of(opened, WORD) == 3
-        opened.close()
+            with snapshot(opened.connection):
+                assert count_of(opened, WORD) == 2
+                program.commit()
+                assert count_of(opened, WORD) == 2
+            assert count_of(opened, WORD) == 3
         program.close()
     assert not state.beside("-wal").exists()
     read_unseen(state, Access.IMMUTABLE, word=3)
@@ -90,10 +89,9 @@ def test_a_program_that_comes_to_a_log_left_behind(state: State) -> None:
 
 def test_an_empty_log_with_shared_memory(sidecar: State) -> None:
     # What a plain read-only connection leaves beside an idle database.
-    connection = connect(sidecar.database)
-    connection.execute("SELECT count(*) FROM chunks").fetchall()
-    copies = {suffix: sidecar.beside(suffix).read_bytes() for suffix in ("-wal", "-shm")}
-    connection.close()
+    with closing(connect(sidecar.database)) as connection:
+        connection.execute("SELECT count(*) FROM chunks").fetchall()
+        copies = {suffix: sidecar.beside(suffix).read_bytes() for suffix in ("-wal", "-shm")}
     assert copies["-wal"] == b""
     for suffix, content in copies.items():
         sidecar.beside(suffix).write_bytes(content)
@@ -116,11 +114,10 @@ def test_a_journal_at_the_beginning_of_a_transaction(sidecar: State) -> None:
         writer.execute("UPDATE chunks SET text = 'later'")
         assert sidecar.beside("-journal").exists()
         read_unseen(sidecar, Access.IMMUTABLE)
-        opened = open_foreign(sidecar.database)
-        writer.execute("COMMIT")
-        with pytest.raises(IndexChanged):
-            opened.confirm()
-        opened.close()
+        with closing(open_foreign(sidecar.database)) as opened:
+            writer.execute("COMMIT")
+            with pytest.raises(IndexChanged):
+                opened.confirm()
 
 
 def test_two_commits_within_one_tick_of_the_clock(sidecar: State) -> None:
@@ -149,9 +146,8 @@ def test_an_opening_takes_no_lock_from_another_connection(sidecar: State) -> Non
     reader = open_beside(sidecar.database, Access.LIVE)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM chunks").fetchall()
-    opened = open_foreign(sidecar.database)
-    opened.is_current()
-    opened.close()
+    with closing(open_foreign(sidecar.database)) as opened:
+        opened.is_current()
     base = str(sidecar.folder)
     with open_lines(SourceFile("", str(sidecar.database), "", 0, 0, 0, session="s1", base=base)):
         pass
@@ -183,11 +179,10 @@ def test_a_link_to_an_index(sidecar: State, tmp_path: Path) -> None:
     link.symlink_to(sidecar.database)
     with other_program(sidecar.database):
         before = hash_tree(tmp_path)
-        opened = open_foreign(link)
-        assert count_of(opened, WORD) == 1
-        assert opened.path == link
-        assert opened.real == sidecar.database.resolve()
-        opened.close()
+        with closing(open_foreign(link)) as opened:
+            assert count_of(opened, WORD) == 1
+            assert opened.path == link
+            assert opened.real == sidecar.database.resolve()
         assert hash_tree(tmp_path) == before
 
 
@@ -338,20 +333,18 @@ def test_a_vector_table_whose_own_tables_have_other_columns(
 
 
 def test_a_half_made_index(state: State) -> None:
-    opened = open_foreign(state.database)
-    layout = opened.layout
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        layout = opened.layout
     edit(state.database, f"DELETE FROM {layout.meta}", f"DELETE FROM {layout.chunks}")
     edit(state.database, f"DROP TABLE {layout.fts}", f"DROP TABLE {layout.vec}")
-    opened = open_foreign(state.database)
-    assert (opened.layout.fts, opened.layout.vec, opened.vec_readable) == (None, None, False)
-    found = rows.identity(opened)
-    assert not found.present
-    assert found.problems == ("the index metadata is missing",)
-    assert rows.counts(opened, opened.layout.chunks) == {}
-    assert read_indexed(opened) is None
-    assert [part.rowids.size for part in read_vectors(opened)] == []
-    opened.close()
+    with closing(open_foreign(state.database)) as opened:
+        assert (opened.layout.fts, opened.layout.vec, opened.vec_readable) == (None, None, False)
+        found = rows.identity(opened)
+        assert not found.present
+        assert found.problems == ("the index metadata is missing",)
+        assert rows.counts(opened, opened.layout.chunks) == {}
+        assert read_indexed(opened) is None
+        assert [part.rowids.size for part in read_vectors(opened)] == []
 
 
 def test_the_oldest_files_have_no_source(sidecar: State) -> None:

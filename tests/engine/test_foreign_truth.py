@@ -373,12 +373,11 @@ def test_the_vector_state_is_never_unknown(
 
 def test_a_swap_while_it_is_open(tmp_path: Path) -> None:
     case = make_case(tmp_path, SIDECAR)
-    opened = open_foreign(case.state.database)
-    copy = case.state.beside(".new")
-    shutil.copyfile(case.state.database, copy)
-    os.replace(copy, case.state.database)
-    truth = case.look(opened)
-    opened.close()
+    with closing(open_foreign(case.state.database)) as opened:
+        copy = case.state.beside(".new")
+        shutil.copyfile(case.state.database, copy)
+        os.replace(copy, case.state.database)
+        truth = case.look(opened)
     assert "database_replaced" in codes(truth, W)
 
 

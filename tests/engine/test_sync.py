@@ -559,12 +559,11 @@ def test_a_rebuild_equals_a_sync_and_embeds_nothing_again(many: Workspace) -> No
 
 def test_the_bulk_settings_do_not_stay(many: Workspace) -> None:
     many.rebuild()
-    connection = open_database(many.folder.path(1))
-    rows = connection.execute("SELECT k, v FROM chunks_fts_config").fetchall()
-    config = {str(name): value for name, value in rows}
-    assert config["pgsz"] == 16000
-    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-    connection.close()
+    with closing(open_database(many.folder.path(1))) as connection:
+        rows = connection.execute("SELECT k, v FROM chunks_fts_config").fetchall()
+        config = {str(name): value for name, value in rows}
+        assert config["pgsz"] == 16000
+        assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
 
 
 @pytest.mark.parametrize("phase", ["files", "vectors"])
@@ -604,15 +603,13 @@ def test_a_full_disk_is_named_and_leaves_what_was_there(
 
 def test_an_index_of_a_newer_memtui_is_left_alone(many: Workspace) -> None:
     many.sync()
-    connection = open_database(many.folder.path(1))
-    write_meta(connection, {"schema_version": str(SCHEMA_VERSION + 1)})
-    connection.close()
+    with closing(open_database(many.folder.path(1))) as connection:
+        write_meta(connection, {"schema_version": str(SCHEMA_VERSION + 1)})
     with pytest.raises(IndexUnusable, match="newer memtui"):
         many.sync()
-    live = LiveIndex(many.folder)
-    with pytest.raises(IndexUnusable, match="newer memtui"):
-        live.connection()
-    assert many.folder.path(1).exists()
-    many.rebuild()
-    assert read_meta(live.connection())["schema_version"] == str(SCHEMA_VERSION)
-    live.close()
+    with closing(LiveIndex(many.folder)) as live:
+        with pytest.raises(IndexUnusable, match="newer memtui"):
+            live.connection()
+        assert many.folder.path(1).exists()
+        many.rebuild()
+        assert read_meta(live.connection())["schema_version"] == str(SCHEMA_VERSION)

@@ -64,10 +64,9 @@ def workspace(tmp_path: Path, homes: Homes) -> Iterator[Workspace]:
     root = tmp_path / "notes"
     scope = homes.scope(root, "openclaw", "claude-code", "codex", max_line_bytes=50_000)
     recipe = Recipe(None, chunk_tokens=60, chunk_overlap=10)
-    made = Workspace(root, tmp_path / "index", recipe=recipe, transcripts=scope)
-    made.write("MEMORY.md", "# Garden\n\nThe gate code is in the shed.\n")
-    yield made
-    made.close()
+    with closing(Workspace(root, tmp_path / "index", recipe=recipe, transcripts=scope)) as made:
+        made.write("MEMORY.md", "# Garden\n\nThe gate code is in the shed.\n")
+        yield made
 
 
 def rows(workspace: Workspace) -> dict[str, TranscriptRow]:
@@ -237,10 +236,9 @@ def test_runs_that_only_the_list_of_sessions_knows_give_no_text(
     }
     assert [row.chunks for row in found.values()] == [1, 0, 0]
     database = homes.events(said("user", "an event of a cron run"))
-    connection = apsw.Connection(str(database))
-    connection.execute("CREATE TABLE session_nodes(session_key, current_session_id)")
-    connection.execute("INSERT INTO session_nodes VALUES('agent:main:cron:j:run:9', 's9')")
-    connection.close()
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute("CREATE TABLE session_nodes(session_key, current_session_id)")
+        connection.execute("INSERT INTO session_nodes VALUES('agent:main:cron:j:run:9', 's9')")
     workspace.sync()
     assert rows(workspace)["sessions/main/s9.jsonl"].facts.reason is Reason.GENERATED_RUN
 
@@ -336,42 +334,39 @@ def test_a_path_below_the_memory_leads_through_no_link(
     tmp_path: Path, homes: Homes, path: str
 ) -> None:
     homes.write("logs/a.jsonl", [said("user", "what is elsewhere")])
-    filled = of_sources(tmp_path, homes, paths=(path,))
-    (filled.root / "link").symlink_to(homes.folder)
-    skipped = filled.sync().skipped
-    assert list(filled.contents().files) == ["MEMORY.md"]
-    assert [file.reason for file in skipped] == [Reason.SYMLINK]
-    filled.close()
+    with closing(of_sources(tmp_path, homes, paths=(path,))) as filled:
+        (filled.root / "link").symlink_to(homes.folder)
+        skipped = filled.sync().skipped
+        assert list(filled.contents().files) == ["MEMORY.md"]
+        assert [file.reason for file in skipped] == [Reason.SYMLINK]
 
 
 def test_a_list_of_sessions_that_changes_later_counts(tmp_path: Path, homes: Homes) -> None:
-    filled = of_sources(tmp_path, homes, "openclaw")
-    file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
-    homes.openclaw("b.jsonl", [said("user", "beans")])
-    os.utime(file, (1.7e9, 1.7e9))
-    filled.sync()
-    listed = homes.openclaw("sessions.json", json.dumps({RUN: {"sessionId": "a"}}).encode())
-    assert filled.sync().stats.files_seen == 3
-    assert filled.contents() == filled.fresh(tmp_path / "fresh-1")
-    assert "tomatoes" not in str(filled.contents().chunks)
-    append(file, said("assistant", "and basil"))
-    listed.write_bytes(b'{"cut')
-    filled.sync()
-    assert filled.contents() == filled.fresh(tmp_path / "fresh-2")
-    assert "tomatoes" in str(filled.contents().chunks)
-    listed.unlink()
-    filled.sync()
-    assert filled.contents() == filled.fresh(tmp_path / "fresh-3")
-    filled.close()
+    with closing(of_sources(tmp_path, homes, "openclaw")) as filled:
+        file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+        homes.openclaw("b.jsonl", [said("user", "beans")])
+        os.utime(file, (1.7e9, 1.7e9))
+        filled.sync()
+        listed = homes.openclaw("sessions.json", json.dumps({RUN: {"sessionId": "a"}}).encode())
+        assert filled.sync().stats.files_seen == 3
+        assert filled.contents() == filled.fresh(tmp_path / "fresh-1")
+        assert "tomatoes" not in str(filled.contents().chunks)
+        append(file, said("assistant", "and basil"))
+        listed.write_bytes(b'{"cut')
+        filled.sync()
+        assert filled.contents() == filled.fresh(tmp_path / "fresh-2")
+        assert "tomatoes" in str(filled.contents().chunks)
+        listed.unlink()
+        filled.sync()
+        assert filled.contents() == filled.fresh(tmp_path / "fresh-3")
 
 
 def test_a_list_of_sessions_that_is_a_pipe_holds_nothing_up(tmp_path: Path, homes: Homes) -> None:
-    filled = of_sources(tmp_path, homes, "openclaw")
-    file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
-    os.mkfifo(file.with_name("sessions.json"))
-    filled.sync()
-    assert "sessions/main/a.jsonl" in filled.contents().files
-    filled.close()
+    with closing(of_sources(tmp_path, homes, "openclaw")) as filled:
+        file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+        os.mkfifo(file.with_name("sessions.json"))
+        filled.sync()
+        assert "sessions/main/a.jsonl" in filled.contents().files
 
 
 def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
@@ -607,17 +602,16 @@ def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
         )
         for more in (False, True)
     )
-    workspace = Workspace(tmp_path / "notes", tmp_path / "index", transcripts=exact)
-    workspace.sync()
-    before = workspace.contents()
-    workspace.transcripts = wide
-    with pytest.raises(Cancelled):
-        workspace.sync(lambda: masked_files(workspace) >= 2)
-    assert 0 < masked_files(workspace) < 6
-    workspace.transcripts = exact
-    assert workspace.sync().stats.files_changed == 6
-    assert workspace.contents().chunks.keys() == before.chunks.keys()
-    workspace.close()
+    with closing(Workspace(tmp_path / "notes", tmp_path / "index", transcripts=exact)) as workspace:
+        workspace.sync()
+        before = workspace.contents()
+        workspace.transcripts = wide
+        with pytest.raises(Cancelled):
+            workspace.sync(lambda: masked_files(workspace) >= 2)
+        assert 0 < masked_files(workspace) < 6
+        workspace.transcripts = exact
+        assert workspace.sync().stats.files_changed == 6
+        assert workspace.contents().chunks.keys() == before.chunks.keys()
 
 
 def masked_files(workspace: Workspace) -> int:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +98,9 @@ def hash_tree(folder: Path) -> Tree:
 
 def edit(database: Path, *statements: str) -> None:
     """Change a database as its owner would, and leave it idle again: no log, no journal."""
-    connection = connect(database)
-    for statement in statements:
-        connection.execute(statement).fetchall()
-    connection.close()
+    with closing(connect(database)) as connection:
+        for statement in statements:
+            connection.execute(statement).fetchall()
 
 
 def use_everything(opened: Opened) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,31 +64,29 @@ class Case:
 
     def sql(self, *statements: str) -> None:
         """Change the database as a program would; `{chunks}` and the like name its tables."""
-        connection = connect(self.state.database)
-        layout = recognise(connection)
-        names = {field: getattr(layout, field) for field in layout.__struct_fields__}
-        is_blob = self.version == AGENT_BLOB
-        names["no_vector"] = "x''" if is_blob else "'[]'"
-        for size in (DIMS, 384):
-            numbers = ",".join(["0.5"] * size)
-            names[f"vector_{size}"] = f"zeroblob({8 * size})" if is_blob else f"'[{numbers}]'"
-        for statement in statements:
-            connection.execute(statement.format_map(names)).fetchall()
-        connection.close()
+        with closing(connect(self.state.database)) as connection:
+            layout = recognise(connection)
+            names = {field: getattr(layout, field) for field in layout.__struct_fields__}
+            is_blob = self.version == AGENT_BLOB
+            names["no_vector"] = "x''" if is_blob else "'[]'"
+            for size in (DIMS, 384):
+                numbers = ",".join(["0.5"] * size)
+                names[f"vector_{size}"] = f"zeroblob({8 * size})" if is_blob else f"'[{numbers}]'"
+            for statement in statements:
+                connection.execute(statement.format_map(names)).fetchall()
 
     def identity(self, **values: Any) -> None:
         """Change what the index says it was made with; `None` takes a key out."""
-        connection = connect(self.state.database)
-        meta = recognise(connection).meta
-        ((text,),) = connection.execute(
-            f"SELECT value FROM {meta} WHERE key = 'memory_index_meta_v1'"
-        ).fetchall()
-        stored = json.loads(str(text)) | values
-        kept = json.dumps({key: value for key, value in stored.items() if value is not None})
-        connection.execute(
-            f"UPDATE {meta} SET value = ? WHERE key = 'memory_index_meta_v1'", (kept,)
-        ).fetchall()
-        connection.close()
+        with closing(connect(self.state.database)) as connection:
+            meta = recognise(connection).meta
+            ((text,),) = connection.execute(
+                f"SELECT value FROM {meta} WHERE key = 'memory_index_meta_v1'"
+            ).fetchall()
+            stored = json.loads(str(text)) | values
+            kept = json.dumps({key: value for key, value in stored.items() if value is not None})
+            connection.execute(
+                f"UPDATE {meta} SET value = ? WHERE key = 'memory_index_meta_v1'", (kept,)
+            ).fetchall()
 
     def note(self, path: str, text: str = "# new\n\nnever indexed\n") -> Path:
         """Write a file of the workspace."""
@@ -160,13 +159,12 @@ class Case:
 
     def damage(self, table: str) -> None:
         """Overwrite the root page of a table, as a torn write does."""
-        connection = apsw.Connection(str(self.state.database))
-        name = table.format(files=recognise(connection).files)
-        ((root,),) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)
-        ).fetchall()
-        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
-        connection.close()
+        with closing(apsw.Connection(str(self.state.database))) as connection:
+            name = table.format(files=recognise(connection).files)
+            ((root,),) = connection.execute(
+                "SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)
+            ).fetchall()
+            ((size,),) = connection.execute("PRAGMA page_size").fetchall()
         assert isinstance(root, int)
         assert isinstance(size, int)
         with self.state.database.open("r+b") as file:

@@ -81,14 +81,13 @@ def _take_inodes(root: Path, folder: IndexFolder) -> None:
     """Have the index know the copied files for the ones that were indexed."""
     live = LiveIndex(folder)
     live.connection()
-    connection = apsw.Connection(str(folder.path(live.generation)))
-    connection.execute("PRAGMA synchronous = off; BEGIN")
-    live.close()
-    for name in NOTES:
-        inode = (root / name).stat().st_ino
-        connection.execute("UPDATE files SET inode = ? WHERE path = ?", (inode, name))
-    connection.execute("COMMIT")
-    connection.close()
+    with closing(apsw.Connection(str(folder.path(live.generation)))) as connection:
+        connection.execute("PRAGMA synchronous = off; BEGIN")
+        live.close()
+        for name in NOTES:
+            inode = (root / name).stat().st_ino
+            connection.execute("UPDATE files SET inode = ? WHERE path = ?", (inode, name))
+        connection.execute("COMMIT")
 
 
 def write_notes(

@@ -190,10 +190,9 @@ def one_line(text: str) -> None:
 def _cache_file() -> bytes:
     """The file of a cache with forty vectors."""
     path = private_folder("files") / "made.db"
-    made = EmbeddingCache(path)
-    vectors = clean_vectors(np.arange(320, dtype=np.float32).reshape(40, 8))
-    made.put_many(_IDENTITY, {f"{number:064x}": row for number, row in enumerate(vectors)})
-    made.close()
+    with closing(EmbeddingCache(path)) as made:
+        vectors = clean_vectors(np.arange(320, dtype=np.float32).reshape(40, 8))
+        made.put_many(_IDENTITY, {f"{number:064x}": row for number, row in enumerate(vectors)})
     return _in_one_file(path)
 
 

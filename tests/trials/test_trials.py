@@ -163,11 +163,8 @@ def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
 ) -> None:
     synced: list[tuple[Path, bool]] = []
     path = tmp_path / "batches.json"
-
-    def sync(folder: Path) -> None:
-        synced.append((folder, path.exists()))
-
-    monkeypatch.setattr("memtui.embedding.batch.sync_folder", sync)
+    sync = "memtui.embedding.batch.sync_folder"
+    monkeypatch.setattr(sync, lambda folder: synced.append((folder, path.exists())))
     ticket = Ticket(("127.0.0.1:1", "openai", "m", "ab"), "file-1", "", 3, 1.0, 2.0)
     BatchStore(path).put(ticket)
     assert synced == [(tmp_path, True)]

@@ -215,10 +215,7 @@ async def test_the_question_comes_after_the_greeting_and_once(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
     state = StateFolder(tmp_path / "state")
     options = dark(state_dir=state.path)
-
-    def new_memory(bus: Bus) -> Any:
-        return scene.open(bus, provider="auto", fallback="none")
-
+    new_memory = partial(scene.open, provider="auto", fallback="none")
     async with running(new_memory, options=options) as run:
         app = run.app
         await run.until(lambda: isinstance(app.screen, FirstRunHint))

@@ -12,6 +12,7 @@ import struct
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 from unittest.mock import Mock
@@ -65,9 +66,8 @@ def providers(folder: Path) -> Iterator[dict[str, LocalProvider]]:
 @pytest.fixture
 def own(folder: Path) -> Iterator[LocalProvider]:
     """A provider whose process a test may stop or kill."""
-    provider = gguf.create(choice_for(folder / "bert.gguf"))
-    yield provider
-    provider.close()
+    with closing(gguf.create(choice_for(folder / "bert.gguf"))) as provider:
+        yield provider
 
 
 def workers() -> list[int]:
@@ -136,11 +136,10 @@ def test_a_query_and_a_document_have_prefixes_of_their_own(
 
 
 def test_vectors_can_be_cut(folder: Path, providers: dict[str, LocalProvider]) -> None:
-    cut = gguf.create(choice_for(folder / "bert.gguf", dimensions=16))
-    whole = providers["bert"].embed_documents(TEXTS)[:, :16]
-    whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
-    np.testing.assert_allclose(cut.embed_documents(TEXTS), whole, atol=1e-6)
-    cut.close()
+    with closing(gguf.create(choice_for(folder / "bert.gguf", dimensions=16))) as cut:
+        whole = providers["bert"].embed_documents(TEXTS)[:, :16]
+        whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+        np.testing.assert_allclose(cut.embed_documents(TEXTS), whole, atol=1e-6)
     with pytest.raises(SettingsError, match="has 32"):
         created(choice_for(folder / "bert.gguf", dimensions=33))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -22,15 +21,8 @@ from memtui.report.status import cost_words, price_words, vectors_note
 from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
-from tests.support.embedding import HashedProvider, provider_identity, registered_hashed
+from tests.support.embedding import provider_identity, registered_hashed
 from tests.support.known import cases, load
-
-
-@pytest.fixture
-def hashed() -> Iterator[HashedProvider]:
-    with registered_hashed() as shared:
-        yield shared
-
 
 NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage, mistral, ollama"
 
@@ -52,14 +44,12 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
         assert f"valid: {NAMES}, none" in str(caught.value)
 
 
-def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
+def test_auto_never_takes_what_was_only_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = Mock(side_effect=ProviderError("not there", failure=Failure.NOT_INSTALLED))
     made = replace(registration_of("minilm"), check=absent)
-    registered["minilm"] = made
-    try:
+    monkeypatch.setitem(registered, "minilm", made)
+    with registered_hashed():
         assert resolve(EmbeddingSettings()) is made
-    finally:
-        del registered["minilm"]
 
 
 def test_clean_vectors_keeps_directions_and_drops_what_is_none() -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +199,10 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     detail = registration_of(name).check(choice)
     assert KEY_VARIABLES[name] in detail
     assert KEY not in detail
-    provider = created(choice)
-    assert provider.remote
-    assert provider.address == SERVICES[name].address().host
-    assert provider.reads("any script")
-    provider.close()
+    with closing(created(choice)) as provider:
+        assert provider.remote
+        assert provider.address == SERVICES[name].address().host
+        assert provider.reads("any script")
 
 
 @pytest.mark.parametrize(("names", "allowed", "chosen"), cases("services", "auto"))
@@ -229,9 +228,8 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
         choice = choice_at("openai", server, base_url=elsewhere, **NO_OTHER_KEYS)
         named = replace(choice, key_env="OPENAI_API_KEY")
         for one in (choice, replace(named, allow_insecure=True)):
-            provider = created(one)
-            provider.embed_query("router")
-            provider.close()
+            with closing(created(one)) as provider:
+                provider.embed_query("router")
         # Only where the settings name the variable is its key meant for the configured address.
         assert [key_in(seen) for seen in server.seen] == ["", KEY]
         assert REGISTRATIONS["openai"].check(choice).endswith("embeddings.invalid, unencrypted")

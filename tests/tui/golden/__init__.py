@@ -42,8 +42,6 @@ from unittest.mock import patch
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from memtui.bus import Bus
-from memtui.engine import Engine
 from memtui.errors import ProviderError
 from memtui.settings.load import SettingsFiles
 from memtui.text.sanitize import HOSTILE
@@ -282,11 +280,7 @@ def _memory(name: str, folder: Path) -> Iterator[Any]:
         options: dict[str, Any] = {}
         if name in ("sessions", "talk"):
             options["homes"] = (_conversations if name == "sessions" else talk)(folder).homes
-
-        def open_engine(bus: Bus) -> Engine:
-            return memory.open(bus, **options)
-
-        yield open_engine, memory.root
+        yield partial(memory.open, **options), memory.root
 
 
 SERVICES: list[Service] = []
