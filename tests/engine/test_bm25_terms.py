@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.index.database import Connection
 from memtui.model.inquiry import KeywordExplanation, LegRank
 from memtui.retrieval import keyword
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand
@@ -28,18 +27,12 @@ from memtui.retrieval.leg_detail import (
 )
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import plan_keyword
-from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import filtered_rows, narrowed, parse_query
+from memtui.retrieval.query import filtered_rows, parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
 from tests.support.rows import IndexFile, unit_vectors, view_of
-
-
-def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer:
-    query, allowed = narrowed(connection, parse_query(text, typing=typing))
-    return KeywordLeg(connection).search(query, 100_000, allowed)
 
 
 def total(explanation: KeywordExplanation) -> float:
@@ -162,7 +155,7 @@ def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
         index.add(text, f"memory/{number % 4}.md", line=1 + number)
     filters = parse_query("router path:memory/2.md").filters
     allowed = filtered_rows(index.connection, filters)
-    hits = ask(index.connection, "router path:memory/2.md").hits
+    hits = index.ask("router path:memory/2.md", limit=100_000).hits
     assert len(hits) == 50
     for position, hit in enumerate(hits):
         rank = keyword_rank(index.connection, "chunks_fts", '"router"', hit.rowid, allowed=allowed)

@@ -13,49 +13,39 @@ from memtui.retrieval.connection import snapshot
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.leg_detail import explain_keyword
 from memtui.retrieval.marks import match_spans
-from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import filtered_rows, narrowed, parse_query
+from memtui.retrieval.query import filtered_rows, parse_query
 from tests.support.known import cases, load
 from tests.support.rows import IndexFile
-
-
-def ask(index: IndexFile, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:
-    query, allowed = narrowed(index.connection, parse_query(text, typing=typing))
-    return KeywordLeg(index.connection).search(query, limit, allowed)
-
-
-def texts(index: IndexFile, answer: LegAnswer) -> list[str]:
-    return [index.text_of(hit.rowid) for hit in answer.hits]
 
 
 @pytest.mark.parametrize(("query", "found"), load("reading")["languages"])
 def test_every_language_finds_its_note(index: IndexFile, query: str, found: str) -> None:
     index.add_all(load("reading")["notes in many languages"])
-    assert texts(index, ask(index, query))[0] == found
+    assert index.text_of(index.ask(query).hits[0].rowid) == found
 
 
 def test_a_quoted_phrase_is_required_and_other_words_only_rank(index: IndexFile) -> None:
     index.add_all(
         ["rate limit of the router", "limit the rate of the router", "router", "the rate limit"]
     )
-    hits, state = ask(index, '"rate limit" router')
+    hits, state = index.ask('"rate limit" router')
     assert [hit.rowid for hit in hits] == [1, 4]
     assert hits[0].terms == ("rate limit", "router")
     assert state.facts["required"] == '"rate limit"'
-    assert [hit.rowid for hit in ask(index, '"rate limit"').hits] == [4, 1]
-    assert [hit.rowid for hit in ask(index, '"rate limit" the').hits] == [4, 1]
+    assert [hit.rowid for hit in index.ask('"rate limit"').hits] == [4, 1]
+    assert [hit.rowid for hit in index.ask('"rate limit" the').hits] == [4, 1]
     unfit = 'fits -rate and "rate limit" together (each alone fits some)'
     told = dict.fromkeys(('"rate limit" -rate', '"rate limit" the -rate'), unfit)
     for query, fits in {**told, '"no such" "none"': 'holds "no such" or "none"'}.items():
-        assert ask(index, query).state.detail == f"no chunk {fits}"
-    assert ask(index, "-limit").state.facts == {"passing": 1}
+        assert index.ask(query).state.detail == f"no chunk {fits}"
+    assert index.ask("-limit").state.facts == {"passing": 1}
 
 
 def test_phrases_in_scripts_without_spaces(index: IndexFile) -> None:
     index.add_all(["我们的东京会议记录", "会议在东京", "การประชุมวันจันทร์", "plan 东京 trip"])
-    assert [hit.rowid for hit in ask(index, '"东京会议"').hits] == [1]
-    assert [hit.rowid for hit in ask(index, '"ประชุมวัน"').hits] == [3]
-    assert [hit.rowid for hit in ask(index, '"plan 东京 trip"').hits] == [4]
+    assert [hit.rowid for hit in index.ask('"东京会议"').hits] == [1]
+    assert [hit.rowid for hit in index.ask('"ประชุมวัน"').hits] == [3]
+    assert [hit.rowid for hit in index.ask('"plan 东京 trip"').hits] == [4]
 
 
 @pytest.mark.parametrize(("typed", "found"), load("reading")["typed beginnings"])
@@ -66,7 +56,7 @@ def test_while_typing_no_letter_loses_the_word(
         "deployed it; a deployment; running late; the bus; business; memories; garden; con"
     )
     index.add_all(texts_there.split("; "))
-    hits, _ = ask(index, typed, typing=True)
+    hits, _ = index.ask(typed, typing=True)
     assert sorted(hit.rowid for hit in hits) == found
 
 
@@ -76,14 +66,14 @@ def test_a_star_finds_exactly_the_words_that_begin_so(
 ) -> None:
     texts_there = "con mèo; run and note; running confetti; the bus; notes; Điều này; con config"
     index.add_all(texts_there.split("; "))
-    hits, state = ask(index, query)
+    hits, state = index.ask(query)
     assert sorted(hit.rowid for hit in hits) == found
     parsed, match = parse_query(query), str(state.facts["match"])
     for rowid in range(1, 8):
         explained = explain_keyword(index.connection, parsed, rowid, match=match)
         assert explained.found == (rowid in found)
     assert all(match_spans(index.text_of(hit.rowid), hit.terms) for hit in hits)
-    typed = ask(index, query.removesuffix("*"), typing=True)
+    typed = index.ask(query.removesuffix("*"), typing=True)
     assert {hit.rowid for hit in typed.hits} >= set(found)
 
 
@@ -93,7 +83,7 @@ def test_every_beginning_of_a_word_finds_it_while_typing(
 ) -> None:
     index.add_all([text])
     for end in range(3, len(word) + 1):
-        hits, _ = ask(index, word[:end], typing=True)
+        hits, _ = index.ask(word[:end], typing=True)
         assert [hit.rowid for hit in hits] == [1], word[:end]
         shown = hits[0].terms[0]
         assert shown.rstrip("*") == word[:end]
@@ -132,13 +122,13 @@ def test_hits_are_in_the_order_of_bm25_and_name_the_words_they_hold(index: Index
         "ORDER BY bm25(chunks_fts), rowid"
     )
     rows = index.connection.execute(sql, ('"vendors" OR "invoices"',)).fetchall()
-    hits, state = ask(index, "the Vendors invoices", limit=200)
+    hits, state = index.ask("the Vendors invoices", limit=200)
     assert [(hit.rowid, hit.raw) for hit in hits] == rows
     for hit in hits:
         text = index.text_of(hit.rowid)
         spelled = {"Vendors": "vendor", "invoices": "invoice"}
         assert hit.terms == tuple(typed for typed, stored in spelled.items() if stored in text)
-    assert ask(index, "the Vendors invoices", limit=7).hits == hits[:7]
+    assert index.ask("the Vendors invoices", limit=7).hits == hits[:7]
     assert state.facts["stop_words"] == "the"
     # No snapshot stays open: a writer can empty its log.
     assert not index.connection.in_transaction
@@ -151,7 +141,7 @@ def test_the_state_says_what_was_searched(
     index: IndexFile, text: str, status: str, reason: str, count: int
 ) -> None:
     index.add_all(["to be or not", "garden"])
-    hits, state = ask(index, text)
+    hits, state = index.ask(text)
     assert (state.status, state.reason, len(hits)) == (status, reason, count)
 
 
@@ -177,7 +167,7 @@ def test_frequent_words_are_left_out_and_named(
 def test_a_pasted_page_is_cut_to_its_rarest_words(index: IndexFile) -> None:
     vocabulary = [f"w{chr(97 + n // 26)}{chr(97 + n % 26)}x" for n in range(300)]
     index.add_all([" ".join(vocabulary), *vocabulary[:200]])
-    hits, state = ask(index, " ".join(vocabulary), limit=1)
+    hits, state = index.ask(" ".join(vocabulary), limit=1)
     assert str(state.facts["match"]).count(" OR ") == 63
     assert len(str(state.facts["pruned"]).split()) == 300 - 64
     assert len(hits[0].terms) == 300
@@ -198,14 +188,14 @@ def files(index: IndexFile) -> IndexFile:
 
 @pytest.mark.parametrize(("filters", "found"), load("reading")["files and filters"])
 def test_files_are_chosen_before_hits(files: IndexFile, filters: str, found: list[int]) -> None:
-    assert sorted(hit.rowid for hit in ask(files, f"router {filters}").hits) == found
+    assert sorted(hit.rowid for hit in files.ask(f"router {filters}").hits) == found
 
 
 def test_the_limit_counts_allowed_rows_and_these_follow_the_index(files: IndexFile) -> None:
     for number in range(2000):
         files.add("router " * (1 + number % 5), f"memory/{number % 100}.md", number)
-    hits, _ = ask(files, "router path:memory/77.md", limit=10)
-    everything, _ = ask(files, "router", limit=3000)
+    hits, _ = files.ask("router path:memory/77.md", limit=10)
+    everything, _ = files.ask("router", limit=3000)
     filters = parse_query("router path:memory/77.md").filters
     inside = filtered_rows(files.connection, filters)
     assert inside is not None

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.leg_detail import explain_keyword
 from memtui.retrieval.marks import match_spans
-from memtui.retrieval.query import narrowed, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.text.languages import language_of
 from memtui.text.tokens import index_text
 from tests.support.rows import IndexFile
@@ -25,9 +24,8 @@ ENGLISH = ["He has the gift of the gab.", "The router is on the hause of the mas
 
 def found(index: IndexFile, text: str, *, typing: bool = False) -> dict[int, list[str]]:
     """Ask by words alone; the rows, each with what is marked in its text."""
-    query, allowed = narrowed(index.connection, parse_query(text, typing=typing))
     hits = {}
-    for hit in KeywordLeg(index.connection).search(query, 10, allowed).hits:
+    for hit in index.ask(text, limit=10, typing=typing).hits:
         note = index.text_of(hit.rowid)
         hits[hit.rowid] = [note[start:end] for start, end in match_spans(note, hit.terms)]
     return hits

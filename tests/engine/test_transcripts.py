@@ -431,9 +431,8 @@ def test_what_was_planted_is_what_is_shown(tmp_path: Path, kind: TranscriptKind)
     known, homes = planted(kind)[1], Homes(tmp_path / "homes")
     path = homes.plant(kind)
     (tmp_path / "notes").mkdir()
-    chosen = {"embedding": {"provider": "none"}, "transcripts": {"max_line_bytes": LIMIT}}
-    settings, data = Settings.parse(chosen), tmp_path / "data"
-    with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
+    chosen, data = settings(max_line_bytes=LIMIT), tmp_path / "data"
+    with Engine.open(tmp_path / "notes", chosen, data_dir=data, homes=homes.homes) as engine:
         calls = sorted(engine.conversations.memory_calls(), key=lambda call: call.line)
         (listing,) = engine.conversations.listings()
         conversation = engine.conversations.read(path)
@@ -472,23 +471,10 @@ RELEASED = load("sessions")
 
 
 @contextmanager
-def indexed(
-    tmp_path: Path,
-    homes: Homes,
-    profile: str = "memtui",
-    redaction: str = "auto",
-    provider: str = "none",
-) -> Iterator[Engine]:
+def indexed(tmp_path: Path, homes: Homes, **more: Any) -> Iterator[Engine]:
     (tmp_path / "notes").mkdir(exist_ok=True)
-    settings = Settings.parse(
-        {
-            "embedding": {"provider": provider},
-            "ranking": {"profile": profile},
-            "transcripts": {"sources": ["openclaw", "codex"], "redaction": redaction},
-        }
-    )
-    data = tmp_path / "data"
-    with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
+    chosen, data = settings("openclaw", "codex", **more), tmp_path / "data"
+    with Engine.open(tmp_path / "notes", chosen, data_dir=data, homes=homes.homes) as engine:
         engine.index.sync(wait=True)
         yield engine
 
@@ -527,7 +513,7 @@ def test_the_index_of_a_release_holds_exactly_its_text(
         # A key on lines of its own is on one line by then.
         folded = normalise(case["input"]) == case["input"]
         wanted[f"masked-{number}.jsonl"] = f"User: {case['output'] if folded else '***'}"
-    with indexed(tmp_path, homes, profile) as engine:
+    with indexed(tmp_path, homes, profile=profile) as engine:
         assert not engine.index.status().errors
         assert held(tmp_path) == wanted
 
@@ -540,7 +526,7 @@ def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
 ) -> None:
     homes.openclaw("a.jsonl", said("user", SECRETS))
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", f"harbor code {AWS}")])
-    with indexed(tmp_path, homes, profile, redaction) as engine:
+    with indexed(tmp_path, homes, profile=profile, redaction=redaction) as engine:
         texts = held(tmp_path)
         assert texts["a.jsonl"] == (RELEASE if is_exact else RELEASE.replace(AWS, MASKED_AWS))
         assert AWS not in texts["rollout-x.jsonl"], "other programs have no list of their own"
@@ -630,10 +616,13 @@ def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_note_opening)
 
 
-def settings(*sources: str, **transcripts: Any) -> Settings:
+def settings(
+    *sources: str, provider: str = "none", profile: str = "memtui", **transcripts: Any
+) -> Settings:
     return Settings.parse(
         {
-            "embedding": {"provider": "none"},
+            "embedding": {"provider": provider},
+            "ranking": {"profile": profile},
             "transcripts": {"sources": list(sources), **transcripts},
         }
     )

@@ -15,7 +15,10 @@ from memtui.index.index_rows import write_vectors, write_words
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.retrieval.connection import find_stems
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.passages import pack_passages
+from memtui.retrieval.pool import LegAnswer
+from memtui.retrieval.query import narrowed, parse_query
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 
 DIMS = 16
@@ -50,6 +53,11 @@ class IndexFile:
         find_stems(self.connection)
         create(self.connection)
         self._files: dict[str, int] = {}
+
+    def ask(self, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:
+        """Search a query by its words, among the files that its filters let through."""
+        query, allowed = narrowed(self.connection, parse_query(text, typing=typing))
+        return KeywordLeg(self.connection).search(query, limit, allowed)
 
     def add_file(
         self,
