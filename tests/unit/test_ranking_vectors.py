@@ -327,16 +327,13 @@ def test_sessions_of_release_9_decay_by_their_stored_time() -> None:
     assert Reason.NO_DATE in {stage.reason for stage in unknown.stages}
 
 
-def assert_scores(ranked: Ranked, expected: list[tuple[str, float]], tolerance: float) -> None:
-    assert [hit.chunk.id for hit in ranked.hits] == [i for i, _ in expected]
-    for hit, (_, score) in zip(ranked.hits, expected, strict=True):
-        assert hit.score == pytest.approx(score, abs=tolerance)
-
-
-def assert_upstream(ranked: Ranked, asserted: dict[str, Any]) -> None:
-    """What the program's own tests assert of a fused list."""
+def assert_known(ranked: Ranked, case: dict[str, Any], tolerance: float) -> None:
+    """A list is the known one, and keeps what the program's own tests assert of it."""
     order = [hit.chunk.id for hit in ranked.hits]
     scores = [hit.score for hit in ranked.hits]
+    assert order == [i for i, _ in case["expected"]]
+    assert scores == pytest.approx([score for _, score in case["expected"]], abs=tolerance)
+    asserted = case.get("asserted", {})
     if "first" in asserted:
         assert order[0] == asserted["first"]
     assert asserted.get("order", order) == order
@@ -364,8 +361,7 @@ RRF = Ranking(fusion=Fusion.RRF, vector_weight=1.0, keyword_weight=1.0, tie_rule
 def test_memini_rrf(case: dict[str, Any]) -> None:
     ranking = replace(RRF, rrf_k=case["rrfk"], k=case["k"] or 100)
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
-    assert_scores(ranked, case["expected"], 1e-15)
-    assert_upstream(ranked, case.get("asserted", {}))
+    assert_known(ranked, case, 1e-15)
 
 
 @pytest.mark.parametrize("fusion", Fusion)
@@ -410,8 +406,7 @@ def test_memini_relative_score(case: dict[str, Any]) -> None:
         tie_rule=TieRule.STABLE,
     )
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
-    assert_scores(ranked, case["expected"], 1e-15)
-    assert_upstream(ranked, case.get("asserted", {}))
+    assert_known(ranked, case, 1e-15)
 
 
 SEED_VERSION: dict[str, Any] = load("memini_rerank")["seed_version"]
@@ -445,8 +440,7 @@ def test_memini_rerank(case: dict[str, Any]) -> None:
     )
     hits = [(item["id"], item["relevance"]) for item in case["items"]]
     ranked = rank(pool(chunks, hits), ranking, now=NOW)
-    assert_scores(ranked, case["expected"], 1e-12)
-    assert_upstream(ranked, case.get("asserted", {}))
+    assert_known(ranked, case, 1e-12)
 
 
 @pytest.mark.parametrize("case", load("memini_rerank")["dedup"]["cases"])
