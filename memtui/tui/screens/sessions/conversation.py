@@ -213,9 +213,6 @@ class ReaderPane(Pane):
 
     def open_within(self) -> None:
         """Ask for the text to look for."""
-        if self.conversation is None:
-            tell(self.sessions, "Nothing to look through: open a conversation first.")
-            return
         self.screen.add_class("-within")
         self.within_input.focus()
         self.within_input.action_select_all()
@@ -293,7 +290,12 @@ class ReaderPane(Pane):
 
     @on(turn_view.TurnView.WholeWanted)
     def whole_wanted(self) -> None:
-        self._read_whole()
+        if self.conversation is not None:
+            self._read_whole()
+        elif path := self.sessions.conversations.chosen_path:
+            self.read_best(path)
+        else:
+            tell(self.sessions, "No conversation to read.")
 
     def _read_whole(self, then: Callable[[int], None] = lambda at: None) -> None:
         conversation, at = self.conversation, self.view.at

@@ -154,6 +154,8 @@ class SessionsScreen(Screen[None]):
                 return True if self.pane == "asked" and self.asked.calls else None
             case ("part", "conversations", "sort"):
                 return True if self.conversations.display else None
+            case ("find",) if self.pane == "reader":
+                return True if self.reader.conversation is not None else None
             case ("part", "reader", "show_chunk"):
                 return True if self.reader.conversation is not None else None
             case ("part", "reader", "copy_text"):

@@ -211,11 +211,13 @@ class TurnView(LineView, inherit_bindings=False):
         """Another turn is in front."""
 
     class WholeWanted(Message):
-        """The whole text of the turn in front is asked for."""
+        """The whole text of the turn in front, or a conversation, is asked for."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.turns: Sequence[Turn] = ()
+        self.opens = ""
+        """The word for Enter where it does not open a turn."""
         self.at = 0
         """The turn in front."""
         self.blocks: Sequence[Block] = ()
@@ -247,6 +249,7 @@ class TurnView(LineView, inherit_bindings=False):
         """Show a conversation; one that goes on what is shown stays at its place and as folded."""
         old, here = self.turns, self.turn
         self.turns, self._edges = turns, edges
+        self.opens = "" if turns else "read"
         if 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (old[0], old[-1]):
             self._lay_out_turns()
             return
@@ -427,7 +430,9 @@ class TurnView(LineView, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what would fold a message: only the rest of a long one is folded."""
-        if self.turn is None or self.turn.kind is not TurnKind.MESSAGE or not self.blocks:
+        if not self.blocks:
+            return True if action == "unfold" else None
+        if self.turns[self.at].kind is not TurnKind.MESSAGE:
             return True
         if action == "unfold":
             return bool(self.blocks[self.at].more) or self.at in self.wholes or None
@@ -435,9 +440,9 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_unfold(self) -> None:
         at = self.at
-        if self.blocks and self.blocks[at].more:
+        if not self.blocks or self.blocks[at].more:
             self.post_message(self.WholeWanted())
-        elif self.blocks:
+        else:
             if is_open := self._is_open(at):
                 self.wholes.pop(at, None)
             self._open(at, is_open=not is_open)
