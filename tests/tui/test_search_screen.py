@@ -496,6 +496,12 @@ async def test_another_order_says_how_to_go_back_and_what_it_cannot_do(run_on: A
         assert "no meaning match, alt+o changes" in run.text, "a key that is not typed"
         ranks = [hit.chunk.id for hit in run.app.search_screen.state.ranked.hits]
         assert [row.id for row in run.app.search_screen.results.rows] == ranks
+        await run.search("router")
+        await run.press("escape", "o", "o")
+        chunks = run.app.search_screen.state.ranked.pool.chunks
+        days = [chunks[row.id].day for row in run.app.search_screen.results.rows]
+        assert "list by date" in run.text
+        assert days == [*sorted(filter(None, days), reverse=True), None], "undated last"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
-from math import inf
 
 from msgspec import Struct
 from textual.content import Content
@@ -58,14 +57,14 @@ cached_snippet = lru_cache(maxsize=256)(snippet)
 
 
 def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
-    """Return the hits in an order for looking; `rank` is the list's own."""
+    """Return the hits in an order for looking: by date the undated last, `rank` is their own."""
 
-    def place(hit: Hit) -> float:
+    def place(hit: Hit) -> tuple[bool, float]:
         if sort == "date":
-            day, mtime = hit.chunk.day, hit.chunk.mtime_ns
-            return -(day.toordinal() if day else mtime // 86_400_000_000_000 + 719_163)
+            day = hit.chunk.day
+            return day is None, -(day.toordinal() if day else hit.chunk.mtime_ns)
         part = next((part for leg, part in hit.legs.items() if words.LEG_WORDS[leg] == sort), None)
-        return inf if part is None else part.position
+        return part is None, part.position if part else 0
 
     return list(ranked.hits) if sort == "rank" else sorted(ranked.hits, key=place)
 
