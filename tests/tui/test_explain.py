@@ -238,8 +238,14 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
         screen.query_one(ChangeList).focus()
         state, query = run.app.search_screen.state, screen.ranked.pool.query
         await run.press(*["j"] * 30, "a", shows="applied: +")
-        assert state.text != query
-        await run.press("escape", "escape", "u")
+        asked = state.text
+        assert asked != query
+        for typed, undo in (("travel", False), (asked, True)):
+            await run.press("escape", "escape")
+            await run.search(typed)
+            await run.press("escape", "x")
+            assert ("u undo" in run.text.splitlines()[-1]) == undo, typed
+        await run.press("u")
         assert state.text == query
 
 

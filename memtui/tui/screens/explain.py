@@ -328,10 +328,11 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         self.frame(title)
 
     def worded(self, binding: Binding) -> Binding:
-        explained = self.explained
+        explained, state = self.explained, self.search.state
+        is_changed = (state.text, state.ranking) in state.replaced or bool(state.undoable)
         has_use = {
             "apply": bool(explained.least or explained.words) and not explained.shown,
-            "undo": self.follows and bool(self.search.state.replaced or self.search.state.undoable),
+            "undo": self.follows and is_changed,
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
             "place('chunk')": explained.chunk is not None,
