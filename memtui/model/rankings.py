@@ -258,7 +258,7 @@ class LegState(Struct, frozen=True):
     detail: str = ""
     elapsed_ms: float = 0.0
     facts: Numbers = {}
-    """Keyword: `match`, `pruned`, `stop_words`; vector: `backend`, `model`, `searched`."""
+    """Keyword: `match`, `pruned`, `passing`; vector: `backend`, `model`, `searched`; and more."""
 
 
 class PassageFeatures(Struct, frozen=True, gc=False):
@@ -303,7 +303,8 @@ class CandidatePool(Struct, frozen=True, eq=False):
     @property
     def found(self) -> int:
         """The candidates; of filters alone all chunks that pass, of which those are the newest."""
-        return int(self.states[Leg.KEYWORD].facts.get("passing") or len(self.chunks))
+        passing = self.states[Leg.KEYWORD].facts.get("passing")
+        return int(passing or 0) if not self.is_scored else len(self.chunks)
 
 
 class LegScore(Struct, frozen=True):

@@ -210,6 +210,8 @@ class KeywordLeg:
             "stop_words": " ".join(query.terms.stop_words),
             "postings": sum(term.postings for term in plan.looked_up),
         }
+        if allowed:
+            facts["passing"] = len(allowed)
         if query.phrases:
             required = [operand.match for term in plan.phrases for operand in term.operands]
             facts["required"] = " AND ".join(dict.fromkeys(required)) or None

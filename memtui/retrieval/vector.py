@@ -58,11 +58,12 @@ class VectorLeg(Struct, frozen=True):
 
         assert view is not None
         assert provider is not None
+        eligible = view.live_among(allowed)
         facts: dict[str, float | int | str | None] = {
             "backend": view.backend,
             "provider": provider.identity.name,
             "model": provider.identity.model,
-            "searched": view.size,
+            "searched": int(eligible.sum()),
         }
         if view.pending:
             facts["pending"] = view.pending
@@ -89,7 +90,7 @@ class VectorLeg(Struct, frozen=True):
         if not vector.any():
             reason, detail = Reason.ZERO_QUERY_VECTOR, "the model sees nothing in this query"
             return LegAnswer((), LegState(LegStatus.SKIPPED, reason, detail, facts=facts))
-        hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, allowed))
+        hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, eligible))
         return LegAnswer(hits, LegState(LegStatus.OK, facts=facts))
 
     def _refusal(self, query: Query) -> LegState | None:

@@ -176,21 +176,21 @@ def nearest(
     view: VectorView,
     query: Floats,
     limit: int,
-    allowed: Collection[int] | None = None,
+    eligible: Mask | None = None,
     *,
     rescored: int | None = None,
 ) -> list[tuple[int, float]]:
     """Find the `limit` live rows with the largest cosine, as (chunk row number, cosine).
 
     Beside them there are all that equal the last; the order of equal ones means nothing.
-    `query` has the shape (dims,) and length 1. Rows that are not in `allowed` are left out before
-    anything is chosen. Best first; which rows are found, and the float that is the cosine of each,
-    is the same wherever they stand and whatever was there before. `rescored` overrides how many
-    rows of a coded view are compared exactly: as many as find at least 99 % of the true nearest
-    rows, also when vectors lie in tight clusters.
+    `query` has the shape (dims,) and length 1. Rows that are not `eligible` are left out before
+    anything is chosen; `None`: all live ones are. Best first; which rows are found, and the float
+    that is the cosine of each, is the same wherever they stand and whatever was there before.
+    `rescored` overrides how many rows of a coded view are compared exactly: as many as find at
+    least 99 % of the true nearest rows, also when vectors lie in tight clusters.
     """
     matrix, rowids = view.matrix, view.rowids
-    eligible = view.live_among(allowed)
+    eligible = view.live if eligible is None else eligible
     available = int(np.count_nonzero(eligible))
     limit = min(limit, available)
     if limit <= 0:

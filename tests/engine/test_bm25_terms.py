@@ -205,7 +205,7 @@ def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
     assert view_rank(view, query, 8) is None
     assert view_rank(view, query, 11) is None
     allowed = np.arange(1, 3001, 3)
-    some = nearest(view, query, 3000, allowed, rescored=3000)
+    some = nearest(view, query, 3000, view.live_among(allowed), rescored=3000)
     assert view_rank(view, query, some[44][0], allowed) == LegRank(44, len(some), some[44][1])
     assert view_rank(view, query, 2, allowed) is None
 

@@ -359,7 +359,7 @@ class AgentLegs(Legs):
         facts: Numbers = {
             "backend": answer.backend,
             "model": scope.model or "",
-            "searched": answer.searched,
+            "searched" if answer.backend == candidates.SCAN else "nearest": answer.searched,
             "query_vector": vector.origin,
             "query_vector_from": vector.detail,
         }

@@ -86,7 +86,7 @@ def nearest_chunks(
         return scan(vector, stored, limit)
     if not release.has_knn:
         hits = nearest(None)
-        return VectorAnswer(hits, VEC0, len(hits))
+        return VectorAnswer(hits, VEC0, limit)
     ceiling = release.max_knn or sys.maxsize
     depth = min(limit * OVERSAMPLE, ceiling)
     hits = nearest(depth)
