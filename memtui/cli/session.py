@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from memtui.memory.workspace import Found
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
 from memtui.report.status import has_other_writer, state_detail
 from memtui.report.words import WORDS
-from memtui.settings.load import Loaded, Source, values_in
+from memtui.settings.load import Loaded, SettingsFiles, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
 from memtui.settings.schema import RankingSettings, Settings, nested
 
@@ -79,12 +80,11 @@ def open_session(
     With `warm` the model is loaded meanwhile.
     """
     workspace = invocation.workspace()
-    loaded = invocation.settings(workspace.root)
+    files = SettingsFiles(invocation.env, workspace.root, invocation.flags)
+    loaded, now, demo = files.load(), invocation.now, invocation.demo
     settings = loaded.settings
-    now, demo = invocation.now, invocation.demo
-    engine = Engine.open(
-        workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, now=now, demo=demo
-    )
+    opened = partial(Engine.open, workspace.root, settings, bus=bus, now=now, files=files)
+    engine = opened(write=write, watch=watch, warm=warm, demo=demo)
     return Session(workspace, loaded, engine, settings.configured_ranking(), settings.ranking)
 
 

@@ -190,7 +190,7 @@ def enable(invocation: Invocation, names: Sequence[str]) -> int:
 
 @command("sessions disable", of=sessions)
 def disable(invocation: Invocation, names: Sequence[str]) -> int:
-    """Take NAME out of your configuration; `memtui index` then takes it out of the index."""
+    """Take NAME out of your configuration; it is then taken out of the index."""
     return _change(invocation, names, is_on=False)
 
 
@@ -255,12 +255,12 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     absent = [f"{name} was not enabled" for name in chosen if not (is_on or taken[name])]
     follows = words.WORDS["opted"][done]
     if future and not any(source.found for source in future):
-        follows = "takes in what is written there later"
+        follows = words.WORDS["opted"]["later"]
     return invocation.respond(
         {**document, "sources": future} if is_on else document,
         [told, *absent] if changed else absent,
         warnings=plan.notes,
-        notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
+        notes=[f"memtui: `memtui index` or an open memtui {follows}"] if plan.changes else [],
     )
 
 

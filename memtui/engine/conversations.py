@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import filterfalse
 from pathlib import Path
@@ -39,6 +40,7 @@ from memtui.model.conversations import (
     Replayed,
     TranscriptKind,
     TranscriptSource,
+    covers,
     is_source,
 )
 from memtui.ranking.trace import cited_lines
@@ -65,6 +67,7 @@ class OwnTranscripts(TranscriptStore):
     def __init__(self, index: OwnIndex, scope: TranscriptScope) -> None:
         self.scope = scope
         self._index = index
+        self._written = (*scope.sources, *scope.paths)
 
     def locate(self) -> Sequence[TranscriptPlace]:
         return discovery.locate(self.scope, everything=True)
@@ -86,12 +89,40 @@ class OwnTranscripts(TranscriptStore):
         from memtui.settings.write import names_for
 
         places = [place.name for place in discovery.places_of(self.scope)]
+        self._written = self._read_written()
         sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
-        paths = tuple(dict.fromkeys(filterfalse(is_source, names)))
-        self.scope = replace(self.scope, sources=sources, paths=paths)
-        if (indexer := self._index.indexer) is not None:
-            indexer.job.transcripts = self.scope
-            indexer.sync()
+        self._use((*sources, *filterfalse(is_source, names)))
+        if self._index.indexer is not None:
+            self._index.indexer.sync()
+
+    def take_written(self) -> TranscriptScope:
+        """Return the scope, with what was written into the settings files since the last call.
+
+        What was chosen for this run stays.
+        """
+        before, written = self._written, self._read_written()
+        if before != written:
+            self._written, chosen = written, (*self.scope.sources, *self.scope.paths)
+            gone = set(before).difference(written)
+            left = {name for name in chosen if any(covers(one, name) for one in gone)}
+            kept = [name for name in chosen if name in written or name not in left]
+            self._use((*kept, *filterfalse(before.__contains__, written)))
+        return self.scope
+
+    def _read_written(self) -> tuple[str, ...]:
+        # Files that cannot be used may be in the middle of a change.
+        with suppress(MemtuiError):
+            if (files := self._index.settings_files) is not None:
+                chosen = files.load().settings.transcripts
+                return (*chosen.sources, *filter(str.strip, chosen.paths))
+        return self._written
+
+    def _use(self, names: Sequence[str]) -> None:
+        sources, paths = filter(is_source, names), filterfalse(is_source, names)
+        each = {"sources": (*dict.fromkeys(sources),), "paths": (*dict.fromkeys(paths),)}
+        self.scope = replace(self.scope, **each)
+        if self._index.indexer is not None:
+            self._index.indexer.job.transcripts = self.scope
 
 
 class Transcript(NamedTuple):

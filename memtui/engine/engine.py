@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memtui.engine.what_if import WhatIf
     from memtui.index.foreign.agents import ForeignTarget
     from memtui.index.transcripts.discovery import TranscriptHomes
+    from memtui.settings.load import SettingsFiles
 
 utc_now = partial(datetime.now, UTC)
 
@@ -119,6 +120,7 @@ class Engine:
         warm: bool = False,
         clock: Callable[[], float] = monotonic,
         homes: TranscriptHomes | None = None,
+        files: SettingsFiles | None = None,
         demo: bool = False,
     ) -> Engine:
         """Open the memory at `root`, and start its threads where it is to be written.
@@ -127,8 +129,9 @@ class Engine:
         platform's data folder). Without `write` nothing is ever written; with `watch` changes
         of the files are followed; `warm` loads the model at once, beside everything else. By
         `clock` (seconds) it is told when a provider that failed is asked again. `homes` are
-        where transcripts are looked for, in the place of this machine's folders. The `demo`
-        has a folder, conversations and a clock of its own. Raises `IndexUnusable` when the
+        where transcripts are looked for, in the place of this machine's folders. What is written
+        into `files` about their sources is taken in while the memory is open. The `demo` has a
+        folder, conversations and a clock of its own. Raises `IndexUnusable` when the
         index folder cannot be used, `SettingsError` for a provider or model that does not exist.
         """
         from memtui.engine.own_index import OwnIndex
@@ -147,9 +150,8 @@ class Engine:
             import_numpy()
             folder.create()
         thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
-        memory = OwnIndex(
-            root, settings, folder, thread, bus, now, write=write, clock=clock, homes=homes
-        )
+        place = root, settings, folder, thread, bus, now
+        memory = OwnIndex(*place, write=write, clock=clock, homes=homes, files=files)
         engine = cls(memory, thread, bus, now, settings)
         memory.start(watch=watch, warm=warm)
         return engine

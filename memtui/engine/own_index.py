@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from memtui.index.watcher import Watcher
     from memtui.retrieval.maxsim import Pieces
     from memtui.retrieval.vector_view import VectorView
+    from memtui.settings.load import SettingsFiles
 
 T = TypeVar("T")
 
@@ -108,6 +109,7 @@ class OwnIndex(Index):
         write: bool,
         clock: Callable[[], float],
         homes: TranscriptHomes | None,
+        files: SettingsFiles | None,
     ) -> None:
         self.root = root
         self.settings = settings
@@ -125,6 +127,7 @@ class OwnIndex(Index):
         """The provider's state at the end of the last index run, where it had to be explained."""
         self._thread = thread
         self._homes = homes
+        self.settings_files = files
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
         """The time from which the seconds are counted, by the clock."""
@@ -212,7 +215,7 @@ class OwnIndex(Index):
 
             settings = self.settings.index
             follower = TranscriptFollower(
-                lambda: self.transcripts.scope,
+                self.transcripts.take_written,
                 transcripts_in_index,
                 self.settings.transcripts,
                 partial(indexer.record, "transcripts"),
@@ -353,6 +356,7 @@ class OwnIndex(Index):
         assert self.indexer is not None
         self._look = {}
         if isinstance(event, SyncStarted):
+            self.transcripts.take_written()
             return
         if not self.indexer.is_writer:
             self.recorded = read_marker(self.folder.folder)

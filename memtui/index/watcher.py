@@ -371,8 +371,8 @@ class TranscriptFollower:
     def due(self, cancelled: IsCancelled = never) -> tuple[str, ...]:
         """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
         scope = self.scope()
-        # Who opts out of all asks for a sync.
-        if scope.is_empty:
+        # Who opts out of all has what was there taken out.
+        if scope.is_empty and self._last == {}:
             return ()
         try:
             discovery = discover_transcripts(scope, cancelled=cancelled)

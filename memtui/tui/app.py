@@ -510,16 +510,15 @@ def run(
     def open_engine(bus: Bus) -> Engine:
         if foreign is not None:
             return foreign
-        assert workspace is not None
-        return Engine.open(
-            workspace.root, loaded.settings, bus=bus, watch=True, warm=True, demo=demo
-        )
+        settings, files = loaded.settings, options.files
+        return Engine.open(root, settings, bus=bus, watch=True, warm=True, files=files, demo=demo)
 
     opened = foreign or workspace
     root = opened.root if opened is not None else Path()
+    options = options_from(loaded, root, demo=demo, foreign=foreign is not None)
     app = MemtuiApp(
         open_engine if opened is not None else None,
-        options_from(loaded, root, demo=demo, foreign=foreign is not None),
+        options,
         agents=MachineAgents(allow_insecure=loaded.settings.embedding.allow_insecure),
         choose=choose,
         bus=foreign.bus if foreign is not None else None,

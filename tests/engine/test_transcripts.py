@@ -35,6 +35,7 @@ from memtui.ranking.mmr import snippet_text
 from memtui.report.chunk_record import masked_record
 from memtui.report.json_text import document_text, hit_entry
 from memtui.report.status import status_sections
+from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
@@ -792,3 +793,29 @@ def test_a_conversation_is_followed_while_it_grows(
         while not engine.search.ask("basil").hits:
             assert ended.acquire(timeout=20)
         assert engine.search.ask("basil").hits[0].chunk.path == PATH
+
+
+def test_what_is_written_is_taken_in_by_who_keeps_the_index(
+    tmp_path: Path, root: Path, homes: Homes
+) -> None:
+    homes.openclaw("a.jsonl", [began(), said("user", "tomatoes")])
+    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "roses")])
+    config, bus, ended = tmp_path / "config.toml", Bus(), threading.Semaphore(0)
+    config.touch()
+    bus.subscribe(SyncFinished, lambda event: ended.release())
+    files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
+    chosen = settings(debounce_seconds=0.1)
+    given: Any = {"data_dir": tmp_path / "data", "homes": homes.homes, "files": files}
+    with Engine.open(root, chosen, **given) as first:
+        first.index.transcripts.use_sources(["codex"])
+        config.write_text('[transcripts]\nsources = ["openclaw:main"]\n')
+        first.index.sync(wait=True)
+        sources = [one.source for one in first.index.status().conversations]
+        assert sources == ["codex", "openclaw:main"], "what was chosen for this run stays"
+        second = Engine.open(root, chosen, bus=bus, watch=True, **given)
+    with second:
+        assert ended.acquire(timeout=20), "it takes over"
+        assert second.search.ask("tomatoes").hits[0].chunk.path == PATH
+        config.write_text("")
+        while second.search.ask("tomatoes").hits:
+            assert ended.acquire(timeout=20), "nobody asked for it"

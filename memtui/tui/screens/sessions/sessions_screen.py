@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine import Engine
+from memtui.report.words import WORDS
 from memtui.tui import glyphs
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
@@ -219,7 +220,8 @@ class SessionsScreen(Screen[None]):
             if told is None:
                 return
             self.conversations.load()
-            if not is_locked(self, self.engine, "The choice waits until this window writes: "):
+            waits = "The choice waits until this window writes: "
+            if told == WORDS["choice"]["for good"] or not is_locked(self, self.engine, waits):
                 tell(self, told)
 
         options = app_of(self).options
