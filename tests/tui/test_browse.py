@@ -442,8 +442,13 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
         assert (browse.reader.path, browse.view.chunk) == (screen.reader.path, screen.view.chunk)
         await run.press("escape", "escape")
         assert run.app.screen is search
-        await run.press("enter", "T")
+        await run.press("enter")
+        keys = set(run.screen(BrowseScreen).active_bindings)
+        assert keys & {"L", "o", "B"} == {"L"}
+        await run.press("T")
         assert browse.timeline.has_focus_within
+        file = browse.file_list.files[screen.reader.path]
+        assert browse.timeline.heat_map.day == file.day is not None
         await run.press("escape", "escape", "escape", "enter", "slash")
         assert search.query_input.has_focus
 

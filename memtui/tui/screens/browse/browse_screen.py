@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import ClassVar
 
 from textual import events, on
@@ -240,9 +241,13 @@ class BrowseScreen(Screen[None]):
         self.filter_input.focus()
         self.filter_input.action_select_all()
 
-    def action_toggle_timeline(self) -> None:
-        is_inside = self.timeline.display and self.timeline.has_focus_within
+    def action_toggle_timeline(self, day: str | None = None) -> None:
+        """Show the timeline, or hide it; from the reader show it, with the cursor on a day."""
+        is_inside = day is None and self.timeline.display and self.timeline.has_focus_within
         self.timeline_wanted = not is_inside
+        if day:
+            self.timeline.heat_map.day = date.fromisoformat(day)
+            self.file_list.show_days()
         if is_inside:
             self.file_rows.focus()
         self.apply_layout()
@@ -314,8 +319,14 @@ class ReaderScreen(BrowseScreen):
         chunk_id = chunk.id if chunk is not None else None
         app_of(self).open_place(self.reader.path, line, chunk_id, self.reader.terms)
 
-    def action_toggle_timeline(self) -> None:
-        app_of(self).run_elsewhere("browse", "toggle_timeline")
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out the keys of the list of files and of the timeline, too."""
+        is_elsewhere = action == "cycle_measure" or parameters[1:2] == ("cycle_sort",)
+        return not is_elsewhere and super().check_action(action, parameters)
+
+    def action_toggle_timeline(self, day: str | None = None) -> None:
+        day = str(file.day or "") if (file := self.reader.file) is not None else ""
+        app_of(self).run_elsewhere("browse", f"toggle_timeline('{day}')")
 
     def action_focus_query(self) -> None:
         """Go back to the query."""
