@@ -31,6 +31,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
+from memtui.tui.bindings import ASCII_ONLY
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
@@ -68,9 +69,13 @@ def test_every_line_fits(ranking: Ranking) -> None:
     result = make_ranked(ranking, chunks=[one for one in CHUNKS if one.text.isascii()])
     for scored in everything(result):
         explained = Explained(result, ranking, subject=scored.chunk.id)
-        for width in (40, 76, 160):
-            for line in _drawn(explained, width):
+        for width, is_ascii in ((40, True), (76, False), (160, True)):
+            before = ASCII_ONLY.set(is_ascii)
+            lines = _drawn(explained, width)
+            ASCII_ONLY.reset(before)
+            for line in lines:
                 assert line.cell_length <= width, line.plain
+                assert "→" not in line.plain or not is_ascii
         for line in why_lines(result, scored, 46):
             assert line.cell_length <= 46, line.plain
 
