@@ -460,7 +460,7 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
             )
             is_recent = today.year - one.day.year <= _OLDEST_YEARS
             if is_recent and (is_of_a_state or (one.exact and begins)):
-                text, stated = line.text.strip(), f"as of {one.shown}"
+                text, stated = line.text.strip(), f"dated {one.shown}"
                 rule, file = CareRule.DATED_FACT, document.file
                 yield _finding(rule, file, line.number, text, stated, day=one.shown)
                 break
