@@ -31,7 +31,8 @@ _SYNTAX: Final = read_table("query.toml")
 _PIECE = re.compile(_SYNTAX["piece"], re.IGNORECASE | re.VERBOSE)
 _WORD = re.compile(r"(?P<word>\S+)|(?P<key>(?P<phrase>(?!)))")
 _NAMED = re.compile(r"([a-z]+:)(?![/:])", re.IGNORECASE)
-_STAR = re.compile(r"\*\w")
+_STAR, _QUOTED_STAR = re.compile(r"\*\w"), re.compile(r"\w\*")
+_NOT_CLOSED: Final = 'a quote " is not closed'
 _OTHER_LANGUAGE = re.compile(r"AND|OR|NOT|NEAR(?:/\d+|\(.*)")
 """The operators of full-text engines, which memtui does not have."""
 
@@ -180,6 +181,8 @@ def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Q
                 if not problem:
                     rest.append(text[at : match.start()].strip())
                     at = match.end()
+                if match["end"] == "" and not typing:
+                    problems.append(f"{_NOT_CLOSED}: all behind it belongs to {match['key']}")
             elif not typing:
                 problems.append(f"{match['key'].lower()} is ignored: no value right behind it")
             continue
@@ -193,10 +196,12 @@ def parse_query(text: str, *, typing: bool = False, verbatim: bool = False) -> Q
         texts += quoted
         if is_open:
             words += quoted
-            if quoted and not typing:
-                problems.append('a quote " is not closed: searched as single words')
+            if not typing:
+                problems.append(_NOT_CLOSED + ": searched as single words" * bool(quoted))
         elif phrase_segments(match["phrase"]):
             phrases[" ".join(quoted)] = None
+            if _QUOTED_STAR.search(match["phrase"]):
+                problems.append(f'"{match["phrase"]}": a star in quotes does nothing')
         elif quoted:
             problems.append(f'"{match["phrase"]}" holds no letter or digit: left out')
     if filters.after and filters.before and filters.after >= filters.before:

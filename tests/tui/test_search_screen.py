@@ -232,9 +232,11 @@ async def test_problems_of_the_query_are_shown_under_the_box(
         await press(run.pilot, "1")
         await run.until(lambda: "is ignored, as it is not a date" in run.text.splitlines()[2])
         assert not run.toasts
-        await run.search("somethingelse:bar router")
+        await run.search("somethingelse:bar co*fig AND x")
         assert "is ignored, as it is not a date" not in run.text
-        assert run.text.splitlines()[2].rstrip().endswith("…"), "what is cut says so"
+        below = " ".join(line.strip() for line in run.text.splitlines()[2:6])
+        assert "use source: path: tag: after: before:; co*fig is searched as words" in below
+        assert "AND is searched as a word: -word excludes, quotes require" in below, "all is told"
         await run.press("ctrl+u")
         run.app.screen.post_message(
             events.Paste("one\r\rtwo \x1b[31mred\x1b[0m\n" + "word " * 2000)

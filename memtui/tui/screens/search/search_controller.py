@@ -209,7 +209,7 @@ class SearchController:
                 self._problems = problems
                 self.show_below()
 
-        if problems and not self._problems:
+        if len(problems) > len(self._problems):
             # Half a filter is no problem yet, and a line that comes and goes moves the list.
             self._timers.start("problems", PROBLEM_SECONDS, show_problems)
         else:
@@ -222,15 +222,21 @@ class SearchController:
             self.ask()
 
     def show_below(self, *, offers: bool = False) -> None:
-        """Show below the box what is not understood, or what a query can have.
+        """Show below the box all that is not understood, or what a query can have.
 
         That is offered while nothing is typed, or as long as what is typed next replaces all.
         """
         text = Content(safe_line("; ".join(self._problems)))
         if not text and (offers or not self.view.state.text):
             text = message("operators").stylize(fmt.MUTED)
+
+        def draw(width: int) -> list[Content]:
+            if self._problems:
+                return fmt.hanging(text, width, 0)
+            return [fmt.fit(text, width)] if text else []
+
         below = self.view.query_one("#problems", TextBlock)
-        below.show(lambda width: [fmt.fit(text, width)] if text else [])
+        below.show(draw)
 
     def begins_word(self) -> bool:
         """Tell whether the last word finds longer ones while it is typed."""
