@@ -446,12 +446,19 @@ class OwnIndex(Index):
             # What another memtui has turned on for its run is in the index as it should be.
             writer = WriterLock(self.folder).writer() if off and self.indexer is None else "none"
             kept = off if writer != "none" else {}
-            removals = {path: off.get(path, "gone") for path in plan.removed if path not in kept}
+            whys = {file.path: file.detail for file in discovery.skipped} | off
+            left = {path: whys.get(path) or "gone" for path in plan.removed if path not in kept}
+            without_text = index_rows.skipped_when_read(connection)
+            empty = {file.path for file in without_text}
+            removals = {path: why for path, why in left.items() if path not in empty}
             return {
                 "generation": self.legs.live.generation,
                 "pending": (*plan.changed, *removals),
                 "removals": removals,
-                "skipped": (*discovery.skipped, *index_rows.skipped_when_read(connection)),
+                "skipped": (
+                    *discovery.skipped,
+                    *(file for file in without_text if file.path not in left),
+                ),
                 **index_rows.counts(connection),
             }
 

@@ -317,7 +317,7 @@ class OwnFiles(Files):
             state, reason, detail = FileState.CURRENT, Reason.OK, ""
             if row is not None and row.no_text and file is not None and not is_changed:
                 skipped = SkippedFile(path, Reason.NOT_TEXT, row.no_text)
-            is_read = skipped is not None and skipped.reason in (Reason.TOO_LARGE, Reason.NOT_TEXT)
+            is_read = skipped is not None and not chunks
             if skipped is not None and (row is None or file is None or is_changed or is_read):
                 state = FileState.ERROR if skipped.reason in _BROKEN else FileState.SKIPPED
                 reason, detail = skipped.reason, skipped.detail

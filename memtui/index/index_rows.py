@@ -81,9 +81,8 @@ def known_file(connection: Connection, path: str) -> KnownFile | None:
 
 
 def skipped_when_read(connection: Connection) -> list[SkippedFile]:
-    """Return the transcripts that were too large and the notes that hold no text when read."""
-    reasons = Reason.TOO_LARGE, Reason.NOT_TEXT
-    rows = connection.execute(_SQL["skipped"], reasons).fetchall()
+    """Return the transcripts that gave no chunk and the notes that held no text when read."""
+    rows = connection.execute(_SQL["skipped"], (Reason.NOT_TEXT,)).fetchall()
     return [
         SkippedFile(str(path), Reason(str(reason)), str(detail)) for path, reason, detail in rows
     ]

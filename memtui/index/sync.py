@@ -254,6 +254,7 @@ def index_files(
         pending |= {file.path: None for file in differing if file.path not in read}
         read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
     job.progress.pending = pending | dict.fromkeys(plan.removed)
+    without_text = {file.path for file in index_rows.skipped_when_read(connection)}
     for start in range(0, len(plan.removed), _FILES_AT_ONCE):
         paths = plan.removed[start : start + _FILES_AT_ONCE]
         job.check()
@@ -261,7 +262,7 @@ def index_files(
             index_rows.remove_files(connection, paths)
             if any(rows[path].source == TRANSCRIPTS for path in paths):
                 database.write_meta(connection, {_HOLDS_REMOVED: Path(connection.filename).name})
-        stats.files_removed += len(paths)
+        stats.files_removed += len(set(paths) - without_text)
         job.progress.settle(paths)
     if read:
         # What was read in part by one recipe and in part by another is read anew by any:

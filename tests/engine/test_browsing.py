@@ -55,6 +55,11 @@ def test_every_file_says_how_it_stands_to_the_index(tmp_path: Path) -> None:
         files = {file.path: file for file in engine.browse.files()}
         readable = os.access(notes / "2025-09-15.md", os.R_OK)
         assert engine.index.files.path_of("../outside/lab.md") == outside / "lab.md"
+        (notes / "2026-01-21.md").unlink()
+        (notes / "2026-01-21.md").symlink_to(memory.root / "MEMORY.md")
+        engine.index.refresh_status()
+        removals = engine.index.status().removals
+    assert removals["memory/2026-01-22.md"] == "gone" not in removals["memory/2026-01-21.md"]
     states = {path: (file.state, file.reason) for path, file in files.items()}
     assert states["memory/2026-01-21.md"] == (FileState.STALE, Reason.STALE)
     assert states["memory/2026-01-22.md"] == (FileState.ORPHAN, Reason.VANISHED)

@@ -97,6 +97,7 @@ def index_transcripts(
     for file in files:
         job.check()
         row = rows.get(file.path)
+        before = len(index_rows.chunks_of(connection, file.path))
         try:
             run = registered_run(file, job.transcripts.rules)
             start = ReadState(run, run)
@@ -111,6 +112,7 @@ def index_transcripts(
             is_too_large = reason is Reason.TOO_LARGE
             # A database that is locked or at work: what was read of it before still holds.
             if is_too_large or not file.session:
+                job.stats.files_removed += before > 0
                 with transaction(connection):
                     index_rows.remove_files(connection, [file.path])
                     if is_too_large:
@@ -120,13 +122,14 @@ def index_transcripts(
                         write_row(connection, file_id, facts, ReadState())
             if not is_too_large:
                 job.skipped.append(SkippedFile(file.path, reason, detail))
-                job.stats.files_removed += row is not None and not file.session
         else:
             is_other = row is not None and (row.hash != outcome or anew)
-            job.stats.files_added += row is None
-            job.stats.files_changed += is_other
+            chunks = len(index_rows.chunks_of(connection, file.path))
+            # One without text of its own is no indexed file.
+            job.stats.files_added += chunks > 0 == before
+            job.stats.files_changed += is_other and chunks > 0 < before
+            job.stats.files_removed += before > 0 == chunks
             if row is None or is_other:
-                chunks = len(index_rows.chunks_of(connection, file.path))
                 job.bus.publish(FileIndexed(file.path, chunks))
         job.progress.settle([file.path])
         job.progress.advance(1, file.path)
