@@ -210,3 +210,6 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         await run.press("comma")
         panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
         assert re.search("passages in context +not used\n +old ranks without context", panel)
+        await run.press("P", "g", "j", "enter", "P")
+        words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
+        assert "the same parameters, other rules (a keyword match counts, results below" in words

@@ -19,6 +19,7 @@ from memtui.model import Ranked, Ranking, Stage
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
 from memtui.ranking.pipeline import difference, needs_search
+from memtui.report.explanation import differences
 from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT, WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
@@ -102,10 +103,11 @@ def choose_profile(
             return ": needs a new search, Enter shows what moves"
         return f": {effect(difference(ranked, engine.search.rerank(ranked.pool, ranking)))}"
 
-    changes = {
-        name: f"{changed_values(present, one) or 'the same parameters'}{outcome(one)}"
-        for name, one in named.items()
-    }
+    changes: dict[str, str] = {}
+    for name, one in named.items():
+        rules = ", ".join(rule for rule, *_ in differences(present, one))
+        same = f"the same parameters, other rules ({rules})" if rules else "the same parameters"
+        changes[name] = f"{changed_values(present, one) or same}{outcome(one)}"
 
     def draw(name: str, width: int) -> Content:
         about = PROFILE_WORDS.get(name, "your own")
