@@ -262,6 +262,9 @@ async def test_filters_alone_say_how_many_pass_and_by_which_day(
         await run.until(lambda: "a note without a date counts" in run.text.splitlines()[2])
         assert f"file {date.today()}" in run.text
         assert "undated" not in run.text
+        await run.search("garden -nobody path:memory before:2100-01-01")
+        frame = next(line for line in run.text.splitlines() if "searched in" in line)
+        assert ("-nobody) " in frame, "…" in frame) == (True, False), "dropped, not cut"
         await run.search("garden")
         assert "undated" in run.text
 

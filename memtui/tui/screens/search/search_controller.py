@@ -480,16 +480,19 @@ class SearchController:
             if leg in states and not (answered or states[leg].reason is Reason.EMPTY_QUERY):
                 notes.append(leg_note(leg, states[leg]))
         parts = [Content.styled(safe_line(note), "$state-warn") for note in notes if note]
+        if is_all_weak(ranked):
+            parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
         if ranked.drops and not view.has_class("-near"):
             hidden = f"{fmt.count(len(ranked.drops))} not shown"
             parts.append(draw_action(view, "near_misses.toggle", hidden))
-        if is_all_weak(ranked):
-            parts.append(Content.styled(NOTHING_GOOD, "$state-warn"))
-        if state.context.scale not in (0.0, 1.0):
+        if state.context.scale not in (0.0, 1.0) and state.context.lines > 1:
             parts.append(Content(f"full bar: score {fmt.score(state.context.scale)}"))
-        against = view.rankings.against_configured(ranked)
-        longer = Content(" · ").join([*parts, Content(against)])
-        fits = against and longer.cell_length <= view.results.size.width - 4
+        if against := view.rankings.against_configured(ranked):
+            parts.append(Content(against))
+        # The last ones are worth least, and half of one is worth nothing.
+        room = view.results.size.width - 4
+        while len(parts) > 1 and Content(" · ").join(parts).cell_length > room:
+            parts.pop()
         title, relative = Content("Results"), relative_words(ranked)
         if self.sort != SORTS[0]:
             found = {LEG_WORDS[leg] for hit in ranked.hits for leg in hit.legs}
@@ -497,9 +500,9 @@ class SearchController:
             order = f"rank: no {self.sort} match" if is_missing else self.sort
             title = Content(f"Results by {order}, ") + draw_action(view, "sort.cycle", "changes")
         scores = title + f", scores {relative}"
-        title = scores if relative and scores.cell_length <= view.results.size.width - 4 else title
+        title = scores if relative and scores.cell_length <= room else title
         view.results.border_title = title + " ~" if state.is_pending else title
-        view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
+        view.results.border_subtitle = Content(" · ").join(parts)
 
     def choose(self, chunk_id: str) -> None:
         """Choose a chunk in the list that has it, which is shown for it, and show it."""
