@@ -171,7 +171,6 @@ class OwnIndex(Index):
 
     def _start_writing(self, watch: bool) -> None:
         from memtui.index.indexer import Indexer
-        from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
         from memtui.index.watcher import TranscriptFollower, Watcher, WatchTimes
 
         job = Job(
@@ -204,19 +203,10 @@ class OwnIndex(Index):
         if watch and not self.settings.index.watch:
             indexer.sync()
         elif watch:
-
-            def transcripts_in_index() -> dict[str, KnownFile]:
-                # By a connection of its own: the engine thread may be busy, and ends after this.
-                with closing(LiveIndex(self.folder)) as live, suppress(IndexMissing):
-                    connection = live.connection()
-                    with database.mapped_errors(live.path):
-                        return index_rows.known_files(connection, "WHERE source = ?", TRANSCRIPTS)
-                return {}
-
             settings = self.settings.index
             follower = TranscriptFollower(
                 self.transcripts.take_written,
-                transcripts_in_index,
+                partial(known_transcripts, self.folder),
                 self.settings.transcripts,
                 partial(indexer.record, "transcripts"),
             )
@@ -229,6 +219,7 @@ class OwnIndex(Index):
                 now=self._now,
                 follower=follower,
             )
+            indexer.waiting = lambda: follower.waiting
             self.watcher.start()
 
     def is_filling(self) -> bool:
@@ -358,6 +349,8 @@ class OwnIndex(Index):
         if isinstance(event, SyncStarted):
             self.transcripts.take_written()
             return
+        if self.watcher is not None and self.watcher.follower is not None:
+            self.watcher.follower.forget()
         if not self.indexer.is_writer:
             self.recorded = read_marker(self.folder.folder)
         elif not self.providers.is_untried:
@@ -492,6 +485,16 @@ class OwnIndex(Index):
         self.legs.close()
         self.cache.close()
         self.providers.close()
+
+
+def known_transcripts(folder: IndexFolder) -> dict[str, KnownFile]:
+    """Return those that the index holds."""
+    # By a connection of its own: the engine thread may be busy, and ends after the follower.
+    with closing(LiveIndex(folder)) as live, suppress(IndexMissing):
+        connection = live.connection()
+        with database.mapped_errors(live.path):
+            return index_rows.known_files(connection, "WHERE source = ?", "sessions")
+    return {}
 
 
 def state_of(known: IndexerStatus, provider: ProviderState, made_by: str) -> IndexState:

@@ -46,6 +46,8 @@ class Indexer:
     cache_limit: int | None = None
     """Largest size of the cache on disk, in bytes."""
     spared: Callable[[], ProviderIdentity | None] = lambda: None
+    waiting: Callable[[], Sequence[str]] = tuple
+    """Files that are pending whether they were expected or not."""
 
     def __post_init__(self) -> None:
         job = self.job
@@ -139,7 +141,8 @@ class Indexer:
     def snapshot(self) -> IndexerStatus:
         """Return how things are; never waits for the disk."""
         with self._condition:
-            pending = tuple({**self._reporter.pending, **self._seen})
+            waiting = dict.fromkeys(self.waiting())
+            pending = tuple({**self._reporter.pending, **self._seen, **waiting})
             return replace(
                 self._status,
                 running=self._running,

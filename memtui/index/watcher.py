@@ -364,9 +364,14 @@ class TranscriptFollower:
     failed: Callable[[str], None]
 
     def __post_init__(self) -> None:
-        self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Look at all of them again next time: the index is another."""
+        self._last: dict[str, Stamp] | None = None
+        self.waiting: tuple[str, ...] = ()
 
     def due(self, cancelled: IsCancelled = never) -> tuple[str, ...]:
         """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
@@ -380,27 +385,29 @@ class TranscriptFollower:
             stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
             if stamps == self._last:
                 return ()
+            self._last = dict(stamps)
             rows = self.indexed()
         except (OSError, MemtuiError) as error:
+            self.forget()
             self.failed(f"cannot look at the transcripts: {error}")
             return ()
-        self._last = dict(stamps)
         gone = (path for path in rows if path not in files)
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
+        indexed = {path: (row.size, row.mtime_ns, row.inode) for path, row in rows.items()}
+        changed = [path for path in stamps if stamps[path] != indexed.get(path)]
+        # Those that were due before are read, or cannot be.
+        self.waiting = tuple(one for one in changed if self._reported.get(one) != stamps[one])
         due = tuple(
             path
-            for path, stamp in stamps.items()
-            if self._reported.get(path) != stamp
-            and (path not in files or self._has_grown(files[path], stamp, rows.get(path)))
+            for path in self.waiting
+            if path not in files or self._has_grown(files[path], rows.get(path))
         )
         reported = {path: stamp for path, stamp in self._reported.items() if path in stamps}
         self._reported = reported | {path: stamps[path] for path in due}
         return due
 
-    def _has_grown(self, file: SourceFile, stamp: Stamp, row: KnownFile | None) -> bool:
-        if row is None or stamp == (row.size, row.mtime_ns, row.inode):
-            return row is None
-        if row.inode != file.inode or file.size <= row.size:
+    def _has_grown(self, file: SourceFile, row: KnownFile | None) -> bool:
+        if row is None or row.inode != file.inode or file.size <= row.size:
             return True
         size, messages = self.settings.delta_bytes, self.settings.delta_messages
         if size <= 0 or messages <= 0 or file.size - row.size >= size:

@@ -834,6 +834,11 @@ def test_what_is_written_is_taken_in_by_who_keeps_the_index(
     with second:
         assert ended.acquire(timeout=20), "it takes over"
         assert second.search.ask("tomatoes").hits[0].chunk.path == PATH
+        append(homes.folder / "openclaw/agents/main/sessions/a.jsonl", said("user", "more"))
+        while second.index.status().pending != (PATH,):
+            assert second.search.ask("tomatoes").hits
+        second.index.sync(wait=True)
+        assert second.index.status().state == "ready", "it has grown by too little to be due"
         config.write_text("")
         while second.search.ask("tomatoes").hits:
             assert ended.acquire(timeout=20), "nobody asked for it"

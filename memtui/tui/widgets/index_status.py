@@ -34,7 +34,7 @@ def state_line(status: IndexStatus) -> Content:
     details = [safe_line(words.state_detail(status))]
     if status.state in _NEXT and status.foreign is None:
         is_other = words.has_other_writer(status)
-        details.append("another memtui is indexing" if is_other else _NEXT[status.state])
+        details.append("another memtui keeps the index" if is_other else _NEXT[status.state])
     detail = ", ".join(filter(None, details))
     head = f"{glyphs.SIGNS['index'][status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
