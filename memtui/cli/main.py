@@ -266,8 +266,9 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
             typed = shlex.join(["memtui", *before, "--", *arguments[len(before) : len(before) + 1]])
             hint = f"a word of a query that begins with - stands behind --: `{typed}`"
         message = failure.format_message()
-        if option == "--demo" and ctx is not None and ctx.parent is not None:
+        if option == "--demo" and ctx is not None:
             message = f"--demo means nothing to `{ctx.command_path}`"
+            hint = hint if ctx.parent else "`memtui demo` opens the demo"
         error = errors.MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
     except errors.MemtuiError as failure:
         error = failure

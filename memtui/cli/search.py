@@ -21,7 +21,7 @@ from memtui.report.status import agent_gets_words, state_detail, vectors_note
 from memtui.retrieval.query import day_rule, query_problems
 
 _INDENT, _LEAST_BAR, _BAR, _BESIDE_BAR = 8, 8, 16, 28
-_HEADING = " # move score  {:<{cells}.{cells}}  path:line  strength  age"
+_HEADING = " # move score  {:<{cells}.{cells}}  path:line, strength, age"
 _PARTS = ("vector", "keyword", "gain", "mmr", "decay", "loss", "up", "down", "cut")
 UNICODE: Mapping[str, str] = dict(zip(_PARTS, "█▒▓◇╌╌▲▼…", strict=True))
 ASCII: Mapping[str, str] = dict(zip(_PARTS, "#=+x..+-~", strict=True))

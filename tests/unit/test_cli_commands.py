@@ -139,9 +139,9 @@ def test_the_columns_of_a_list_are_named_on_a_terminal_alone(
 ) -> None:
     monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
     search = "search", "source:memory", "--root", str(notes)
-    assert "strength  age" not in memtui(*search).err
+    assert "strength, age" not in memtui(*search).err
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert "path:line  strength  age" in memtui(*search).err
+    assert "path:line, strength, age" in memtui(*search).err
 
 
 def test_the_status_says_what_waits_and_the_command_that_makes_it(
@@ -252,6 +252,7 @@ def test_what_keeps_something_says_that_the_demo_means_nothing_to_it(
 ) -> None:
     answer = memtui(*command.split(), "one", "--demo")
     assert answer.err.splitlines()[0] == f"memtui: --demo means nothing to `memtui {command}`"
+    assert "`memtui demo` opens the demo" in memtui("--demo").err
 
 
 @pytest.mark.parametrize("case", load("settings")["enable and disable"])
