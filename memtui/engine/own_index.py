@@ -386,9 +386,9 @@ class OwnIndex(Index):
             is_fine = provider.state is Reason.OK
             if self.providers.is_untried or (is_fine and is_followed):
                 provider = recorded
-        is_follower = indexer is not None and not indexer.is_writer
+        is_follower = known.writer not in ("none", "this process")
         if identity is not None and is_follower and provider.differs_from(made_by):
-            # What was chosen here waits until the other program ends.
+            # What was chosen here, or is set, waits until the other program ends.
             address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)

@@ -67,11 +67,11 @@ def unread_words(status: IndexStatus) -> str:
     return f"{text} (the provider {reads_more} reads sixteen languages)" if is_other else text
 
 
-def provider_summary(provider: ProviderState) -> str:
+def provider_summary(provider: ProviderState, whose: str) -> str:
     """Return who was asked for and who answers, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
-    requested = f" (the setting is {provider.requested})"
+    requested = words.WORDS["requested"][whose].format(provider.requested)
     before = f"{provider.requested} -> " if is_fallback(provider) else ""
     after = "" if before or provider.requested == provider.actual else requested
     return f"{before}{provider.actual} makes the vectors{after}"
@@ -256,6 +256,7 @@ def _section(name: str, rows: Iterable[Row]) -> Section:
 
 def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     state, provider, watcher = state_words(status.state), status.provider, status.watcher
+    whose = "other" if has_other_writer(status) else "command" if now is None else "screen"
     # What degraded it stands beside the provider.
     if status.state is not IndexState.DEGRADED and (detail := brief(state_detail(status))):
         state += f" ({detail})"
@@ -266,13 +267,13 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     yield Row(("holds", held_words(status, "vector", only)))
     if status.conversations:
         counts = [(s.source, words.count(s.files, "conversation")) for s in status.conversations]
-        whose = "other" if has_other_writer(status) else "command" if now is None else "screen"
         yield Row(("sources", ", ".join(map(" ".join, counts)) + words.WORDS["sources"][whose]))
     if has_other_writer(status):
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
     fails = provider.actual is None or is_fallback(provider)
-    yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
+    tone = Tone.WARN if fails else Tone.PLAIN
+    yield Row(("provider", provider_summary(provider, whose)), tone=tone)
     if provider.actual is not None and provider.detail:
         yield Row(("why", brief(provider.cause)))
     if provider.failure is not None:

@@ -26,6 +26,7 @@ from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.job import PAUSE_SECONDS, WORTH_A_WAIT
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.ranking.strength import is_all_weak
+from memtui.report.status import status_sections
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HASHED, HashedProvider, registered_hashed
 from tests.support.indexing import EventQueue
@@ -156,6 +157,13 @@ def test_a_second_engine_follows_the_first(new: SmallMemory) -> None:
         follower.providers.switch(EmbeddingSettings(provider="minilm"))
         provider = follower.index.status().provider
         assert (provider.requested, provider.actual) == ("minilm", "hashed"), "the writer's"
+        other = replace(new.settings, embedding=EmbeddingSettings(provider="minilm"))
+        with Engine.open(new.root, other, data_dir=new.data, write=False) as reader:
+            reader.index.refresh_status()
+            status = reader.index.status()
+        assert status.state == "ready", "nothing that an index run could do now"
+        shown = "\n".join(row.cells[-1] for row in next(status_sections(status)).rows)
+        assert "hashed makes the vectors (as in the other memtui; asked for here: minilm)" in shown
         new.root.rename(new.root.with_name("away"))
         changes = EventQueue(bus, StatusChanged)
         with new.open(bus) as late:

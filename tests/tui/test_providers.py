@@ -199,6 +199,11 @@ async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
         await run.press("enter")
         await run.until(lambda: run.engine.index.status().provider.actual == "first")
         assert scene.first.choices[-1].threads == 2
+        for name, shown in [("spare", "unless written, the next start"), ("first", "that is set")]:
+            run.app.memories.choose_provider(name)
+            await run.until(lambda: "in use" in run.text)
+            await run.press("enter", shows=shown)
+            await run.press("a")
 
 
 @pytest.fixture

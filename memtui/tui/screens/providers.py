@@ -217,15 +217,17 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         present = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
             "keep": (f"keep {present}" if present else "keep searching by keyword", "esc"),
-            "session": ("switch for this session", "a"),
+            "session": ("apply for this session", "a"),
         }
         if files is not None:
-            answers["write"] = ("switch and write to the settings", "w")
+            answers["write"] = ("apply and write to the settings", "w")
         model = words.model_words(cost.model or listing.model, listing.dimensions)
+        when = "other" if words.has_other_writer(self._engine.index.status()) else "now"
+        when += "_back" * (listing.name == requested_name(configured))
         facts = [
             ("model", Content(model or "the provider's own")),
             *rebuild_facts(cost),
-            ("on disk", Content("rebuilt now; unless written, the next start rebuilds it back")),
+            ("on disk", Content(WORDS["rebuilt"][when])),
         ]
 
         def answered(answer: str | None) -> None:
