@@ -116,9 +116,10 @@ def providers(invocation: Invocation) -> int:
         warnings.append(str(error))
         exit_code = error.exit_code
     listings = listings or provider_listings(embedding)
+    cells = 32 if invocation.output().out_is_terminal else 1000
     return invocation.respond(
         {"requested": embedding.provider, "fallback": embedding.fallback, "providers": listings},
-        [replace(providers_section(listings, embedding.provider), title="")],
+        [replace(providers_section(listings, embedding.provider, cells), title="")],
         notes=["memtui: E on the index screen chooses one, or embedding.provider in the settings"],
         warnings=warnings,
         exit_code=exit_code,
