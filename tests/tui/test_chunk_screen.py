@@ -99,7 +99,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         assert run.app.screen is run.app.search_screen
         run.app.open_chunk(chunk.id)
         await settle(run.app, run.pilot)
-        assert f"of {chunk.path}, lines {chunk.start_line}-{chunk.end_line} " in run.text
+        assert f"of {chunk.citation} " in run.text
         await run.press("p", "Y")
         assert not run.app.search_screen.state.pins
         assert run.app.clipboard == chunk.text

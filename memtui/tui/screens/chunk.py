@@ -221,11 +221,8 @@ class ChunkScreen(Screen[None]):
             ids = [one.id for one in self.parts_of_file]
             is_there = self.chunk_id in ids
             part = f"{ids.index(self.chunk_id) + 1} of {len(ids)} " if is_there else ""
-            lines = f"lines {record.chunk.start_line}-{record.chunk.end_line}"
-            place = Content.assemble(
-                (f"Chunk {part}of {safe_line(record.chunk.path)}", "bold $primary"),
-                (f", {lines}", fmt.MUTED),
-            )
+            cited = safe_line(record.chunk.citation)
+            place = Content.styled(f"Chunk {part}of {cited}", "bold $primary")
             cells = [row.cells for row in section.rows]
             facts = [(name, Content(safe_line(value))) for name, value in cells]
             self.query_one(TextBlock).show(partial(fact_lines, facts, column=12))
