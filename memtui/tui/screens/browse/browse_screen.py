@@ -33,7 +33,6 @@ from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
 _MARKS = "   ▌ this chunk █ best lines ╭│╰ each ║ two"
-_TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
 
 
 class BrowseScreen(Screen[None]):
@@ -46,6 +45,8 @@ class BrowseScreen(Screen[None]):
     action_part = act_on_part
     is_alone: ClassVar[bool] = False
     """True if only a file is shown, over the whole width."""
+    list_actions = frozenset({"fold", "unfold", "fold_all"})
+    """Those that only work in the list of files."""
 
     file_rows = query_one("#file-tree", RowList)
     view = query_one("#file-view", Preview)
@@ -226,7 +227,8 @@ class BrowseScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the keys of the tree to other panes."""
-        return self.file_rows.has_focus or action != "part" or parameters[1] not in _TREE_ACTIONS
+        name = parameters[1] if action == "part" else action
+        return self.file_rows.has_focus or name not in self.list_actions
 
     def worded(self, binding: Binding) -> Binding:
         """Name the way back where a link led here, what is of all files there, what `M` shows."""
@@ -311,6 +313,7 @@ class ReaderScreen(BrowseScreen):
 
     BINDINGS = bindings("reader")
     is_alone = True
+    list_actions = BrowseScreen.list_actions | {"cycle_sort", "cycle_measure"}
 
     def show_tree(self) -> None:
         """Show the file on the browse screen instead."""
@@ -318,11 +321,6 @@ class ReaderScreen(BrowseScreen):
         self.app.pop_screen()
         chunk_id = chunk.id if chunk is not None else None
         app_of(self).open_place(self.reader.path, line, chunk_id, self.reader.terms)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out the keys of the list of files and of the timeline, too."""
-        is_elsewhere = action == "cycle_measure" or parameters[1:2] == ("cycle_sort",)
-        return not is_elsewhere and super().check_action(action, parameters)
 
     def action_toggle_timeline(self, day: str | None = None) -> None:
         day = str(file.day or "") if (file := self.reader.file) is not None else ""
