@@ -23,7 +23,7 @@ from memtui.text.sanitize import size_words as size_words
 
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""
-DIM = "$foreground 60%"
+DIM = "$foreground 66%"
 """The style of what matters less than these."""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from textual.color import Color
+from textual.theme import Theme
 
 from memtui.model import (
     Decay,
@@ -52,6 +55,20 @@ WRITERS: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize(("name", "written"), load("interface")["numbers"].items())
 def test_numbers_are_written_the_same_everywhere(name: str, written: list[list[Any]]) -> None:
     assert [[value, WRITERS[name](value)] for value, _ in written] == written
+
+
+@pytest.mark.parametrize("theme", fmt.THEMES, ids=lambda theme: theme.name)
+def test_dim_text_has_contrast_on_a_marked_row(theme: Theme) -> None:
+    text, surface = Color.parse(theme.foreground or ""), Color.parse(theme.surface or "")
+    row = surface.blend(text, 0.09)
+    dim = row.blend(text, int(re.findall(r"\d+", fmt.DIM)[0]) / 100)
+    bright, dark = sorted((_luminance(dim), _luminance(row)), reverse=True)
+    assert (bright + 0.05) / (dark + 0.05) >= 4.5
+
+
+def _luminance(colour: Color) -> float:
+    parts: list[float] = [((one + 0.055) / 1.055) ** 2.4 for one in colour.normalized]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_a_share_is_a_hundred_only_when_it_is_all() -> None:

@@ -157,7 +157,7 @@ def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
         line = Content.assemble(
             (role, f"{fmt.DIM if turn.left_out else style} bold"),
             (stamp, fmt.DIM),
-            (f"  line {turn.line}", "$foreground 45%"),
+            (f"  line {turn.line}", fmt.DIM),
             (left_out, "$state-warn"),
         )
     else:
