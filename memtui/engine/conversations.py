@@ -40,7 +40,6 @@ from memtui.model.conversations import (
     Replayed,
     TranscriptKind,
     TranscriptSource,
-    covers,
     is_source,
 )
 from memtui.ranking.trace import cited_lines
@@ -88,8 +87,8 @@ class OwnTranscripts(TranscriptStore):
         """
         from memtui.settings.write import names_for
 
+        self.take_written()
         places = [place.name for place in discovery.places_of(self.scope)]
-        self._written = self._read_written()
         sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
         self._use((*sources, *filterfalse(is_source, names)))
         if self._index.indexer is not None:
@@ -100,22 +99,17 @@ class OwnTranscripts(TranscriptStore):
 
         What was chosen for this run stays.
         """
-        before, written = self._written, self._read_written()
-        if before != written:
-            self._written, chosen = written, (*self.scope.sources, *self.scope.paths)
-            gone = set(before).difference(written)
-            left = {name for name in chosen if any(covers(one, name) for one in gone)}
-            kept = [name for name in chosen if name in written or name not in left]
-            self._use((*kept, *filterfalse(before.__contains__, written)))
-        return self.scope
-
-    def _read_written(self) -> tuple[str, ...]:
+        before, files = self._written, self._index.settings_files
         # Files that cannot be used may be in the middle of a change.
         with suppress(MemtuiError):
-            if (files := self._index.settings_files) is not None:
-                chosen = files.load().settings.transcripts
-                return (*chosen.sources, *filter(str.strip, chosen.paths))
-        return self._written
+            if files is not None:
+                written = files.load().settings.transcripts
+                self._written = (*written.sources, *filter(str.strip, written.paths))
+        if before != self._written:
+            chosen = (*self.scope.sources, *self.scope.paths)
+            kept = [one for one in chosen if one in self._written or one not in before]
+            self._use((*kept, *filterfalse(before.__contains__, self._written)))
+        return self.scope
 
     def _use(self, names: Sequence[str]) -> None:
         sources, paths = filter(is_source, names), filterfalse(is_source, names)

@@ -323,8 +323,7 @@ class Watcher:
         if self.follower is not None and now >= self._next_look:
             began = time.monotonic()
             self._next_look = began + self.follower.settings.debounce_seconds
-            if due := self.follower.due(lambda: self._closing):
-                self.expect(due)
+            if self.follower.due(lambda: self._closing):
                 self.changed()
             ended = time.monotonic()
             wait = max(self.follower.settings.debounce_seconds, (ended - began) / _SCAN_SHARE)
