@@ -18,8 +18,8 @@ from memtui.engine.search import Search
 from memtui.errors import IsCancelled, never, stop_if
 from memtui.memory.care import rules
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
-from memtui.memory.discover import SOURCE, SUFFIXES
-from memtui.model import Chunk, Document, Reason, SkippedFile
+from memtui.memory.discover import SUFFIXES
+from memtui.model import NOTES, Chunk, Document, Reason, SkippedFile
 from memtui.model.browsing import (
     CareFinding,
     CarePlace,
@@ -203,8 +203,8 @@ class CareRun:
         # File by file, to let searches through.
         for file in files:
             stop_if(self._cancelled)
-            if file.source == SOURCE and file.chunks:
-                chunks += (one for one in self._chunks_of(file.path) if one.source == SOURCE)
+            if file.source == NOTES and file.chunks:
+                chunks += (one for one in self._chunks_of(file.path) if one.source == NOTES)
         chunks.sort(key=lambda one: (one.path, one.start_line, one.id))
         self._looked_at[CareRule.NEAR_DUPLICATE] = len(chunks)
         pairs = near_duplicates(

@@ -32,6 +32,7 @@ from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter
 from memtui.index.pieces import AT_ONCE, MOST_READ, PieceMemory
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
+    CONVERSATIONS,
     EPOCH,
     CandidatePool,
     Chunk,
@@ -433,7 +434,7 @@ class OwnIndex(Index):
         def compared(connection: Connection) -> dict[str, Any]:
             known = index_rows.known_files(connection)
             plan = index_rows.plan_changes(discovery.files, known, discovery.unread)
-            has_left = any(known[path].source == "sessions" for path in plan.removed)
+            has_left = any(known[path].source == CONVERSATIONS for path in plan.removed)
             places = self.transcripts.locate() if has_left else ()
             off = {file.path: f"{place.name} is off" for place in places for file in place.files}
             # What another memtui has turned on for its run is in the index as it should be.

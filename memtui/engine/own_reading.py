@@ -29,13 +29,11 @@ from memtui.engine.ports import (
 from memtui.errors import IsCancelled, ProviderError, stop_if
 from memtui.index.database import NO_MODEL, Connection, made_by, number, read_meta
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
-from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for, open_stream
 from memtui.memory.discover import (
     MEMORY_FOLDER,
     ROOT_FILES,
-    SOURCE,
     Scope,
     bases_of,
     counts_whole,
@@ -48,8 +46,10 @@ from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
+    CONVERSATIONS,
     EPOCH,
     FEATURES,
+    NOTES,
     CandidatePool,
     Chunk,
     Document,
@@ -311,7 +311,7 @@ class OwnFiles(Files):
             if (stat := file or row) is not None:
                 size, mtime_ns, source = stat.size, stat.mtime_ns, stat.source
             else:
-                source = SESSIONS if path in transcripts else SOURCE
+                source = CONVERSATIONS if path in transcripts else NOTES
                 size, mtime_ns = _measure(scope, path)
             is_changed = file is not None and path in changed
             state, reason, detail = FileState.CURRENT, Reason.OK, ""
@@ -362,7 +362,7 @@ class OwnFiles(Files):
 
     def path_of(self, path: str) -> Path | None:
         row = self._index.read_rows(lambda connection: known_file(connection, path))
-        is_transcript = row.source == SESSIONS if row else ".jsonl" in path.rpartition("/")[2]
+        is_transcript = row.source == CONVERSATIONS if row else ".jsonl" in path.rpartition("/")[2]
         if not is_transcript:
             return Path(absolute_path(path, str(self._index.root.absolute())))
         file = file_at(self._index.transcripts.scope, path)
@@ -371,7 +371,7 @@ class OwnFiles(Files):
     def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
         """Look at one file; it is read only where its state is not the one that was indexed."""
         row: KnownFile | None = indexed.row if indexed is not None else None
-        if row is not None and row.source == SESSIONS:
+        if row is not None and row.source == CONVERSATIONS:
             file = file_at(self._index.transcripts.scope, row.path)
             if file is None:
                 return FileStanding(row.path, Reason.VANISHED, "the transcript is gone")
@@ -408,7 +408,7 @@ class OwnFiles(Files):
         long a file or its lines are.
         """
         row = self._index.read_rows(lambda connection: known_file(connection, path))
-        is_transcript = row is not None and row.source == SESSIONS
+        is_transcript = row is not None and row.source == CONVERSATIONS
         file = None
         if is_transcript or row is None:
             file = file_at(self._index.transcripts.scope, path)
@@ -475,7 +475,7 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
     extras.sort(key=lambda extra: -len(extra[0]))
 
     def name(path: str, source: str, kind: str) -> str:
-        if source != SOURCE:
+        if source != NOTES:
             program = path.partition("/")[0]
             return str(kind) or (program if program in set(TranscriptKind) else source)
         is_below = not os.path.isabs(path) and not path.startswith("../")

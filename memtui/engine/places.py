@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from memtui.engine.ports import SourceText
 from memtui.memory.documents import read_document, split_lines
 from memtui.memory.paths import absolute_path, fold_path, stored_path, written
-from memtui.model import SourceFile
+from memtui.model import NOTES, SourceFile
 from memtui.model.inquiry import Place
 from memtui.settings.containment import parts_below
 
@@ -112,7 +112,7 @@ def read_source(
     absolute = absolute_path(path, bases[0])
     base = next((one for one in bases if parts_below(absolute, one)), "")
     try:
-        file = SourceFile(path, absolute, "memory", 0, 0, 0, base=base)
+        file = SourceFile(path, absolute, NOTES, 0, 0, 0, base=base)
         document = read_document(file, any_bytes=any_bytes)
     except OSError as error:
         is_gone = isinstance(error, FileNotFoundError)

@@ -16,7 +16,6 @@ from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index import database, index_rows
 from memtui.index.job import FILES, Job
-from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.phase import index_transcripts
 from memtui.index.transcripts.reading import registered_as, registered_run, registry_stamps
@@ -24,7 +23,7 @@ from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery, discover
 from memtui.memory.documents import read_document, reason_of, split_lines
-from memtui.model import Leg, Reason, SkippedFile, SourceFile
+from memtui.model import CONVERSATIONS, Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.files import file_state
 
@@ -118,9 +117,9 @@ def sync(job: Job) -> Job:
         # The folder on which a file system was mounted is there without it, and has no notes.
         root = file_state(job.scope.root)
         if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
-            is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
+            is_empty = all(file.source == CONVERSATIONS for file in discovery.files)
             query = "SELECT count(*) FROM files WHERE source <> ?"
-            if is_empty and database.number(connection, query, TRANSCRIPTS):
+            if is_empty and database.number(connection, query, CONVERSATIONS):
                 raise WorkspaceNotFound(
                     f"the memory folder {job.scope.root} is empty and not the one that was "
                     "indexed: not mounted?",
@@ -236,7 +235,7 @@ def index_files(
     if meta.get(_DECODING[0]) != _DECODING[1]:
         read |= {one.path: one for one in files if one.path in rows and rows[one.path].warnings}
     pending = dict.fromkeys(plan.changed)
-    sessions = [file for file in files if file.source == TRANSCRIPTS]
+    sessions = [file for file in files if file.source == CONVERSATIONS]
     recipe = scope.recipe
     stamps = _NO_LISTS
     anew = meta.get(_RECIPE, recipe) != recipe
@@ -260,7 +259,7 @@ def index_files(
         job.check()
         with database.transaction(connection):
             index_rows.remove_files(connection, paths)
-            if any(rows[path].source == TRANSCRIPTS for path in paths):
+            if any(rows[path].source == CONVERSATIONS for path in paths):
                 database.write_meta(connection, {_HOLDS_REMOVED: Path(connection.filename).name})
         stats.files_removed += len(set(paths) - without_text)
         job.progress.settle(paths)
@@ -270,14 +269,14 @@ def index_files(
         unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
         database.write_meta(connection, {_RECIPE: _MIXED if anew else recipe} | unmasked)
         job.progress.start(FILES, len(read))
-    notes = [file for file in read.values() if file.source != TRANSCRIPTS]
+    notes = [file for file in read.values() if file.source != CONVERSATIONS]
     size, first = 0, 0
     for at, file in enumerate(notes, start=1):
         size += file.size
         if size >= _BYTES_AT_ONCE or at - first == _FILES_AT_ONCE or at == len(notes):
             _index_notes(job, connection, notes[first:at], rows, seen_ns)
             size, first = 0, at
-    if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
+    if transcripts := [file for file in read.values() if file.source == CONVERSATIONS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
     job.skipped += index_rows.skipped_when_read(connection)
     if files:

@@ -32,7 +32,7 @@ from memtui.memory.paths import (
     stored_path,
     written,
 )
-from memtui.model import Reason, SkippedFile, SourceFile
+from memtui.model import NOTES, Reason, SkippedFile, SourceFile
 from memtui.settings.containment import absolute_setting, parts_below
 from memtui.settings.schema import MemorySettings
 
@@ -40,7 +40,6 @@ ROOT_FILES = ("MEMORY.md", "USER.md")
 MEMORY_FOLDER = "memory"
 PROJECT_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 """Files of a project that Claude Code and Codex read at the start of every conversation."""
-SOURCE = "memory"
 SUFFIXES = (".md", ".markdown")
 
 INT64_MAX = 2**63 - 1
@@ -272,7 +271,7 @@ class _NoteSearch(FileSearch):
     """The notes of a workspace, by their real paths."""
 
     path_words = "extra path"
-    source = SOURCE
+    source = NOTES
 
     def __init__(self, scope: Scope, cancelled: IsCancelled, only: str | None) -> None:
         super().__init__(scope.root, cancelled)

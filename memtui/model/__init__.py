@@ -33,7 +33,7 @@ from memtui.model.rankings import (
     value_at,
     with_value,
 )
-from memtui.model.reasons import Failure, Leg, Numbers, Reason, Stage
+from memtui.model.reasons import CONVERSATIONS, NOTES, Failure, Leg, Numbers, Reason, Stage
 from memtui.model.status import (
     ErrorRecord,
     FileState,

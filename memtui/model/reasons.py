@@ -1,9 +1,12 @@
-"""The closed sets of names: legs, stages, reasons."""
+"""The closed sets of names: sources, legs, stages, reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+
+NOTES, CONVERSATIONS = "memory", "sessions"
+"""The sources of files and chunks, in every index."""
 
 
 class Leg(StrEnum):

@@ -17,6 +17,7 @@ from memtui.data import read_table
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import (
+    CONVERSATIONS,
     CandidatePool,
     Chunk,
     Evidence,
@@ -82,8 +83,6 @@ class LegAnswer(NamedTuple):
 
 NOTHING_ASKED: Final = LegState(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
 
-CONVERSATIONS: Final = "sessions"
-"""The source that conversations have in every index."""
 UNMASKED: Final = ("transcript_redaction", "openclaw")
 """In the meta table of an index with credentials that only the wide list masks."""
 

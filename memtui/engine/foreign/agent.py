@@ -21,6 +21,8 @@ from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
 from memtui.memory.documents import day_of_path
 from memtui.model import (
+    CONVERSATIONS,
+    NOTES,
     CandidatePool,
     Leg,
     LegState,
@@ -38,7 +40,6 @@ from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw import candidates
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
 from memtui.retrieval.openclaw.tables import (
-    DEFAULT_SOURCE,
     SQL,
     KeywordHit,
     Layout,
@@ -262,7 +263,7 @@ class AgentLegs(Legs):
         chunks = candidates.read_chunks(opened.connection, layout, ids)
 
         def file_time(source: str, path: str) -> int:
-            if source == "sessions" and self.release.has_paths:
+            if source == CONVERSATIONS and self.release.has_paths:
                 # From 2026.8 on, a session has the time at which it was indexed.
                 return rows.time_of(opened, path, source)
             return self.file_time(source, path)
@@ -446,7 +447,7 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     for table in filter(None, (layout.chunks, layout.fts, layout.paths_fts)):
         sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
         for name, stored_path, stored_source in opened.select(sql):
-            path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
+            path, origin = text_of(stored_path) or "", text_of(stored_source) or NOTES
             if fits_file(filters, path, origin, times.get((path, origin), 0)):
                 keys.add(str(name))
         if not (filters.tags or filters.excluded) or table == layout.paths_fts:
@@ -487,5 +488,5 @@ def newest_hits(opened: Opened, scope: SearchScope) -> tuple[KeywordHit, ...]:
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
     """Return whether a file takes part: a note by the day in its name, others by their change."""
-    day = day_of_path(path) if source == DEFAULT_SOURCE else None
+    day = day_of_path(path) if source == NOTES else None
     return filters.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)

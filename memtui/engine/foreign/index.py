@@ -39,7 +39,7 @@ from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import agent_gets
 from memtui.index.foreign.opening import ForeignDatabase, Opened
-from memtui.index.foreign.rows import MEMORY, FileRow
+from memtui.index.foreign.rows import FileRow
 from memtui.index.transcripts import discovery
 from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
@@ -48,6 +48,8 @@ from memtui.memory.documents import day_of_path, read_document, split_lines
 from memtui.memory.paths import absolute_path, written
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import (
+    CONVERSATIONS,
+    NOTES,
     CandidatePool,
     Document,
     ErrorRecord,
@@ -303,7 +305,7 @@ class AgentTranscripts(TranscriptStore):
 
     def __init__(self, index: OpenClawIndex) -> None:
         sources = index.facts.scope.sources
-        is_on = sources is None or disk.SESSIONS in sources
+        is_on = sources is None or CONVERSATIONS in sources
         self._target, self._read_rows = index.facts.target, index.read_rows
         self.scope = TranscriptScope(
             index.root,
@@ -318,7 +320,7 @@ class AgentTranscripts(TranscriptStore):
         def read(opened: Opened) -> Mapping[str, TranscriptRow]:
             counts, files = rows.chunks_by_file(opened), rows.files(opened)
             keys = {(row.path, row.source) for row in files} | counts.keys()
-            sessions = [key for key in sorted(keys) if key[1] == disk.SESSIONS]
+            sessions = [key for key in sorted(keys) if key[1] == CONVERSATIONS]
             return {key[0]: TranscriptRow(counts.get(key, (0, 0))[0]) for key in sessions}
 
         return self._read_rows(read)
@@ -341,7 +343,7 @@ class AgentTranscripts(TranscriptStore):
         parts, database = next(iter(self.indexed()), "").split("/"), target.database
         agent, name = parts[1] if len(parts) == 3 else "", written(str(database))
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
-        prefix = f"{disk.SESSIONS}/{agent}/" if agent else f"{disk.SESSIONS}/"
+        prefix = f"{CONVERSATIONS}/{agent}/" if agent else f"{CONVERSATIONS}/"
         try:
             return [replace(place, files=discovery.event_files(database, prefix))]
         except (OSError, MemtuiError) as error:
@@ -363,11 +365,11 @@ class AgentFiles(Files):
         self._index = index
         self._target = target = facts.target
         self._release = facts.profile
-        self._sources = facts.identity.sources or (MEMORY, disk.SESSIONS)
+        self._sources = facts.identity.sources or (NOTES, CONVERSATIONS)
         """The sources that the agent indexes, as far as anybody knows."""
         if target.expected is not None and facts.search is not None:
             self._sources = facts.search.sources
-        self._has_notes = MEMORY in self._sources
+        self._has_notes = NOTES in self._sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
 
     def entries(self, cancelled: IsCancelled) -> list[MemoryFile]:
@@ -376,15 +378,15 @@ class AgentFiles(Files):
         )
         listing = disk.list_memory(self._target, self._release, cancelled=cancelled)
         last = self._index.truth.files if self._index.truth is not None else ()
-        notes = [row for row in indexed if row.source == MEMORY]
+        notes = [row for row in indexed if row.source == NOTES]
         compared = disk.compare_notes(notes, listing, counts, self._target, enabled=self._has_notes)
         row_of = {(row.path, row.source): row for row in indexed}
         truth_of = {(one.path, one.source): one for one in (*last, *compared)}
         files: list[MemoryFile] = []
-        for path, source in sorted(row_of.keys() | {(one.path, MEMORY) for one in compared}):
+        for path, source in sorted(row_of.keys() | {(one.path, NOTES) for one in compared}):
             row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
             file, place, detail = None, self._target.agent or source, NOT_COMPARED
-            if source == MEMORY:
+            if source == NOTES:
                 is_note, place, detail = True, WORKSPACE, NO_WORKSPACE
                 file = listing.files.get(path)
                 if file is not None and "/" in path and not path.startswith("memory/"):
@@ -416,7 +418,7 @@ class AgentFiles(Files):
         """Return where a note is; `None` for other sources, and without a workspace."""
         workspace = self._target.workspace
         indexed = self._index.read_rows(lambda opened: rows.files(opened, path))
-        if workspace is None or (indexed and all(row.source != MEMORY for row in indexed)):
+        if workspace is None or (indexed and all(row.source != NOTES for row in indexed)):
             return None
         return Path(absolute_path(path, str(workspace.absolute())))
 
@@ -453,7 +455,7 @@ class AgentFiles(Files):
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
     def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
-        if indexed is not None and indexed.is_held and indexed.source == disk.SESSIONS:
+        if indexed is not None and indexed.is_held and indexed.source == CONVERSATIONS:
             return self._transcript_standing(path, indexed.row)
         workspace = self._target.workspace
         if workspace is None:
@@ -501,7 +503,7 @@ class AgentFiles(Files):
         if sessions is None:
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)
-        name, enabled = path.rpartition("/")[2], disk.SESSIONS in self._sources
+        name, enabled = path.rpartition("/")[2], CONVERSATIONS in self._sources
         alone = disk.Listing({name: sessions.files[name]} if name in sessions.files else {})
         indexed = [row] if row is not None else []
         for truth in disk.compare_sessions(indexed, alone, {}, enabled=enabled):

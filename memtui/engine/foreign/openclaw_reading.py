@@ -25,9 +25,9 @@ from memtui.engine.ports import (
 )
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import MEMORY, parse_vector
+from memtui.index.foreign.rows import parse_vector
 from memtui.memory.documents import utc_time
-from memtui.model import EPOCH, CandidatePool, Chunk, Leg, Ranked, Reason
+from memtui.model import EPOCH, NOTES, CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval import leg_detail
@@ -141,8 +141,8 @@ class OpenClawReading(Reading):
         path = well_formed(place.path)
         files = rows.files(self.opened, path)
         named = [row for row in files if source is None or row.source == source]
-        row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
-        kind = row.source if row is not None else source or MEMORY
+        row = min(named, key=lambda row: (row.source != NOTES, row.source), default=None)
+        kind = row.source if row is not None else source or NOTES
         return IndexedFile(replace(place, path=path), row, self.chunks_of(path), kind)
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:

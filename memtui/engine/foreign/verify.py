@@ -21,6 +21,7 @@ from memtui.engine.ports import Progressed, SearchRequest
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.model import (
+    NOTES,
     CandidatePool,
     Chunk,
     Drop,
@@ -39,7 +40,7 @@ from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, SQL, KeywordHit, Layout, SearchScope
+from memtui.retrieval.openclaw.tables import SQL, KeywordHit, Layout, SearchScope
 from memtui.settings.files import read_json
 from memtui.settings.openclaw.releases import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
@@ -249,7 +250,7 @@ def verify(
         elif is_hybrid is not None:
             mode = SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
         enabled = _given(settings.sources, facts.scope.sources)
-        enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
+        enabled = (NOTES,) if enabled == () else enabled
         legs = AgentLegs(database, facts, given, env)
         with closing(legs.query_vectors):
             for done, record in enumerate(recording.queries, start=1):

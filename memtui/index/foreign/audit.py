@@ -19,9 +19,8 @@ from memtui.index.database import Interrupted, interruptible
 from memtui.index.foreign import disk, opening, rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredTables, catalogue
-from memtui.index.foreign.disk import SESSIONS, Listing, Why
-from memtui.index.foreign.rows import MEMORY
-from memtui.model import Reason, status
+from memtui.index.foreign.disk import Listing, Why
+from memtui.model import CONVERSATIONS, NOTES, Reason, status
 from memtui.retrieval.connection import snapshot
 from memtui.settings.files import file_state
 from memtui.settings.openclaw import releases
@@ -115,9 +114,9 @@ class _Audit(Struct):
         if self.config is not None:
             sources = self.config.sources
         elif not sources:
-            sources = tuple(sorted({MEMORY, *(row.source for row in tables.files)}))
-        notes = self._compare_notes(MEMORY in sources, cancelled)
-        transcripts = self._compare_transcripts(SESSIONS in sources)
+            sources = tuple(sorted({NOTES, *(row.source for row in tables.files)}))
+        notes = self._compare_notes(NOTES in sources, cancelled)
+        transcripts = self._compare_transcripts(CONVERSATIONS in sources)
         leftovers = self._report_leftovers()
         if file_state(opened.real).inode != opened.fingerprint.database.inode:
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
@@ -299,7 +298,7 @@ class _Audit(Struct):
             findings.add("workspace_missing", names, workspace=workspace, problem=problem)
             return None
         files = disk.compare_notes(
-            [row for row in self.tables.files if row.source == MEMORY],
+            [row for row in self.tables.files if row.source == NOTES],
             listing,
             self.tables.chunks,
             self.target,
@@ -339,7 +338,7 @@ class _Audit(Struct):
         One that has less to index than the program waits for, and is of today, merely waits for
         the next sync.
         """
-        indexed = {row.path: row for row in self.tables.files if row.source == SESSIONS}
+        indexed = {row.path: row for row in self.tables.files if row.source == CONVERSATIONS}
         sessions, findings = self.transcripts, self.findings
         if sessions is None:
             if indexed or enabled:
@@ -386,9 +385,9 @@ class _Audit(Struct):
         indexed = Counter(row.source for row in self.tables.files)
         on_disk: dict[str, int] = {}
         if notes is not None:
-            on_disk[MEMORY] = sum(file.state in _ON_DISK for file in notes)
+            on_disk[NOTES] = sum(file.state in _ON_DISK for file in notes)
         if self.transcripts is not None:
-            on_disk[SESSIONS] = len(self.transcripts.files)
+            on_disk[CONVERSATIONS] = len(self.transcripts.files)
         every = {*sources, *indexed, *chunks, *(source for source, n in on_disk.items() if n)}
         return tuple(
             status.Coverage(source, on_disk.get(source), indexed[source], chunks[source])

@@ -16,20 +16,19 @@ from memtui.errors import IsCancelled, never, stop_if
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.consistency import Findings
 from memtui.index.foreign.opening import Opened, columns_in, index_format
-from memtui.index.foreign.rows import MEMORY, FileRow
+from memtui.index.foreign.rows import FileRow
+from memtui.index.transcripts.discovery import SESSIONS
 from memtui.index.transcripts.reading import TABLE, registered_sessions
 from memtui.memory.documents import open_regular, text_hash, utc_time
 from memtui.memory.paths import Glob, link_target, said
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
-from memtui.model import Reason, SourceFile
+from memtui.model import CONVERSATIONS, NOTES, Reason, SourceFile
 from memtui.model.status import FileState, FileTruth
 from memtui.retrieval.openclaw.tables import whole
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import PREFIX, effective, release_named
 from memtui.settings.openclaw.schema import MemorySearchConfig
 
-SESSIONS: Final = "sessions"
-"""The source of the transcripts, and the name of their folder."""
 DELTA_BYTES: Final = 100_000
 """Growth that the program waits for before it indexes a transcript again."""
 _ROOT_FILE: Final = "MEMORY.md"
@@ -78,7 +77,7 @@ class DiskFile(SourceFile, frozen=True, kw_only=True):
     @property
     def is_media(self) -> bool:
         """True for an image or a sound."""
-        return self.source == MEMORY and not self.path.endswith(".md")
+        return self.source == NOTES and not self.path.endswith(".md")
 
 
 def _disk_file(
@@ -248,7 +247,7 @@ class _NoteSearch:
             self._seen.add(real)
             self.listing.left_out.pop(stored, None)
             base = root.base or self._workspace
-            self.listing.files[stored] = _disk_file(stored, path, MEMORY, root.label, state, base)
+            self.listing.files[stored] = _disk_file(stored, path, NOTES, root.label, state, base)
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
         if stored not in self.listing.files:
@@ -296,7 +295,7 @@ def compare_notes(
     for path in by_path.keys() - listing.files.keys():
         place, root = os.path.join(workspace, path), "an extra path that is not known here"
         with suppress(OSError, ValueError):
-            unlisted[path] = _disk_file(path, place, MEMORY, root, os.lstat(place))
+            unlisted[path] = _disk_file(path, place, NOTES, root, os.lstat(place))
 
     def judge(row: FileRow, file: DiskFile | None) -> Verdict:
         left = listing.left_out.get(row.path)
@@ -318,11 +317,11 @@ def compare_notes(
         return FileState.ORPHAN, Reason.VANISHED, "no longer on disk"
 
     left_out = [
-        FileTruth(path, MEMORY, FileState.SKIPPED, left.phrase, cause=left.why.reason)
+        FileTruth(path, NOTES, FileState.SKIPPED, left.phrase, cause=left.why.reason)
         for path, left in listing.left_out.items()
         if path not in by_path
     ]
-    return _compared(by_path, listing.files | unlisted, counts, MEMORY, enabled, judge, left_out)
+    return _compared(by_path, listing.files | unlisted, counts, NOTES, enabled, judge, left_out)
 
 
 def _compared(
@@ -400,17 +399,17 @@ def list_sessions(opened: Opened, target: ForeignTarget, release: str) -> Listin
             files, root = {}, "the agent's transcripts"
             for name, state in states.items():
                 if stat.S_ISREG(state.st_mode):
-                    path = f"{SESSIONS}/{(stored := as_stored(name))}"
-                    files[stored] = _disk_file(path, folder / name, SESSIONS, root, state)
+                    path = f"{CONVERSATIONS}/{(stored := as_stored(name))}"
+                    files[stored] = _disk_file(path, folder / name, CONVERSATIONS, root, state)
     needed = {"session_id", "seq", "created_at"}
     if rules.stores_agent and columns_in(opened.connection, TABLE).keys() >= needed:
         listed = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
         last_events = f"SELECT session_id, max(created_at), max(seq) FROM {TABLE} GROUP BY 1"
         for session, changed, last in opened.select(f"{last_events} ORDER BY 1"):
             listed[f"{session}.jsonl"] = DiskFile(
-                f"{SESSIONS}/{session}.jsonl",
+                f"{CONVERSATIONS}/{session}.jsonl",
                 str(opened.real),
-                SESSIONS,
+                CONVERSATIONS,
                 last if isinstance(last, int) else 0,
                 whole(changed) * 10**6,
                 0,
@@ -451,4 +450,4 @@ def compare_sessions(
         return FileState.CURRENT, Reason.OK, same
 
     by_name = {row.path.rpartition("/")[2]: row for row in rows}
-    return _compared(by_name, sessions.files, counts, SESSIONS, enabled, judge)
+    return _compared(by_name, sessions.files, counts, CONVERSATIONS, enabled, judge)

@@ -23,8 +23,6 @@ from memtui.text.sanitize import safe_line
 
 IDENTITY_KEY: Final = "memory_index_meta_v1"
 REBUILD_KEY: Final = "memory_vector_rebuild_v1"
-MEMORY: Final = "memory"
-"""The source of the notes."""
 _SHOWN = 60
 _LONGEST_MS: Final = 1e15
 

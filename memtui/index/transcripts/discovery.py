@@ -26,7 +26,7 @@ from memtui.memory.transcripts import openclaw_files
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import claude_project
-from memtui.model import Reason, SkippedFile, SourceFile
+from memtui.model import CONVERSATIONS, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import TranscriptKind, covers
 from memtui.settings.containment import absolute_setting
 from memtui.settings.openclaw.read import expanded, state_dir_of
@@ -34,7 +34,6 @@ from memtui.settings.schema import Settings
 from memtui.text.redact import redact_path
 from memtui.text.sanitize import safe_line
 
-SOURCE: Final = "sessions"
 NEWEST_RULES: Final = "openclaw-2026.9"
 AGENTS: Final = "agents"
 SESSIONS: Final = "sessions"
@@ -280,7 +279,9 @@ def _prefix(scope: TranscriptScope, place: TranscriptPlace) -> str:
     if place.kind is None:
         return ""
     if place.kind is TranscriptKind.OPENCLAW:
-        return f"{SOURCE}/{place.agent}/" if scope.rules.stores_agent else f"{SOURCE}/"
+        return (
+            f"{CONVERSATIONS}/{place.agent}/" if scope.rules.stores_agent else f"{CONVERSATIONS}/"
+        )
     project = f"{written(os.path.basename(place.folder))}/"
     return f"{place.kind}/{project if place.kind is TranscriptKind.CLAUDE_CODE else ''}"
 
@@ -289,7 +290,7 @@ class _Search(FileSearch):
     """One look into one place, with the transcripts by their stored paths."""
 
     path_words = "path of transcripts"
-    source = SOURCE
+    source = CONVERSATIONS
 
     def __init__(
         self, scope: TranscriptScope, place: TranscriptPlace, cancelled: IsCancelled
@@ -320,7 +321,7 @@ class _Search(FileSearch):
         place, rules, in_rows = self._place, self._scope.rules, False
         self.base = os.path.dirname(os.path.dirname(place.folder))
         if (link := first_link(place.folder, self.base)) is not None:
-            self.skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(link))
+            self.skip(f"{CONVERSATIONS}/{place.agent}", Reason.SYMLINK, link_target(link))
             return
         if place.database and rules.stores_agent:
             stored = prefix + EVENTS_DATABASE.name
@@ -369,7 +370,7 @@ def event_files(database: Path, prefix: str, base: str = "") -> tuple[SourceFile
         SourceFile(
             path=redact_path(f"{prefix}{written(one.session)}{_MARK}"),
             place=str(database),
-            source=SOURCE,
+            source=CONVERSATIONS,
             size=one.size,
             mtime_ns=max(0, min(INT64_MAX, one.changed_ms * 10**6)),
             inode=inode,
@@ -426,7 +427,7 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
         prefix = f"{name}/{literal}"
         if program is TranscriptKind.OPENCLAW:
             tail = f"{part}/" if part and literal == part else literal
-            prefix = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
+            prefix = f"{CONVERSATIONS}/{tail if scope.rules.stores_agent else ''}"
         expected.append((source, home / folders[program], prefix))
         for agent, folder in (
             _folders_in(home, AGENTS) if program is TranscriptKind.OPENCLAW else ()

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
+from memtui.model.reasons import NOTES
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, words_of
 from memtui.retrieval.openclaw.tables import (
-    DEFAULT_SOURCE,
     SQL,
     KeywordHit,
     Layout,
@@ -158,7 +158,7 @@ def chunk_rows(
             continue
         project_keys = (key.strip() for key in (text_of(projects) or "").split(";"))
         chunks[rowid] = Chunk(
-            *(chunk_id, path, origin or DEFAULT_SOURCE, whole(start), whole(end), text),
+            *(chunk_id, path, origin or NOTES, whole(start), whole(end), text),
             *(digest or "", model or ""),
             importance=finite(importance),
             project_keys=tuple(filter(None, project_keys)),

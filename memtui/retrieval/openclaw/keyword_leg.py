@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import ScoreMapping
+from memtui.model import NOTES, ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.ranking.stages import bm25_score
 from memtui.retrieval.connection import Connection, is_refusal
 from memtui.retrieval.openclaw.tables import (
-    DEFAULT_SOURCE,
     EXACT_PATH_LIMIT,
     SQL,
     KeywordHit,
@@ -472,4 +471,4 @@ def chunk_row(
     name, place, body = text_of(chunk_id), text_of(path), text_of(text)
     if name is None or place is None or body is None:
         return None
-    return name, place, text_of(source) or DEFAULT_SOURCE, whole(start_line), body
+    return name, place, text_of(source) or NOTES, whole(start_line), body

@@ -9,10 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from memtui.data import read_table
+from memtui.model import NOTES
 from memtui.model.status import IndexGeneration
 
-DEFAULT_SOURCE: Final = "memory"
-"""The source of a row that names none."""
 EXACT_PATH_LIMIT: Final = 200
 SQL: Final[Mapping[str, str]] = read_table("queries.toml")["openclaw"]
 _MOST_LINES: Final = 2**53
@@ -44,7 +43,7 @@ class Layout(Struct, frozen=True):
     @property
     def source(self) -> str:
         """SQL for the source of a file or a chunk."""
-        return "source" if self.has_source else f"'{DEFAULT_SOURCE}'"
+        return "source" if self.has_source else f"'{NOTES}'"
 
     @property
     def legs_see_source(self) -> bool:

@@ -16,7 +16,7 @@ from textual.getters import query_one
 from textual.widget import Widget
 
 from memtui.engine import Engine
-from memtui.model import Ranked, Reason
+from memtui.model import CONVERSATIONS, Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
 from memtui.report.conversations import length_words, seconds_of
 from memtui.report.words import WORDS, ending
@@ -35,7 +35,6 @@ from memtui.tui.widgets.query_bar import QueryBar
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
-_SOURCE = "sessions"
 """The name that the index gives to every transcript."""
 _NEVER_COUNTED = frozenset(
     {Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED, Reason.TOO_LARGE}
@@ -262,11 +261,11 @@ def filtered(
     def fits(one: ConversationListing) -> bool:
         parts = (one.title, one.agent, one.model, WORDS["program"][one.kind], one.path, badge(one))
         searched = "\n".join(parts).casefold()
-        own = {_SOURCE, one.kind.value, one.agent.casefold()}
+        own = {CONVERSATIONS, one.kind.value, one.agent.casefold()}
         day = local(one.started or one.changed).date()
         return (
             (not sources or bool(sources & own))
-            and of_files.fits(path=one.path, source=_SOURCE, day=day, mtime_ns=0)
+            and of_files.fits(path=one.path, source=CONVERSATIONS, day=day, mtime_ns=0)
             and all(word in searched for word in words)
             and not any(word in searched for word in without)
         )
