@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Final
 
 from msgspec import Struct
@@ -20,12 +20,12 @@ NONE: Final = "none"
 EMBEDDED_DEFAULT: Final = "minilm"
 AUTO_REMOTE: Final = ("openai", "gemini", "voyage", "mistral")
 """The services that `auto` may choose, in the order of OpenClaw's (OPENCLAW.md, section 10)."""
-_MODULES: Final = {
-    **dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "packaged"),
-    "gguf": "gguf",
-    **dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote"),
+PROVIDERS: Final = {
+    **dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "memtui.embedding.packaged"),
+    "gguf": "memtui.embedding.gguf",
+    **dict.fromkeys((*AUTO_REMOTE, "ollama"), "memtui.embedding.remote"),
 }
-"""By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
+"""By name, the module whose `REGISTRATIONS` has the provider, and which is loaded for it."""
 
 
 class Registration(Struct, frozen=True):
@@ -48,24 +48,12 @@ class Registration(Struct, frozen=True):
     """Tell whether the model, as far as is known, reads the script of a text."""
 
 
-registered: dict[str, Registration] = {}
-"""Providers by name that are known besides, and that stand in for others of the same name."""
-
-
-def provider_names() -> tuple[str, ...]:
-    """Return the names of all providers; a setting may hold `auto` and `none` as well."""
-    return tuple(dict.fromkeys((*_MODULES, *registered)))
-
-
 def registration_of(name: str) -> Registration:
     """Return the provider of a name; raises `SettingsError` where there is none."""
-    if name in registered:
-        return registered[name]
-    if name in _MODULES:
-        module = importlib.import_module(f"memtui.embedding.{_MODULES[name]}")
-        registrations: Mapping[str, Registration] = module.REGISTRATIONS
+    if name in PROVIDERS:
+        registrations: Mapping[str, Registration] = import_module(PROVIDERS[name]).REGISTRATIONS
         return registrations[name]
-    valid = (AUTO, *provider_names(), NONE)
+    valid = (AUTO, *PROVIDERS, NONE)
     nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.4)
     meant = f'did you mean "{nearest[0]}"? ' if nearest else ""
     raise SettingsError(

@@ -88,7 +88,7 @@ class MemtuiCommands(Provider):
 
     def commands(self) -> Iterator[Command]:
         """Every command that can be given now: actions, the ranking, providers, themes."""
-        from memtui.embedding.registry import provider_names
+        from memtui.embedding.registry import PROVIDERS
 
         app = app_of(self.screen)
         # Textual's own have no id; what the key bar names comes first.
@@ -134,7 +134,7 @@ class MemtuiCommands(Provider):
             name = f"profile: {profile}"
             yield Command(name, about, partial(change, name, ranking))
         about = "what it would cost, and where text would go"
-        for name in provider_names():
+        for name in PROVIDERS:
             choose = partial(app.memories.choose_provider, name)
             yield Command(f"provider: {name}", about, choose, discover=False)
         about = "every search in a conversation, then and now"

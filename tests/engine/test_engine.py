@@ -28,7 +28,7 @@ from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.ranking.strength import is_all_weak
 from memtui.report.status import status_sections
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
-from tests.support.embedding import HASHED, HashedProvider, registered_hashed
+from tests.support.embedding import HASHED, REGISTRATIONS, HashedProvider, registered_hashed
 from tests.support.indexing import EventQueue
 from tests.support.small_memory import NOTES, SETTINGS, SmallMemory, make_small_memory, own_index
 
@@ -267,8 +267,8 @@ def test_closing_does_not_wait_for_a_model_that_is_being_loaded(
         release.wait(20)
         return provider
 
-    slow = replace(registry.registered[HASHED], create=create)
-    monkeypatch.setitem(registry.registered, HASHED, slow)
+    slow = replace(registry.registration_of(HASHED), create=create)
+    monkeypatch.setitem(REGISTRATIONS, HASHED, slow)
     closer = threading.Thread(target=memory.open(write=False, warm=True).close)
     assert begun.wait(20)
     [loading] = [one for one in threading.enumerate() if one.name == "memtui-model"]

@@ -132,6 +132,19 @@ class HashedProvider(Provider):
         return row
 
 
+REGISTRATIONS: dict[str, Registration] = {}
+
+
+@contextmanager
+def known_providers(*made: Registration) -> Iterator[None]:
+    """Make providers known by their names, for as long as the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for one in made:
+            patch.setitem(REGISTRATIONS, one.name, one)
+            patch.setitem(registry.PROVIDERS, one.name, __name__)
+        yield
+
+
 @contextmanager
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
     """Make `EmbeddingSettings(provider="hashed")` give `provider`, for as long as the block runs."""
@@ -143,23 +156,19 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
 @contextmanager
 def registered_provider(provider: Provider) -> Iterator[None]:
     """Make its name give `provider`, which no engine closes, for as long as the block runs."""
-    name = provider.identity.name
-    before = registry.registered.get(name)
     close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
-    registry.registered[name] = Registration(
-        name=name,
+    made = Registration(
+        name=provider.identity.name,
         create=lambda choice: provider,
         check=lambda choice: "made for tests",
         identity=lambda choice: provider.identity,
         reads=provider.reads,
     )
     try:
-        yield
+        with known_providers(made):
+            yield
     finally:
         provider.close = close  # type: ignore[method-assign]
-        del registry.registered[name]
-        if before is not None:
-            registry.registered[name] = before
 
 
 def created(choice: EmbeddingSettings) -> Provider:

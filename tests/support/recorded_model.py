@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from memtui.data import DATA_FOLDER
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider, WordPieces
-from memtui.embedding.registry import registered, registration_of
+from memtui.embedding.registry import registration_of
 from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.model import Usage
 from memtui.retrieval.passages import PIECE_UNIT, pack_pieces, unpack_pieces
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
+from tests.support.embedding import known_providers
 
 OF_THE_DEMO = DATA_FOLDER / "demo-vectors.npz"
 """The vectors that come with the program."""
@@ -94,21 +95,20 @@ def _read(path: Path) -> dict[str, NDArray[np.float32]]:
         return dict(zip(file["hashes"].tolist(), file["vectors"], strict=True))
 
 
-def stand_in(model: Recorded | Paused) -> None:
+@contextmanager
+def stand_in(model: Recorded | Paused) -> Iterator[None]:
     """Put a model in the place of the bundled one."""
     registration = registration_of("minilm")
-    registered["minilm"] = replace(registration, create=lambda choice: cast("Provider", model))
+    with known_providers(replace(registration, create=lambda choice: cast("Provider", model))):
+        yield
 
 
 @contextmanager
 def recorded_model(*, recording: bool = False) -> Iterator[Recorded]:
     """Put the recorded vectors in the place of the bundled model."""
     model = Recorded(recording=recording)
-    stand_in(model)
-    try:
+    with stand_in(model):
         yield model
-    finally:
-        registered.pop("minilm", None)
 
 
 class Paused:
@@ -137,9 +137,8 @@ class Paused:
 def paused_model(model: Recorded, texts: int) -> Iterator[Paused]:
     """Let the recorded model pause after so many texts."""
     made = Paused(cast("Provider", model), texts)
-    stand_in(made)
     try:
-        yield made
+        with stand_in(made):
+            yield made
     finally:
         made.go_on.set()
-        stand_in(model)

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Registration
-from memtui.embedding.registry import registered as providers
 from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.memory.documents import text_hash
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
-from tests.support.embedding import HashedProvider
+from tests.support.embedding import HashedProvider, known_providers
 
 KEY_REFUSED = ProviderError(
     "HTTP 401 from api.example: the key was refused",
@@ -144,10 +143,5 @@ class _Caller(Provider):
 @contextmanager
 def registered(*services: Service) -> Iterator[None]:
     """Make services known by their names, for as long as the block runs."""
-    for service in services:
-        providers[service.name] = service.registration()
-    try:
+    with known_providers(*(service.registration() for service in services)):
         yield
-    finally:
-        for service in services:
-            providers.pop(service.name, None)

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.embedding.provider import clean_vectors, one_line
-from memtui.embedding.registry import registered, registration_of, resolve
+from memtui.embedding.registry import registration_of, resolve
 from memtui.embedding.services import FREE, SERVICES, Templates, price_of, templates_of
 from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError, SettingsError
@@ -21,7 +21,7 @@ from memtui.report.status import cost_words, price_words, vectors_note
 from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
-from tests.support.embedding import provider_identity, registered_hashed
+from tests.support.embedding import known_providers, provider_identity, registered_hashed
 from tests.support.known import cases, load
 
 NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage, mistral, ollama"
@@ -44,11 +44,10 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
         assert f"valid: {NAMES}, none" in str(caught.value)
 
 
-def test_auto_never_takes_what_was_only_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_never_takes_what_was_only_registered() -> None:
     absent = Mock(side_effect=ProviderError("not there", failure=Failure.NOT_INSTALLED))
     made = replace(registration_of("minilm"), check=absent)
-    monkeypatch.setitem(registered, "minilm", made)
-    with registered_hashed():
+    with known_providers(made), registered_hashed():
         assert resolve(EmbeddingSettings()) is made
 
 

@@ -81,7 +81,7 @@ def provider_listings(
         second = providers.fallback
         fallback = second.identity.name if second is not None else registry.NONE
     listings = []
-    for name in registry.provider_names():
+    for name in registry.PROVIDERS:
         registration, choice = registry.registration_of(name), registry.choice_for(embedding, name)
         detail = hint = ""
         failure = model = dimensions = None
