@@ -162,7 +162,7 @@ class Browse:
         """Return the chunks most like one chunk, by vector, by words, and its near-duplicates.
 
         The rarest terms say which texts share the most weight of terms; those are compared by
-        words, and by runs of words (`memtui.memory.care.duplicates`).
+        words, and as Care does (`memtui.memory.care.duplicates.likeness`).
         """
 
         def nearest(reading: Reading) -> Neighbours:
@@ -171,17 +171,13 @@ class Browse:
             rowid, chunk = chunk_row
             by_vector, state = _by_vector(reading, rowid, limit)
             by_words, compared = _by_words(reading, rowid, chunk, limit)
-            own_words = duplicates.words_of(chunk.text)
-            shingles = duplicates.shingles_of(own_words)
+            own = duplicates.cut(chunk.text)
             alike: list[Neighbour] = []
             for other in compared:
-                # The same text, or nearly the same runs of words.
-                words = duplicates.words_of(other.text)
-                is_short = min(len(words), len(own_words)) < duplicates.FEWEST_WORDS
-                score = 1.0 if other.hash == chunk.hash else 0.0
-                if not (score or is_short or duplicates.overlaps(chunk, other)):
-                    score = duplicates.jaccard(shingles, duplicates.shingles_of(words))
-                alike += [Neighbour(other, score)] if score >= duplicates.NEAR else []
+                score = 1.0 if other.hash == chunk.hash else None
+                if score is None and not duplicates.overlaps(chunk, other):
+                    score = duplicates.likeness(own, duplicates.cut(other.text))
+                alike += [Neighbour(other, score)] if score is not None else []
             alike.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
             return Neighbours(by_vector, state, by_words, tuple(alike[:limit]))
 

@@ -174,8 +174,9 @@ def near_duplicates(
 
 
 def cut(text: str) -> Cut:
-    """Cut a text into what it is compared by."""
-    words = words_of(text)
+    """Cut a text into what it is compared by: of one that is too short, nothing."""
+    if len(words := words_of(text)) < FEWEST_WORDS:
+        return Cut(frozenset(), frozenset())
     numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
     return Cut(shingles_of(words), numbers)
 
