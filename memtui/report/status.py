@@ -146,10 +146,8 @@ def listing_words(listing: ProviderListing) -> str:
     return ready if listing.works else "not ready"
 
 
-def providers_section(
-    listings: Sequence[ProviderListing], requested: str, model_cells: int = 32
-) -> Section:
-    """Return the providers as a table; below each its part just now, and what it has or lacks."""
+def providers_section(listings: Sequence[ProviderListing], requested: str, cells: int) -> Section:
+    """Return the providers, models in so many cells; below each its part, what it has or lacks."""
     columns = (
         Column("PROVIDER", width=17),
         Column("STATE", width=14),
@@ -160,7 +158,7 @@ def providers_section(
     rows = []
     for listing in listings:
         name = words.padded(listing.name, 16)
-        model = words.ending(listing.model or "-", model_cells)
+        model = words.ending(listing.model or "-", cells)
         dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
         address = listing.address or ("a service" if listing.remote else HERE)
         rows.append(Row((name, listing_words(listing), model, dimensions, address)))

@@ -61,17 +61,16 @@ def heading(title: str, width: int, note: str = "") -> Content:
     return Content.assemble(head, " ", (glyphs.RULE * room, "$foreground 25%"))
 
 
-def _clean(text: str) -> str:
-    """Write arrows whole where all is ASCII: a full line would have no room for that later."""
-    return safe_line(text).replace("→", "->" if ASCII_ONLY.get() else "→")
-
-
 def section_rows(
     section: Section, width: int, chosen: int | None = None
 ) -> list[tuple[int | None, Content]]:
     """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
-    layout = Layout(_clean, max(1, width), False, bars, INDENT, True)
+    # Written whole at once: a full line has no room for that when it is drawn.
+    arrow = "->" if ASCII_ONLY.get() else "→"
+    layout = Layout(
+        lambda text: safe_line(text).replace("→", arrow), max(1, width), False, bars, INDENT, True
+    )
     title = safe_line(section.title[:1].upper() + section.title[1:])
     rest = layout.section(replace(section, title="", pending="", problem=""))
     rows: list[tuple[int | None, Content]] = []

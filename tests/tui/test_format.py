@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,14 +60,10 @@ def test_numbers_are_written_the_same_everywhere(name: str, written: list[list[A
 def test_dim_text_has_contrast_on_a_marked_row(theme: Theme) -> None:
     text, surface = Color.parse(theme.foreground or ""), Color.parse(theme.surface or "")
     row = surface.blend(text, 0.09)
-    dim = row.blend(text, int(re.findall(r"\d+", fmt.DIM)[0]) / 100)
-    bright, dark = sorted((_luminance(dim), _luminance(row)), reverse=True)
+    dim = row.blend(text, int(fmt.DIM[-3:-1]) / 100)
+    greys = sorted(one.monochrome.normalized[0] for one in (dim, row))
+    dark, bright = (((grey + 0.055) / 1.055) ** 2.4 for grey in greys)
     assert (bright + 0.05) / (dark + 0.05) >= 4.5
-
-
-def _luminance(colour: Color) -> float:
-    parts: list[float] = [((one + 0.055) / 1.055) ** 2.4 for one in colour.normalized]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_a_share_is_a_hundred_only_when_it_is_all() -> None:
