@@ -29,6 +29,8 @@ MINUS: Final = "\u2212"
 NOTHING: Final = "–"
 SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86_400
 _EVER_DAYS = 36_500
+_LONGEST_CUT = 20
+"""Characters that are left out at most so that a line ends with a whole word."""
 
 
 class RuleWords(Struct, frozen=True):
@@ -364,10 +366,14 @@ def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     the terms are in it. With context it begins at the best passage.
     """
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
-    cut = snippet(best_text(hit, width), terms, width)
+    # What is as short as a line goes on with the text behind it, so that cutting it shows.
+    length = width if len(best_text(hit, width)) > width else 2 * width
+    cut = snippet(best_text(hit, length), terms, length)
     text, spans = cut.text, cut.spans
     if fitting(text, width) < len(text):
         end = fitting(text, width - 1)
+        space = text.rfind(" ", max(0, end - _LONGEST_CUT), end + 1)
+        end = space if space > 0 else end
         text, spans = text[:end] + "…", tuple(span for span in spans if span[1] <= end)
     return text, spans
 
