@@ -133,8 +133,8 @@ class WhatIf:
         reason = self._index.other_queries(ranked.pool)
         if reason is not Reason.OK:
             return WordChanges((), 0, reason)
-        query, typing = without_filters(ranked.pool.query, filters), ranked.pool.typing
-        searched = self._index.query_text(query)
+        query, taken = without_filters(ranked.pool.query, filters)
+        searched, typing = self._index.query_text(query), ranked.pool.typing
 
         def distinctive(reading: Reading) -> tuple[str, ...]:
             if (fts := reading.words) is None:
@@ -167,7 +167,7 @@ class WhatIf:
                 if lost:
                     degraded = lost[0] or degraded
                 elif rank is not None:
-                    changes.append(WordChange(changed, added, removed, rank, tuple(filters)))
+                    changes.append(WordChange(changed, added, removed, rank, taken))
 
         def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
             return " ".join([query.rstrip(), *words]).lstrip(), words, ()

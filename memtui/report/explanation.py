@@ -287,10 +287,18 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
     rank = _rank_words(step) if is_pool else ""
     if brief and rank:
         return f"{name}: {rank} > {step.numbers.get('limit')}"
-    if brief and step.reason is Reason.FILTERED and step.words:
-        return f"left out by {safe_line(', '.join(step.words))}"
+    if left_out := _left_out_words(step):
+        return left_out
     why = ", ".join(filter(None, (rank, *_step_words(step)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
+
+
+def _left_out_words(step: TraceStep) -> str:
+    """Words for what keeps a chunk out of all searches, `left out by after:2026-09-01`, or none."""
+    is_quote = step.reason is Reason.TERM_MISSING and step.at is Station.VECTOR_LEG
+    named = [f'"{word}"' for word in step.words] if is_quote else step.words
+    is_left_out = named and (is_quote or step.reason is Reason.FILTERED)
+    return f"left out by {safe_line(', '.join(named))}" if is_left_out else ""
 
 
 def _trace_section(explained: Explained) -> Section:
@@ -333,6 +341,8 @@ def _rank_words(step: TraceStep) -> str:
 
 def _step_words(step: TraceStep) -> list[str]:
     """Return the reason of a step, the words that matter, and what was compared."""
+    if left_out := _left_out_words(step):
+        return [left_out]
     other, numbers = safe_line(step.other), step.numbers
     at_station = words.WORDS["station_reason"].get(f"{step.at} {step.outcome} {step.reason}")
     why = at_station or words.reason_words(step.reason)
@@ -497,6 +507,9 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     section, rows, notes = Section(SectionId.LEAST_CHANGES, "least changes"), [], []
     if (least := explained.least) is None:
         return section
+    failure = explained.inquiry.first_failure if explained.inquiry is not None else None
+    if failure is not None and (left_out := _left_out_words(failure)):
+        return replace(section, notes=(f"no parameter brings in what is {left_out}",))
     ranks = [stage.rank for stage in explained.scored.stages] if explained.scored else []
     for change in least.changes:
         parameter = words.PARAMETER_WORDS[change.parameter.value].removeprefix(words.WEIGHT)
@@ -633,11 +646,14 @@ def _words_section(explained: Explained) -> Section:
         note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
     elif changes.changes:
         note = f"each was searched: {tried} tried"
-    rows = []
+    rows, title = [], section.title
     for one in changes.changes:
+        if one.filters:
+            title = f"{section.title}, {change_words(replace(one, added=(), removed=()))}"
+        changed = change_words(replace(one, filters=())) or "no other change"
         rank = words.rank(one.rank_after) + f" > {k}" * (one.rank_after > k)
-        rows.append(Row((change_words(one), rank, one.query)))
-    return replace(section, columns=columns, rows=tuple(rows), notes=(note,))
+        rows.append(Row((changed, rank, one.query)))
+    return replace(section, title=title, columns=columns, rows=tuple(rows), notes=(note,))
 
 
 def _passages_section(passages: Passages | None) -> Section:

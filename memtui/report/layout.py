@@ -23,7 +23,7 @@ Clean: TypeAlias = Callable[[str], str]
 
 INDENT = 2
 _PIECES = re.compile(r" +|[^ ]+")
-_MOST_CELLS = 32
+_MOST_CELLS = 40
 """A longer cell moves the rest of its row instead of all rows."""
 _LEAST_ROOM = 24
 """A last cell with less room goes on a line of its own."""

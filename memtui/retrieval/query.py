@@ -253,15 +253,19 @@ def day_rule(text: str) -> list[str]:
     return [_SYNTAX["undated"]] if filters.after or filters.before else []
 
 
-def without_filters(text: str, filters: Iterable[str]) -> str:
-    """Take filters, as `Filters.fields` writes them, out of a query; of a day all of its key."""
-    plain, rest, at = [one.replace('"', "") for one in filters], "", 0
+def without_filters(text: str, filters: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Take filters, as `Filters.fields` writes them, out of a query; of a day all of its key.
+
+    Returns the rest, and what was taken out.
+    """
+    plain, rest, at, taken = [one.replace('"', "") for one in filters], "", 0, list[str]()
     gone = {one if one.startswith("-") else one.partition(":")[0] for one in plain}
     for match in _PIECE.finditer(_readable(text)):
         key = (match["key"] or "").lower().removesuffix(":")
         if (key + match["value"].strip('"') if key == "-" else key) in gone:
             rest, at = rest + text[at : match.start()], match.end()
-    return " ".join((rest + text[at:]).split())
+            taken.append(f"{match['key'].lower()}{match['value']}")
+    return " ".join((rest + text[at:]).split()), tuple(taken)
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:

@@ -178,11 +178,16 @@ def test_all_filters_that_leave_it_out_are_taken_out_together(
     assert found.filters == tuple(filters)
     least = demo.what_if.word_changes(answer, demo.ranking, found.chunk, found.terms, found.filters)
     rank = demo.search.ask(changed, ranking=replace(demo.ranking, k=50)).ranks[found.chunk.id]
-    assert least.changes[0] == WordChange(changed, (), tuple(removed), rank, found.filters)
+    taken = least.changes[0].filters
+    assert least.changes[0] == WordChange(changed, (), tuple(removed), rank, taken)
+    # Of a day all that was typed.
+    assert {*taken} == {*filters, *(one for one in query.split() if one == "after:2020-01-01")}
     assert (len(least.changes) > 1) == (rank > demo.ranking.k)
     report = text_of(report_of(Explained(answer, demo.ranking, found, words=least)))
-    named = f"without {', '.join(filters)}{' −router' * len(removed)} "
-    assert re.search(f"{re.escape(named)} *#{rank}{' > 6' * (rank > 6)}  {changed}\n", report)
+    assert f"NOT SHOWN: left out by {', '.join(filters)}\n" in report
+    assert f"other words, without {', '.join(taken)}\n" in report
+    named = "−router" if removed else "no other change"
+    assert re.search(f" {named} *#{rank}{' > 6' * (rank > 6)}  {changed}\n", report)
 
 
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
