@@ -236,7 +236,6 @@ class ServiceClient:
         self._ca_file = ca_file
         self._closed = False
         self._client: httpx.AsyncClient | None = None
-        self._loop = _event_loop()
 
     def run(self, work: Coroutine[Any, Any, T], cancelled: IsCancelled = never) -> T:
         """Run a coroutine in the thread of the event loop and wait for its result.
@@ -246,7 +245,7 @@ class ServiceClient:
         """
         with undone_on_error(work.close):
             self._check(cancelled)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = asyncio.run_coroutine_threadsafe(work, _event_loop())
         try:
             while not wait([future], 0.02).done:
                 self._check(cancelled)
@@ -293,7 +292,7 @@ class ServiceClient:
         """End the connections; what is under way ends with `closed`."""
         self._closed = True
         if self._client is not None:
-            asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
+            asyncio.run_coroutine_threadsafe(self._client.aclose(), _event_loop())
 
     def _check(self, cancelled: IsCancelled) -> None:
         if self._closed:

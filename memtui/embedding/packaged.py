@@ -345,9 +345,8 @@ def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
 
     def embed(text: str) -> tuple[provider.Vector, int]:
         clean = _encodable(text)
-        return provider.clean_vectors(backend.encode([clean])[0]), provider.estimated_tokens(
-            len(clean)
-        )
+        vector = provider.clean_vectors(backend.encode([clean])[0])
+        return vector, provider.estimated_tokens(len(clean))
 
     return embed
 

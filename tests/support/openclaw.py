@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget, find_target
-from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.opening import Opened, foreign_errors
 from memtui.index.foreign.rows import read_indexed, read_vectors
 from memtui.retrieval.connection import snapshot
 from tests.support.other_program import WORD as WORD
@@ -106,7 +106,7 @@ def edit(database: Path, *statements: str) -> None:
 def use_everything(opened: Opened) -> int:
     """Read through every door: rows, full text, vectors of both tables; the number of chunks."""
     connection, layout = opened.connection, opened.layout
-    with opened.errors(), snapshot(opened.connection):
+    with foreign_errors(opened.path, opened.is_current), snapshot(opened.connection):
         chunks = connection.execute(f"SELECT * FROM {layout.chunks}").fetchall()
         assert sum(rows.counts(opened, opened.layout.chunks).values()) == len(chunks)
         assert sum(rows.counts(opened, opened.layout.files).values()) == FILES

@@ -85,18 +85,17 @@ class _Audit(Struct):
 
     def truth(self, cancelled: IsCancelled) -> status.Truth:
         opened, tables, findings = self.opened, self.tables, self.findings
-        with opened.errors():
-            try:
-                with interruptible(opened.connection, cancelled), snapshot(opened.connection):
-                    with tables.part("the database"):
-                        tables.check_integrity()
-                    with tables.part("schema_meta"):
-                        self._check_database()
-                    tables.read(self.config)
-                    with tables.part("the transcripts"):
-                        self.transcripts = disk.list_sessions(opened, self.target, self.release)
-            except Interrupted:
-                raise Cancelled from None
+        try:
+            with interruptible(opened.connection, cancelled), snapshot(opened.connection):
+                with tables.part("the database"):
+                    tables.check_integrity()
+                with tables.part("schema_meta"):
+                    self._check_database()
+                tables.read(self.config)
+                with tables.part("the transcripts"):
+                    self.transcripts = disk.list_sessions(opened, self.target, self.release)
+        except Interrupted:
+            raise Cancelled from None
         identity = self._identity_fields()
         # A table that cannot be read is no reason to say that its rows are missing.
         if opened.layout.meta not in tables.unread:

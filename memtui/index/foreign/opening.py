@@ -9,7 +9,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -259,10 +259,6 @@ class Opened(Struct, frozen=True):
         if self.how in _LOCKLESS and not self.is_current():
             raise _changed(self.path)
 
-    def errors(self) -> AbstractContextManager[None]:
-        """Guard queries: `IndexChanged` when the file changed under them, else `foreign_errors`."""
-        return foreign_errors(self.path, self.is_current)
-
     def close(self) -> None:
         """Close the connection and remove the private copy, if there is one."""
         self.connection.close()
@@ -347,7 +343,8 @@ class ForeignDatabase:
             self._opened = self._open(settled=settled)
         opened = self._opened
         try:
-            with opened.errors(), snapshot_of(opened.connection) if snapshot else nullcontext():
+            guarded = foreign_errors(self._path, opened.is_current)
+            with guarded, snapshot_of(opened.connection) if snapshot else nullcontext():
                 answer = function(opened)
             opened.confirm()
             return answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
@@ -43,14 +43,6 @@ def shingles_of(words: Sequence[T]) -> frozenset[tuple[T, ...]]:
     if len(words) <= SHINGLE_WORDS:
         return frozenset([tuple(words)] if words else [])
     return frozenset(zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False))
-
-
-def jaccard(first: Set[T], second: Set[T]) -> float:
-    """Return the share of all elements that both sets have, 0 to 1; 0 for two empty sets."""
-    if not first or not second:
-        return 0.0
-    shared = len(first & second)
-    return shared / (len(first) + len(second) - shared)
 
 
 MOST_SHARED: Final = 4
@@ -187,7 +179,8 @@ def likeness(first: Cut, second: Cut) -> float | None:
     Texts with other numbers are mostly records of the same kind, of two things: they have to be
     more alike.
     """
-    score = jaccard(first.shingles, second.shingles)
+    shared, every = first.shingles & second.shingles, first.shingles | second.shingles
+    score = len(shared) / max(1, len(every))
     least = NEAR if first.numbers == second.numbers else NEAR_WITH_OTHER_NUMBERS
     return score if score >= least else None
 

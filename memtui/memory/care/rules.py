@@ -344,7 +344,14 @@ def note_of(link: WrittenLink) -> str:
     """Return the path or the name of what a link leads to; empty where that is no note."""
     if link.is_wiki:
         return link.target if _is_name(link.target, is_shown=link.is_image) else ""
-    return "" if link.is_image else note_target(link.target)
+    target = link.target.strip("<>")
+    if not link.target.startswith("<"):
+        target = _LINKS["escaped"].sub(r"\1", link.target)
+    if link.is_image or _LINKS["scheme"].match(target) or len(target) > _LONGEST_NAME * 5:
+        return ""
+    target = unquote(re.split("[#?]", target, maxsplit=1)[0]).strip()
+    is_note = target.lower().endswith(SUFFIXES) and not _is_placeholder(target)
+    return target if is_note else ""
 
 
 def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFinding]:
@@ -358,19 +365,6 @@ def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFindin
             yield _finding(
                 CareRule.BROKEN_LINK, link.file, link.line, link.text, missing, target=target
             )
-
-
-def note_target(written: str) -> str:
-    """Return the path that a link destination names; empty for what is no path to a note."""
-    target = (
-        written.strip("<>") if written.startswith("<") else _LINKS["escaped"].sub(r"\1", written)
-    )
-    if _LINKS["scheme"].match(target) or len(target) > _LONGEST_NAME * 5:
-        return ""
-    target = unquote(re.split("[#?]", target, maxsplit=1)[0]).strip()
-    if not target.lower().endswith(SUFFIXES) or _is_placeholder(target):
-        return ""
-    return target
 
 
 def _is_name(name: str, *, is_shown: bool = False) -> bool:
