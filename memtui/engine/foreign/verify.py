@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -219,9 +218,9 @@ def verify(
     target: ForeignTarget,
     recording: Recording,
     *,
+    env: Mapping[str, str],
     given: GivenVectors | None = None,
     profile: str | None = None,
-    env: Mapping[str, str] | None = None,
     progress: Progressed = lambda done, total: None,
 ) -> Verification:
     """Run a recording against an index and compare.
@@ -231,7 +230,7 @@ def verify(
     """
     settings = recording.settings or RecordedSettings()
     tokenizer = (settings.fts or {}).get("tokenizer")
-    env, now = os.environ if env is None else env, recording.moment or datetime.now(UTC)
+    now = recording.moment or datetime.now(UTC)
     arrange = partial(_retokenized, tokenizer) if tokenizer is not None else None
 
     def read(opened: Opened) -> tuple[AgentFacts, dict[str, str], bool]:
