@@ -40,6 +40,7 @@ from memtui.model.conversations import (
     Replayed,
     TranscriptKind,
     TranscriptSource,
+    covers,
     is_source,
 )
 from memtui.ranking.trace import cited_lines
@@ -78,6 +79,9 @@ class OwnTranscripts(TranscriptStore):
         providers = self._index.providers
         used = (providers.primary, providers.fallback, providers.acting)
         return text_goes([one.address or one.identity.name for one in used if one and one.remote])
+
+    def is_written(self, name: str) -> bool:
+        return name == "paths" or any(covers(one, name) for one in self._written)
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Index these sources from now on, and no others; the index follows.
@@ -205,7 +209,9 @@ class ConversationService:
         """Return the places of transcripts, opted in or not, and how much of each is indexed."""
         store = self._store
         places, goes_to = store.locate(), store.destinations()
-        return transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
+        sources = transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
+        for_run = {one.name for one in sources if one.is_indexed and not store.is_written(one.name)}
+        return [replace(one, is_for_run=one.name in for_run) for one in sources]
 
     def memory_calls(
         self,
@@ -500,7 +506,9 @@ def transcript_sources(
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
-        what = "indexed of each" if place.is_indexed else "would be indexed"
+        with_text = sum(row.chunks > 0 for row in rows)
+        what = "to be indexed of each" if place.is_indexed else "would be indexed"
+        what = "indexed of each" if with_text else what
         detail += "; ".join(filter(None, (f"{what}: {WHAT_IS_INDEXED}", destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         source = TranscriptSource(
@@ -510,7 +518,7 @@ def transcript_sources(
             is_indexed=place.is_indexed,
             found=count,
             size=size,
-            indexed=sum(row.chunks > 0 for row in rows),
+            indexed=with_text,
             chunks=sum(row.chunks for row in rows),
             messages=sum(row.facts.messages for row in rows),
             left_out=dict(sorted(left_out.items())),

@@ -393,6 +393,9 @@ class OwnIndex(Index):
             address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)
+        # Of an index that nobody keeps, what the settings do not name is to be taken out.
+        is_kept = indexer is not None or known.writer != "none"
+        names = [one.source for one in known.conversations if is_kept]
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
         warnings = [self.cache.recovered, clock_warning(moved), *known.warnings]
         if known.problem is not None and known.problem.is_of_texts:
@@ -420,6 +423,7 @@ class OwnIndex(Index):
             watcher=self.watcher.state() if self.watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
+            for_run=tuple(name for name in names if not self.transcripts.is_written(name)),
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:

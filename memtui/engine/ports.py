@@ -378,6 +378,10 @@ class TranscriptStore(ABC):
         """Say where the text of what is indexed goes; empty where memtui does not index it."""
         return ""
 
+    def is_written(self, name: str) -> bool:
+        """Tell whether a source is opted in for good, as those of paths always are."""
+        return True
+
     @abstractmethod
     def use_sources(self, names: Sequence[str]) -> None:
         """Index these sources from now on, and no others."""

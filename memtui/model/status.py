@@ -378,6 +378,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     sources: tuple[SourceCount, ...] = ()
     conversations: tuple[SourceCount, ...] = ()
     """Those that have chunks, by the names of their sources; `paths` for those of paths."""
+    for_run: tuple[str, ...] = ()
+    """The sources among these that are on for a run of the program alone."""
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0

@@ -266,8 +266,14 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     only = f" ({words.count(by_words)} found by words only)" if by_words else ""
     yield Row(("holds", held_words(status, "vector", only)))
     if status.conversations:
-        counts = [(s.source, words.count(s.files, "conversation")) for s in status.conversations]
-        yield Row(("sources", ", ".join(map(" ".join, counts)) + words.WORDS["sources"][whose]))
+        told = words.WORDS["sources"]
+        counts = [
+            f"{one.source} {words.count(one.files, 'conversation')}"
+            + told["other" if whose == "other" else "run"] * (one.source in status.for_run)
+            for one in status.conversations
+        ]
+        keys = told["screen"] * (whose == "screen")
+        yield Row(("sources", ", ".join(counts) + keys))
     if has_other_writer(status):
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)

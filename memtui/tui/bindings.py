@@ -135,7 +135,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
                 # The place that answers it words it.
                 binding = word(binding)
             if key == "enter" and (opens := getattr(node, "opens", "")):
-                binding = replace(binding, description=opens, show=True)
+                about = getattr(node, "opens_about", "") or binding.tooltip
+                binding = replace(binding, description=opens, show=True, tooltip=about)
             is_own = key in own
             # Textual knows no character for `-` and `+`, which are typed as well.
             is_text = isinstance(focused, Input) and (

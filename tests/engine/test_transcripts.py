@@ -665,7 +665,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         status = reader.index.status()
         assert status.state == "ready", "another memtui has it on"
         shown = "\n".join(row.cells[1] for row in next(status_sections(status)).rows)
-        assert "codex 1 conversation (as chosen in the other memtui)" in shown
+        assert "codex 1 conversation for the run of the other memtui" in shown
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "none")
             reader.index.refresh_status()
@@ -692,7 +692,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
     assert (status.pending_count, status.skipped) == (3, ()), "no text, so nothing to take out"
     with Engine.open(root, settings("openclaw", "claude-code"), **given) as reader:
         (off,) = (one for one in reader.conversations.sources() if one.name == "codex")
-        assert (off.indexed, off.detail.split(":")[0].split("; ")[1]) == (1, "would be indexed")
+        assert (off.indexed, off.detail.split(":")[0].split("; ")[1]) == (1, "indexed of each")
         told = {file.detail for file in reader.index.files.entries(lambda: False)}
     assert told == {"", "an automatic run (dreaming)", "gone; the next sync drops it"}
     homes.claude("e.jsonl", claude("user", "who mows", project="/home/me/garden"), "-home-garden")

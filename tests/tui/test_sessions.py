@@ -511,7 +511,7 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.run.until(lambda: talks.run.app.screen is talks.screen)
         await talks.run.until(lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks))
         async with talking(memory) as second:
-            await second.press("O", shows="claude-code")
+            await second.press("O", shows="what enter chooses here waits")
             await second.press("space", "enter")
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
             await second.press("O", shows="off, 1 in the index")
@@ -521,21 +521,24 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.press("O", shows="claude-code")
         await talks.press("space", "enter")
         await talks.run.until(lambda: "O, then w, writes it" in str(talks.run.toasts))
-        await talks.press("O", shows="claude-code")
+        await talks.press("O", shows="on for this run")
         config.write_text(MINE.replace('"]', '", "claude-code"]'))
         await talks.press("space", "w", shows="Nothing to write")
         await talks.press("enter")
-        await talks.shows("→ on: enter indexes", "Sources of conversations")
+        await talks.shows("→ on with enter", "Sources of conversations")
         assert "Written" not in str(talks.run.toasts[-1:]), "enter closes what there is to close"
 
 
 async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> None:
-    async with talking(memory, memory={"demo": ""}) as talks:
+    async with talking(memory, memory={"demo": ""}, size=(60, 20)) as talks:
         await talks.press("O", shows="claude-code")
         assert "w write" not in talks.run.text
+        assert "were pruned." not in talks.run.text
+        await talks.press("right", shows="were pruned.")
         await talks.press("question_mark", shows="on or off")
+        assert "every source with a" in talks.run.text
         assert "keep the choice" not in talks.run.text
-        await talks.press("escape", "space", "w", shows="enter turns it on and indexes")
+        await talks.press("escape", "space", "w", shows="said in the 1 found:")
         await talks.press("enter")
         await talks.run.until(lambda: "undoes it.'" in str(talks.run.toasts))
 

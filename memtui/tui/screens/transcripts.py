@@ -10,12 +10,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import source_state, source_words
+from memtui.report.status import has_other_writer
 from memtui.report.words import WORDS, ending
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
@@ -23,7 +25,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
 from memtui.tui.background import in_background
 from memtui.tui.present import error_line
-from memtui.tui.screens.common import close
+from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.screens.write_dialog import Where, WriteDialog, Written
 from memtui.tui.widgets.lists import Fact, Row, RowList, TextBlock, fact_lines
@@ -38,6 +40,9 @@ _FOUND = 18
 
 class TranscriptsScreen(Dialog[str], keys="transcripts"):
     """Every place of transcripts. Returns what becomes of the choice."""
+
+    details = query_one(VerticalScroll)
+    action_part = act_on_part
 
     def __init__(self, engine: Engine, files: SettingsFiles | None) -> None:
         """`files` are the settings that the choice can be written to; `None` in the demo."""
@@ -55,12 +60,14 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             writes = "" if self._files is None else WORDS["choice"]["written"]
+            writes += WORDS["choice"]["later"] * has_other_writer(self._engine.index.status())
             yield Static(message("sources", writes=writes), id="transcripts-intro", markup=False)
             yield RowList(id="transcripts-list", opens="apply all")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
 
     def on_mount(self) -> None:
+        self.rows.opens_about = WORDS["choice"]["enter"]
         self._message = Content("looking for transcripts…")
         self._draw()
 
@@ -96,7 +103,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         if self.chosen is not None:
             facts += source_facts(self.chosen, is_chosen=self.chosen.name in self.selected)
         self.query_one(TextBlock).show(partial(fact_lines, facts, column=_LABEL))
-        self.query_one(VerticalScroll).scroll_home(animate=False)
+        self.details.scroll_home(animate=False)
         self.frame(TITLE, note)
         self.on_resize()
 
