@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memtui import bus
 from memtui.embedding.provider import ProviderIdentity, one_line
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError, WorkspaceNotFound
 from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, read_meta
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import counts
@@ -217,7 +217,7 @@ class Indexer:
             text = str(error) if isinstance(error, MemtuiError) else _describe(error)
             if self._status.failure == text and step == self._follow:
                 return
-            self.record("index", text)
+            self.record("folder" if isinstance(error, WorkspaceNotFound) else "index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
             self._bus.publish(bus.SyncFailed(text, self.job.now(), exit_code))

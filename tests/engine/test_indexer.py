@@ -300,6 +300,7 @@ def test_failures_are_named_and_the_thread_goes_on(
     snapshot = indexer.snapshot()
     assert snapshot.failure == failed.error
     assert "is not there" in failed.error
+    assert snapshot.errors[-1].where == "folder"
     assert snapshot.files == 20
     away.rename(workspace.root)
     workspace.write("more.md", "more\n")

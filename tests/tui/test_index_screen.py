@@ -86,6 +86,9 @@ def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, wor
 
 
 def test_what_is_wrong_is_among_the_facts() -> None:
+    gone = (ErrorRecord(NOW, "folder", "the folder is not there"),)
+    told = state_line(replace(status(IndexState.ERROR), errors=gone)).plain
+    assert told.endswith("is not there, it goes on by itself then"), "a rebuild would not help"
     withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
     now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34)
     facts = dict(index_facts(now, NOW))
@@ -125,7 +128,8 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         await run.press("escape", "5")
         screen = run.screen(IndexScreen)
         assert "12 files, 14 chunks, 14 vectors  " in run.text, "one source is all there is"
-        assert "everything is fine: 12 files indexed" in run.text
+        assert "everything is fine" not in run.text, "nobody has looked at the files"
+        await run.press("r", shows="everything is fine: 12 files indexed")
         assert "memtui search WORDS --root /notes" in run.text
         (memory.root / "memory/link.md").symlink_to("/etc/hosts")
         (memory.root / HOSTILE_NAME).write_text("# new\n")

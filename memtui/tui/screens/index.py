@@ -238,7 +238,8 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
 
 def what_is_listed(status: IndexStatus) -> str:
     """Say that everything is fine, and why, or what is not and where it is listed."""
-    counts = {"waiting": status.pending_count, "left out": len(status.skipped)}
+    is_told = status.state in (IndexState.STALE, IndexState.NO_INDEX)
+    counts = {"waiting": 0 if is_told else status.pending_count, "left out": len(status.skipped)}
     counts["failed"] = present_errors(status)
     listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
     if listed:
@@ -246,7 +247,8 @@ def what_is_listed(status: IndexStatus) -> str:
     if has_other_writer(status):
         return WORDS["writer"]["read_only"].format(status.writer)
     files = fmt.count(status.files, "file")
-    is_fine = status.state is IndexState.READY and status.files > 0
+    # What is left out is known once the files were looked at.
+    is_fine = status.state is IndexState.READY and status.files > 0 and bool(status.last_sync)
     return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from textual import events
 from textual.content import Content
 
-from memtui.model import IndexStatus, Progress, ProviderState
+from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import ForeignStatus, Severity
 from memtui.report import status as words
 from memtui.report.words import duration, short_number
@@ -34,7 +34,11 @@ def state_line(status: IndexStatus) -> Content:
     details = [safe_line(words.state_detail(status))]
     if status.state in _NEXT and status.foreign is None:
         is_other = words.has_other_writer(status)
-        details.append("another memtui keeps the index" if is_other else _NEXT[status.state])
+        # A rebuild would not bring the folder back.
+        last = status.errors[-1].where if status.errors else ""
+        is_folder = status.state is IndexState.ERROR and last == "folder"
+        step = _NEXT["folder" if is_folder else status.state]
+        details.append("another memtui keeps the index" if is_other else step)
     detail = ", ".join(filter(None, details))
     head = f"{glyphs.SIGNS['index'][status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
