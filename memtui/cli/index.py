@@ -193,10 +193,8 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
     notes = [f"memtui: not sent: {withheld_words(cost.withheld)}"] if cost.withheld else []
-    invocation.respond(document, [f"would index {would}"], notes=notes)
-    for path in status.pending if not invocation.json else ():
-        invocation.output().data(path)
-    return EXIT_OK
+    lines = [f"would index {would}"]
+    return invocation.respond(document, lines, data=status.pending, notes=notes)
 
 
 def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:
