@@ -338,10 +338,6 @@ class AgentLegs(Legs):
             why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
             detail = f"the query vector does not fit: {why}"
             return (), LegState(LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail)
-        if candidates.is_zero(vector.values):
-            detail = f"the query vector from {vector.detail}"
-            detail += " is zero or not finite in single precision"
-            return (), LegState(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail)
         started = perf_counter()
         try:
             answer = candidates.nearest_chunks(

@@ -22,7 +22,7 @@ from memtui.embedding import services
 from memtui.errors import Cancelled, IsCancelled, ProviderError, never
 from memtui.model import Reason
 from memtui.model.status import Identity
-from memtui.retrieval.openclaw.candidates import Vector
+from memtui.retrieval.openclaw.candidates import Vector, is_zero
 from memtui.settings.files import in_words, read_json
 from memtui.settings.openclaw.read import RemoteAccess
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
@@ -137,8 +137,9 @@ class QueryVectors:
             detail = f"{size} numbers from {vector.detail}, the index has {dimensions}"
             detail = f"the query vector does not fit: {detail}"
             return NoVector(Reason.DIMENSIONS_DIFFER, detail)
-        if not vector.values.any():
-            detail = f"the query vector from {vector.detail} is all zero"
+        if is_zero(vector.values):
+            how = "zero or not finite in single precision" if vector.values.any() else "all zero"
+            detail = f"the query vector from {vector.detail} is {how}"
             return NoVector(Reason.ZERO_QUERY_VECTOR, detail)
         return vector
 
