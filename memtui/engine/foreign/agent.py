@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -18,7 +18,7 @@ from memtui.errors import Cancelled, IsCancelled, never, stop_if
 from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
+from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.memory.documents import day_of_path
 from memtui.model import (
     CONVERSATIONS,
@@ -56,9 +56,6 @@ from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, O
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
-
-Stamp: TypeAlias = tuple[Fingerprint, int | None]
-"""The state of the files of an index, and its own count of writes."""
 
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
@@ -384,7 +381,7 @@ class StoredVectors:
     """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
-        self._loaded: tuple[Stamp, Sequence[rows.VectorBatch]] | None = None
+        self._loaded: tuple[Hashable, Sequence[rows.VectorBatch]] | None = None
 
     def are_loaded(self, opened: Opened) -> bool:
         """Return whether the vectors are in memory as they are in the index now."""
@@ -422,7 +419,7 @@ class StoredVectors:
         return read()
 
 
-def _stamp(opened: Opened) -> Stamp:
+def _stamp(opened: Opened) -> Hashable:
     # The files alone miss a commit within one tick of the clock that keeps their sizes.
     return opened.fingerprint, rows.revision(opened)
 
