@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -121,24 +121,23 @@ def provider_listings(
 def probe(choice: EmbeddingSettings, cancelled: IsCancelled = never) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it."""
     registration = None
-    provider = None
     result = ProbeResult(choice.provider, False, "stopped")
     try:
         registration = registry.resolve(choice)
         if registration is None:
             return replace(result, works=True, detail=KEYWORD_ONLY)
-        provider = registration.create(choice)
-        name, model = provider.identity.name, provider.identity.model
-        result = replace(result, name=name, address=provider.address, model=model)
-        began = perf_counter()
-        dimensions = len(provider.embed_query(PROBE_TEXT, cancelled=cancelled))
-        return replace(
-            result,
-            works=True,
-            detail=f"answers with {dimensions} numbers",
-            milliseconds=(perf_counter() - began) * 1000.0,
-            dimensions=dimensions,
-        )
+        with closing(registration.create(choice)) as provider:
+            name, model = provider.identity.name, provider.identity.model
+            result = replace(result, name=name, address=provider.address, model=model)
+            began = perf_counter()
+            dimensions = len(provider.embed_query(PROBE_TEXT, cancelled=cancelled))
+            return replace(
+                result,
+                works=True,
+                detail=f"answers with {dimensions} numbers",
+                milliseconds=(perf_counter() - began) * 1000.0,
+                dimensions=dimensions,
+            )
     except SettingsError as error:
         # A name or model that does not exist.
         return replace(result, detail=safe_line(error.message), hint=safe_line(error.hint))
@@ -154,9 +153,6 @@ def probe(choice: EmbeddingSettings, cancelled: IsCancelled = never) -> ProbeRes
             failure=outage.failure,
             model=result.model or (registration and registration.identity(choice).model),
         )
-    finally:
-        if provider is not None:
-            provider.close()
 
 
 def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
