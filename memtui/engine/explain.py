@@ -344,7 +344,8 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
     terms, filters, place = facts.terms, facts.filters, facts.places.get(Leg.KEYWORD)
     passed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.PASSED)
     missed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.MISSED)
-    if hit is not None and not ranked.pool.is_scored:
+    passes = hit is not None or (place is not None and place.reason is Reason.OK)
+    if passes and not ranked.pool.is_scored:
         return passed(Reason.ONLY_FILTERS, other=ranked.pool.states[Leg.KEYWORD].detail)
     if hit is not None:
         reason = Reason.OK if hit.score is None else Reason.SUBSTRING_ONLY

@@ -63,7 +63,7 @@ from memtui.model import (
 )
 from memtui.model.browsing import MemoryFile
 from memtui.model.conversations import TranscriptKind, TurnKind, is_source
-from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place, WordTable
+from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, LegRank, Place, WordTable
 from memtui.ranking.context import ranked_passages
 from memtui.ranking.trace import find
 from memtui.retrieval import leg_detail
@@ -213,6 +213,10 @@ class OwnReading(Reading):
         allowed: Collection[int] | None,
     ) -> LegPlace:
         refusal, match = refused(pool, Leg.KEYWORD), terms.match
+        if not pool.is_scored and allowed:
+            newest = KeywordLeg(self._connection).search(query, len(allowed), allowed).hits
+            position = [hit.rowid for hit in newest].index(terms.rowid)
+            return LegPlace(LegRank(position, len(newest), None), Reason.OK)
         if refusal is not None or match is None:
             return LegPlace(None, refusal or Reason.NO_TERMS)
         if not terms.found:

@@ -190,6 +190,20 @@ def test_all_filters_that_leave_it_out_are_taken_out_together(
     assert re.search(f" {named} *#{rank}{' > 6' * (rank > 6)}  {changed}\n", report)
 
 
+def test_a_chunk_behind_the_newest_that_filters_alone_list_has_its_rank(demo: Engine) -> None:
+    ranked, place = demo.search.ask("before:2026-11-01"), Place("memory/2026-01-20.md")
+    every = demo.search.ask("before:2026-11-01", ranking=replace(demo.ranking, k=100))
+    explained = Explained(ranked, demo.ranking, subject=place)
+    for part in (Part.INQUIRY, Part.LEAST):
+        explained = find_part(demo, explained, part, lambda what: None)
+    report, rank = (
+        report_of(explained),
+        next(h.rank for h in every.hits if h.chunk.path == str(place)),
+    )
+    assert f"#{rank} of {len(every.hits)}, beyond the first 50" in report.verdict
+    assert f"6 → {rank} " in text_of(report)
+
+
 def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
     demo: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

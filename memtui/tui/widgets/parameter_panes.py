@@ -94,10 +94,11 @@ def stepped(
 
 
 def idle_words(ranking: Ranking, parameter: str) -> str:
-    """Say that a profile goes without the stage of a switch; empty for what it can switch."""
-    if parameter not in SWITCHES or SWITCHES[parameter][0] in ranking.stages:
-        return ""
-    return f"{safe_line(ranking.profile)} ranks without {parameter}"
+    """Say that a profile goes without the stage of a switch or of its number; else empty."""
+    for name, (stage, number) in SWITCHES.items():
+        if parameter in (name, number) and stage not in ranking.stages:
+            return f"{safe_line(ranking.profile)} ranks without {name}"
+    return ""
 
 
 def values(ranking: Ranking) -> dict[str, str]:
