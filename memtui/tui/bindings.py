@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from memtui.data import read_table
+from memtui.report.words import WORDS
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
                 # The place that answers it words it.
                 binding = word(binding)
             if key == "enter" and (opens := getattr(node, "opens", "")):
-                about = getattr(node, "opens_about", "") or binding.tooltip
+                about = WORDS["opens"].get(opens, binding.tooltip)
                 binding = replace(binding, description=opens, show=True, tooltip=about)
             is_own = key in own
             # Textual knows no character for `-` and `+`, which are typed as well.

@@ -67,7 +67,6 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
                 yield TextBlock(id="transcripts-facts")
 
     def on_mount(self) -> None:
-        self.rows.opens_about = WORDS["choice"]["enter"]
         self._message = Content("looking for transcripts…")
         self._draw()
 

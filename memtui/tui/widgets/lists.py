@@ -291,8 +291,6 @@ class RowList(LineView, inherit_bindings=False):
         """Place of the chosen row, from 0; `None` when there is none."""
         self._margin = 1 + gap
         self.opens = opens
-        self.opens_about = ""
-        """The rows that Enter acts on, where they are more than the chosen one."""
         self._places: list[int] = []
         """The places of the rows that can be chosen."""
         self._drawn: dict[int, list[Content]] = {}
