@@ -461,7 +461,7 @@ async def test_links_are_followed_within_the_memory_and_told_beyond_it(
     (memory.root.parent / "outside.md").write_text("secret")
     folder = memory.root / "memory"
     (folder / "trips/kyoto.md").write_text("# Kyoto, spring\n")
-    lines = ["x\n\n"] * 60
+    lines = [f"{'x ' * 20}\n\n"] * 60
     (folder / "topics/homelab.md").write_text("".join([*lines, "## The Router\n\nhere\n", *lines]))
     text = "\n\n".join(["`[[code]]`", *links, *lines, "## Far below", *lines])
     (folder / "links.md").write_text(text)
@@ -480,7 +480,9 @@ async def test_links_are_followed_within_the_memory_and_told_beyond_it(
                 continue
             assert screen.reader.path == path
             assert told in run.text
-            below = screen.view.top
+            below, chunk = screen.view.top, screen.view.chunk
+            assert chunk is not None
+            assert told in chunk.text
             await run.press("backspace")
             assert (screen.reader.path, screen.view.top) == ("memory/links.md", before)
             await run.press("alt+right")

@@ -215,6 +215,12 @@ class Reader:
             source = SourceText(source.path, before.lines, "gone", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
         top, was_rendered = view.top, bool(view.rendered)
+        if target.heading:
+            name = heading_name(target.heading)
+            at = next((one.line for one in outline if heading_name(one.text) == name), None)
+            if at is None:
+                tell(self._screen, safe_line(f"no heading “{target.heading}” in {target.path}"))
+            target = replace(target, line=at or 1)
         line, chunk_id = target.line, target.chunk_id
         if line is None and is_same and view.chunk is not None:
             line, chunk_id = max(view.chunk.start_line, view.passage[0]), view.chunk.id
@@ -231,14 +237,7 @@ class Reader:
         view.show(
             source, chunk, self.terms, chunks=chunks, rendered=rendered, note=note, lines=lines
         )
-        if target.heading:
-            name = heading_name(target.heading)
-            at = (one.line for one in outline if heading_name(one.text) == name)
-            line = next(at, None)
-            if line is None:
-                tell(self._screen, safe_line(f"no heading “{target.heading}” in {target.path}"))
-            view.go_to_line(line or 1)
-        elif target.rows is not None and target.line is not None:
+        if target.rows is not None and target.line is not None:
             view.go_to_line(target.line, target.rows)
         elif target.line is None and is_same:
             # The same lines stay where they are.
