@@ -17,17 +17,8 @@ from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, 
 from memtui.model.reasons import NOTES
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import Connection
+from memtui.retrieval.openclaw import tables
 from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, words_of
-from memtui.retrieval.openclaw.tables import (
-    SQL,
-    KeywordHit,
-    Layout,
-    SearchScope,
-    finite,
-    readable,
-    text_of,
-    whole,
-)
 from memtui.retrieval.openclaw.terms import TRIGRAM, searched_part, tokens
 from memtui.retrieval.pool import with_mask
 from memtui.settings.openclaw.releases import Release
@@ -53,11 +44,11 @@ class VectorAnswer(Struct, frozen=True):
 
 def nearest_chunks(
     connection: Connection,
-    layout: Layout,
+    layout: tables.Layout,
     release: Release,
     vector: Vector,
     limit: int,
-    scope: SearchScope,
+    scope: tables.SearchScope,
     stored: VectorBatches,
     *,
     vec_readable: bool,
@@ -76,11 +67,11 @@ def nearest_chunks(
         among = "1=1" if depth is None else "v.embedding MATCH ? AND k = ?"
         chosen = () if depth is None else (blob, depth)
         parts = {"vec": vec, "chunks": layout.chunks, "among": among, "where": where}
-        sql = SQL["nearest"].format(**parts)
+        sql = tables.SQL["nearest"].format(**parts)
         rows = list(connection.execute(sql, (blob, *chosen, *values, limit)))
         # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it
         # first, and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
-        return tuple((text_of(chunk_id) or "", 1 - (dist or 0.0)) for chunk_id, dist in rows)
+        return tuple((tables.text_of(chunk_id) or "", 1 - (dist or 0.0)) for chunk_id, dist in rows)
 
     if vec is None or not vec_readable:
         return scan(vector, stored, limit)
@@ -129,7 +120,9 @@ def is_zero(vector: Vector) -> bool:
     return not single.any() or not np.isfinite(single).all()
 
 
-def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> dict[str, Chunk]:
+def read_chunks(
+    connection: Connection, layout: tables.Layout, ids: Iterable[str]
+) -> dict[str, Chunk]:
     """Read chunks by id, with importance and projects where the index keeps them.
 
     A row without id, path or text is left out.
@@ -138,29 +131,29 @@ def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> d
 
 
 def chunk_rows(
-    connection: Connection, layout: Layout, column: str, keys: Iterable[str | int]
+    connection: Connection, layout: tables.Layout, column: str, keys: Iterable[str | int]
 ) -> dict[int, Chunk]:
     """Read chunks whose `column` is one of some keys, by rowid; as `read_chunks` otherwise."""
-    source = readable("c.source") if layout.legs_see_source else "NULL"
+    source = tables.readable("c.source") if layout.legs_see_source else "NULL"
     recall, join = "NULL, NULL", ""
     if layout.recall is not None:
         is_text = "typeof(r.project_key) = 'text'"
-        recall = f"r.importance, CASE WHEN {is_text} THEN {readable('r.project_key')} END"
+        recall = f"r.importance, CASE WHEN {is_text} THEN {tables.readable('r.project_key')} END"
         join = f"LEFT JOIN {layout.recall} r ON r.chunk_id = c.id"
-    sql = SQL["chunks"].format(
+    sql = tables.SQL["chunks"].format(
         recall=recall, source=source, chunks=layout.chunks, join=join, column=column
     )
     chunks: dict[int, Chunk] = {}
     rows = list(connection.execute(sql, (json.dumps(list(keys)),)))
     for rowid, start, end, importance, projects, *values in rows:
-        origin, chunk_id, path, text, digest, model = map(text_of, values)
+        origin, chunk_id, path, text, digest, model = map(tables.text_of, values)
         if chunk_id is None or path is None or text is None:
             continue
-        project_keys = (key.strip() for key in (text_of(projects) or "").split(";"))
+        project_keys = (key.strip() for key in (tables.text_of(projects) or "").split(";"))
         chunks[rowid] = Chunk(
-            *(chunk_id, path, origin or NOTES, whole(start), whole(end), text),
+            *(chunk_id, path, origin or NOTES, tables.whole(start), tables.whole(end), text),
             *(digest or "", model or ""),
-            importance=finite(importance),
+            importance=tables.finite(importance),
             project_keys=tuple(filter(None, project_keys)),
         )
     return chunks
@@ -170,7 +163,7 @@ def make_pool(
     query: str,
     chunks: Mapping[str, Chunk],
     *,
-    keyword: Iterable[KeywordHit],
+    keyword: Iterable[tables.KeywordHit],
     vector: Iterable[tuple[str, float]],
     states: Mapping[Leg, LegState],
     limit: int,
