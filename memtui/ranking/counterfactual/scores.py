@@ -25,17 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from memtui.model import (
-    FEATURES,
-    CandidatePool,
-    Evidence,
-    Fusion,
-    Leg,
-    Ranking,
-    SearchMode,
-    Stage,
-    TieRule,
-)
+from memtui import model
 from memtui.ranking import stages
 from memtui.ranking.context import context_weights
 from memtui.ranking.counterfactual.change import FEATURE_OF, Parameter
@@ -140,7 +130,7 @@ class Columns(Struct, frozen=True):
     keyword: Part
     media: Flags
     """Vector-only hits on files that are not text, whose vector score counts whole."""
-    evidence: Evidence | None
+    evidence: model.Evidence | None
     """The parts of the index that the features are made of; `None` without passages."""
     features: Floats
     """Those of the passages: a line for each of `FEATURES` but for the first."""
@@ -184,7 +174,7 @@ class Columns(Struct, frozen=True):
         return {self.rows[row].chunk.id: place for place, row in enumerate(rows, start=1)}
 
 
-def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
+def columns_of(pool: model.CandidatePool, ranking: model.Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
     rows, _ = stages.fuse(pool, ranking)
     chunks = [row.chunk for row in rows]
@@ -192,7 +182,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     state = stages.StageState(pool, ranking, now, rows, [row.score for row in rows], numbers)
     parts = {
         leg: Part(np.zeros(len(rows), dtype=bool), np.zeros(len(rows)), np.zeros(len(rows)))
-        for leg in (Leg.VECTOR, Leg.KEYWORD)
+        for leg in (model.Leg.VECTOR, model.Leg.KEYWORD)
     }
     for index, row in enumerate(rows):
         for leg, hit, value, _ in row.parts:
@@ -205,23 +195,23 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         stages.NEUTRAL_IMPORTANCE if chunk.importance is None else chunk.importance
         for chunk in chunks
     ]
-    nothing = (0.0,) * (len(FEATURES) - 1)
+    nothing = (0.0,) * (len(model.FEATURES) - 1)
     found = [[one.values for one in pool.passages.get(chunk.id, ())] for chunk in chunks]
     passages = [(at, values) for at, each in enumerate(found) for values in each or [nothing]]
     features = np.array([values for _, values in passages], dtype=np.float64)
     hits = [row.keyword_hit for row in rows]
-    by_location = ranking.tie_rule in {TieRule.PLACE, TieRule.LOCATION}
+    by_location = ranking.tie_rule in {model.TieRule.PLACE, model.TieRule.LOCATION}
     locations = [state.location(index) if by_location else () for index in numbers]
     ordinals = {key: number for number, key in enumerate(sorted(set(locations)))}
     ranges = _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
-    named = np.isin(ranges, ranges[parts[Leg.KEYWORD].present])
-    overlap = overlap_matrix(state, numbers) if runs(ranking, Stage.MMR) else np.zeros((0, 0))
+    named = np.isin(ranges, ranges[parts[model.Leg.KEYWORD].present])
+    overlap = overlap_matrix(state, numbers) if runs(ranking, model.Stage.MMR) else np.zeros((0, 0))
     others = overlap.copy()
     np.fill_diagonal(others, 0.0)
     return Columns(
         rows=rows,
-        vector=parts[Leg.VECTOR],
-        keyword=parts[Leg.KEYWORD],
+        vector=parts[model.Leg.VECTOR],
+        keyword=parts[model.Leg.KEYWORD],
         media=_flags(keeps and stages.is_vector_only_media(row.chunk, row.parts) for row in rows),
         evidence=pool.evidence if pool.passages else None,
         features=features.reshape(-1, len(nothing)).T.copy(),
@@ -240,7 +230,7 @@ def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
         place=np.array([ordinals[key] for key in locations], dtype=np.intp),
         range=ranges,
         named=named,
-        fillable=named & (parts[Leg.VECTOR].mapped == 0),
+        fillable=named & (parts[model.Leg.VECTOR].mapped == 0),
         overlap=overlap,
         nearest=others.max(axis=1, initial=0.0),
     )
@@ -280,7 +270,7 @@ class State(Struct, frozen=True):
     """The candidates after a stage, and the margins of what was decided so far."""
 
     columns: Columns
-    ranking: Ranking
+    ranking: model.Ranking
     seed: Seed
     fused: Floats
     fused_curve: Curve
@@ -305,9 +295,9 @@ class State(Struct, frozen=True):
         """Return the survivors by score, equal scores as the profile's tie rule says."""
         order = self.order
         match self.ranking.tie_rule:
-            case TieRule.LEG_ORDER:
+            case model.TieRule.LEG_ORDER:
                 order = np.sort(order)
-            case TieRule.PLACE | TieRule.LOCATION:
+            case model.TieRule.PLACE | model.TieRule.LOCATION:
                 return order[np.lexsort((self.columns.place[order], -values[order]))]
         return order[np.argsort(-values[order], kind="stable")]
 
@@ -368,16 +358,16 @@ class State(Struct, frozen=True):
         """
         difference = self.over(upper, lower)
         equal = (difference.value == 0) & (difference.slope == 0)
-        if self.ranking.tie_rule is TieRule.LEG_ORDER or not equal.any():
+        if self.ranking.tie_rule is model.TieRule.LEG_ORDER or not equal.any():
             return [difference]
         before = (curve[upper[equal]].minus(curve[lower[equal]]) for curve in self.earlier)
         return [difference, *(curve.sided() for curve in before)]
 
 
-def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
+def fused_state(columns: Columns, ranking: model.Ranking, seed: Seed) -> State:
     """Return the candidates after fusion."""
     vector, keyword = columns.vector, columns.keyword
-    is_alone = ranking.search_mode is not SearchMode.HYBRID
+    is_alone = ranking.search_mode is not model.SearchMode.HYBRID
     weights = (1.0, 1.0) if is_alone else (ranking.vector_weight, ranking.keyword_weight)
     moves = seed.parameter is Parameter.VECTOR_WEIGHT and not is_alone
     slopes = (1.0, -1.0) if moves else (0.0, 0.0)
@@ -389,11 +379,11 @@ def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     low = min(seed.low, k) if seed.parameter is Parameter.RRF_K else k
     for part, weight, weight_slope in parts:
         share = part.mapped
-        if ranking.fusion is Fusion.RRF:
+        if ranking.fusion is model.Fusion.RRF:
             share = np.where(part.present, 1 / (k + part.place), 0.0)
         value = value + weight * share
         slope = slope + weight_slope * share
-        if ranking.fusion is Fusion.RRF and seed.parameter is Parameter.RRF_K:
+        if ranking.fusion is model.Fusion.RRF and seed.parameter is Parameter.RRF_K:
             slope = slope - weight * share * share
             bend = bend + np.where(part.present, 2 * weight / (low + part.place) ** 3, 0.0)
     curve, one = Curve(value, slope, bend), constant(1.0)
@@ -432,7 +422,7 @@ def identity(state: State) -> State:
     columns, content = state.columns, state.exact
     named = columns.tier > 0
     decays = state.ranking.decay.enabled
-    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+    if state.ranking.search_mode is model.SearchMode.KEYWORD_ONLY:
         replaced = named if decays else np.zeros_like(named)
         backed = np.where(columns.body, content, 0.0)
     else:
@@ -553,7 +543,7 @@ def tiered(state: State) -> State:
     """Exact names first, by tier; what only a substring backs at its public 0."""
     columns = state.columns
     hidden = (columns.tier == 0) & (state.fused == 0) & (columns.lexical > 0)
-    hidden &= state.ranking.search_mode is SearchMode.HYBRID
+    hidden &= state.ranking.search_mode is model.SearchMode.HYBRID
     groups = tier_groups(state)
     if groups is None and not hidden.any():
         return state
@@ -576,7 +566,7 @@ def tier_groups(state: State) -> Indices | None:
         return None
     groups = np.where(columns.tier > 0, 2 * (3 - columns.tier), LAST_GROUP)
     if not state.ranking.decay.enabled:
-        if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        if state.ranking.search_mode is model.SearchMode.KEYWORD_ONLY:
             backed = columns.body
         else:
             backed = (state.fused > 0) | (columns.lexical > 0)
@@ -586,14 +576,14 @@ def tier_groups(state: State) -> Indices | None:
     return groups
 
 
-SCORING: Mapping[Stage, Callable[[State], State]] = {
-    Stage.CONTEXT: contexted,
-    Stage.IDENTITY: identity,
-    Stage.DECAY: decayed,
-    Stage.IMPORTANCE: lambda state: multiplied(state, state.columns.importance),
-    Stage.PROJECT: weighted_by_project,
-    Stage.TIERS: tiered,
-    Stage.RERANK: reranked,
-    Stage.DEDUP: deduplicated,
+SCORING: Mapping[model.Stage, Callable[[State], State]] = {
+    model.Stage.CONTEXT: contexted,
+    model.Stage.IDENTITY: identity,
+    model.Stage.DECAY: decayed,
+    model.Stage.IMPORTANCE: lambda state: multiplied(state, state.columns.importance),
+    model.Stage.PROJECT: weighted_by_project,
+    model.Stage.TIERS: tiered,
+    model.Stage.RERANK: reranked,
+    model.Stage.DEDUP: deduplicated,
 }
 """The stages before the minimum score and MMR, where they run."""

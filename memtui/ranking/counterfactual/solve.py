@@ -20,17 +20,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.model import (
-    HIGHEST_MINIMUM,
-    CandidatePool,
-    DateRule,
-    Fusion,
-    Leg,
-    MinScoreRule,
-    Ranking,
-    SearchMode,
-    Stage,
-)
+from memtui import model
 from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import (
     DEPTH,
@@ -89,20 +79,20 @@ SLACK = 1e-3
 class Problem:
     """One ranking of a pool that is changed; `mode` says which legs can search."""
 
-    pool: CandidatePool
-    base: Ranking
+    pool: model.CandidatePool
+    base: model.Ranking
     now: datetime
-    mode: SearchMode
+    mode: model.SearchMode
     chunk_id: str = ""
     """The chunk that is to be brought in."""
     _laid_out: dict[int, Columns] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> model.Ranking:
         """The ranking as it runs."""
         return for_mode(self.base, self.mode)
 
-    def columns_under(self, ranking: Ranking) -> Columns:
+    def columns_under(self, ranking: model.Ranking) -> Columns:
         """Return the candidates of a ranking; they are laid out once for each number of them."""
         count = ranking.candidates
         if count not in self._laid_out:
@@ -120,7 +110,7 @@ class Problem:
         ids = [row.chunk.id for row in self.columns.rows]
         return ids.index(self.chunk_id) if self.chunk_id in ids else None
 
-    def changed(self, parameter: Parameter, value: Value) -> Ranking:
+    def changed(self, parameter: Parameter, value: Value) -> model.Ranking:
         """Return the ranking with one parameter changed, as it runs."""
         return for_mode(apply(self.base, parameter, value), self.mode)
 
@@ -129,13 +119,13 @@ class Problem:
         ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
         return ranked.ranks.get(self.chunk_id)
 
-    def needs_search(self, ranking: Ranking) -> bool:
+    def needs_search(self, ranking: model.Ranking) -> bool:
         """Return whether a ranking takes candidates that the pool does not hold."""
         pool = self.pool
-        has_more = pool.sized or any(len(pool.hits[leg]) >= pool.limit for leg in Leg)
+        has_more = pool.sized or any(len(pool.hits[leg]) >= pool.limit for leg in model.Leg)
         return has_more and needs_search(pool, self.ranking, ranking)
 
-    def ranks_under(self, ranking: Ranking) -> dict[str, int]:
+    def ranks_under(self, ranking: model.Ranking) -> dict[str, int]:
         """Return the list of another ranking."""
         columns = self.columns_under(ranking)
         return columns.ranks(listing(state_before_cut(columns, ranking, Seed()))[0])
@@ -238,29 +228,29 @@ def walk(axis: Axis, start: float, direction: int, target: int | None = None) ->
     yield axis.stretch_at(end)
 
 
-def is_used(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> bool:
+def is_used(pool: model.CandidatePool, ranking: model.Ranking, parameter: Parameter) -> bool:
     """Return whether a parameter can make any difference under this ranking, as it runs."""
     match parameter:
         case Parameter.VECTOR_WEIGHT:
             rescues = (
-                runs(ranking, Stage.MIN_SCORE)
-                and ranking.min_score_rule is MinScoreRule.RELAXED
+                runs(ranking, model.Stage.MIN_SCORE)
+                and ranking.min_score_rule is model.MinScoreRule.RELAXED
                 and ranking.relaxed_min_score is None
             )
             total = ranking.vector_weight + ranking.keyword_weight
-            return total > 0 and (ranking.search_mode is SearchMode.HYBRID or rescues)
+            return total > 0 and (ranking.search_mode is model.SearchMode.HYBRID or rescues)
         case Parameter.RRF_K:
-            return ranking.fusion is Fusion.RRF and pool.is_scored
+            return ranking.fusion is model.Fusion.RRF and pool.is_scored
         case Parameter.CONTEXT if not pool.passages:
             return False
         case Parameter.HALF_LIFE:
-            return runs(ranking, Stage.DECAY)
+            return runs(ranking, model.Stage.DECAY)
         case Parameter.FLOOR:
             # OpenClaw's decay has no floor.
-            has_floor = ranking.decay.dates is DateRule.MEMTUI or ranking.decay.floor > 0
-            return runs(ranking, Stage.DECAY) and has_floor
+            has_floor = ranking.decay.dates is model.DateRule.MEMTUI or ranking.decay.floor > 0
+            return runs(ranking, model.Stage.DECAY) and has_floor
         case Parameter.LAMBDA:
-            return runs(ranking, Stage.MMR)
+            return runs(ranking, model.Stage.MMR)
         case Parameter.FUSION | Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return True
         case _ if (feature := FEATURE_OF.get(parameter)) is not None:
@@ -268,9 +258,9 @@ def is_used(pool: CandidatePool, ranking: Ranking, parameter: Parameter) -> bool
                 feature == 0 or any(one.values[feature - 1] for one in passages)
                 for passages in pool.passages.values()
             )
-            return is_there and runs(ranking, Stage.CONTEXT)
+            return is_there and runs(ranking, model.Stage.CONTEXT)
     # Switches and the minimum are called as their stages are.
-    return Stage(parameter.value.removesuffix(".enabled")) in ranking.stages
+    return model.Stage(parameter.value.removesuffix(".enabled")) in ranking.stages
 
 
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
@@ -278,12 +268,12 @@ _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE
 
 
 def least_changes(
-    pool: CandidatePool,
-    ranking: Ranking,
+    pool: model.CandidatePool,
+    ranking: model.Ranking,
     chunk_id: str,
     *,
     now: datetime,
-    mode: SearchMode = SearchMode.HYBRID,
+    mode: model.SearchMode = model.SearchMode.HYBRID,
     parameters: Iterable[Parameter] = Parameter,
     progress: Callable[[Parameter], None] = lambda parameter: None,
 ) -> Counterfactuals:
@@ -318,7 +308,7 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeRe
         return NoChangeReason.NOT_USED
     match parameter:
         case Parameter.FUSION:
-            others = [str(method) for method in Fusion if method is not problem.base.fusion]
+            others = [str(method) for method in model.Fusion if method is not problem.base.fusion]
             changes = [problem.change(parameter, method) for method in others]
         case _ if parameter not in RANGES:
             changes = [problem.change(parameter, not value_of(problem.base, parameter))]
@@ -414,7 +404,7 @@ def minimum_edges(state: State) -> Floats:
     The last is 1, or the whole number above the best score.
     """
     scores = shown_scores(state).exact[state.order]
-    high = min(HIGHEST_MINIMUM, max(1.0, math.ceil(scores.max(initial=0.0))))
+    high = min(model.HIGHEST_MINIMUM, max(1.0, math.ceil(scores.max(initial=0.0))))
     edges: Floats = np.unique([0.0, high, state.ranking.keyword_weight, *scores])
     within: Floats = edges[(edges >= 0) & (edges <= high)]
     return within
@@ -498,13 +488,13 @@ class Sweep(Struct, frozen=True):
 
 
 def sweep(
-    pool: CandidatePool,
-    ranking: Ranking,
+    pool: model.CandidatePool,
+    ranking: model.Ranking,
     parameter: Parameter,
     chunk_ids: Sequence[str],
     *,
     now: datetime,
-    mode: SearchMode = SearchMode.HYBRID,
+    mode: model.SearchMode = model.SearchMode.HYBRID,
     progress: Callable[[], None] = lambda: None,
 ) -> Sweep:
     """Follow chunks over the whole range of a parameter; `mode` as for `least_changes`.
