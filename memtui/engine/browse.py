@@ -162,7 +162,7 @@ class Browse:
         """Return the chunks most like one chunk, by vector, by words, and its near-duplicates.
 
         The rarest terms say which texts share the most weight of terms; those are compared by
-        words, and as Care does (`memtui.memory.care.duplicates.likeness`).
+        words, and without forms as Care does (`memtui.memory.care.duplicates.likeness`).
         """
 
         def nearest(reading: Reading) -> Neighbours:
@@ -171,13 +171,13 @@ class Browse:
             rowid, chunk = chunk_row
             by_vector, state = _by_vector(reading, rowid, limit)
             by_words, compared = _by_words(reading, rowid, chunk, limit)
-            own = duplicates.cut(chunk.text)
+            texts = duplicates.without_forms([one.text for one in (chunk, *compared)])
+            own, *others = map(duplicates.cut, texts)
             alike: list[Neighbour] = []
-            for other in compared:
-                score = 1.0 if other.hash == chunk.hash else None
-                if score is None and not duplicates.overlaps(chunk, other):
-                    score = duplicates.likeness(own, duplicates.cut(other.text))
-                alike += [Neighbour(other, score)] if score is not None else []
+            for other, other_cut in zip(compared, others, strict=True):
+                score = duplicates.likeness(own, other_cut)
+                if score is not None and not duplicates.overlaps(chunk, other):
+                    alike.append(Neighbour(other, score))
             alike.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
             return Neighbours(by_vector, state, by_words, tuple(alike[:limit]))
 

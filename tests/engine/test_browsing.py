@@ -134,6 +134,8 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     copies["yet"] = text.replace("Copied", "Headed")
     # 74 % alike and with other numbers: a record of the same kind, of another thing.
     copies["other"] = re.sub("word([135]0)", r"page\1", text)
+    # Titles are not compared, even if texts are short by them alone.
+    copies["short"] = copies["again"] = "# The title of a note of few words\n\nAnna leads it.\n"
     for name, copied in copies.items():
         (memory.root / f"memory/{name}.md").write_text(copied, "utf-8")
     engine.index.sync(wait=True)
@@ -141,6 +143,9 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     scores = {one.chunk.path: one.score for one in engine.browse.neighbours(chunk.id).duplicates}
     assert scores.keys() == {f"memory/{name}.md" for name in ("two", "near", "yet")}
     assert 0.6 <= scores["memory/near.md"] < scores["memory/two.md"] == 1.0
+    assert scores["memory/yet.md"] == 1.0
+    (short,) = engine.browse.chunks_of("memory/short.md")
+    assert not engine.browse.neighbours(short.id).duplicates
     told = {
         (one.place.path, one.other.path): one.message.partition(" as ")[0]
         for one in engine.browse.care().findings
@@ -149,6 +154,7 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     assert told["memory/near.md", "memory/one.md"].endswith(" % the same")
     assert told["memory/one.md", "memory/two.md"] == "the same text"
     assert told["memory/one.md", "memory/yet.md"] == "nearly the same text"
+    assert ("memory/again.md", "memory/short.md") not in told
 
 
 def test_a_link_leads_nowhere_for_the_reader_where_it_does_for_care(memory: SmallMemory) -> None:
