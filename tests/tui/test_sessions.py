@@ -471,6 +471,9 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         listings[TALK] = replace(listings[TALK], state=Reason.GENERATED_RUN)
         screen.conversations.show()
         await talks.shows("2 not indexed: 1 source off (O), 1 automatic run")
+        listings[TALK] = replace(listings[TALK], state=Reason.STALE)
+        screen.conversations.show()
+        await talks.shows("1 source off (O), 1 changed sinc…")
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
         await talks.press("escape", "s", "escape")
@@ -583,6 +586,10 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
         await talks.shows(
             "No conversations found.", "Claude Code keeps no transcripts here: looked in "
         )
+        await talks.press("tab", "enter")
+        assert "Enter reads" not in talks.run.text
+        assert "⏎ read" not in talks.run.text
+        await talks.press("shift+tab")
         with monkeypatch.context() as patch:
             patch.setattr(service, "listings", fail)
             conversations.load()

@@ -75,7 +75,6 @@ class ReaderPane(Pane):
         """Of the conversation's files, as they were read or looked at last."""
 
     def on_mount(self) -> None:
-        self.view.show_message([aside("Enter reads the marked conversation here.")])
         self.show_title()
         self.set_interval(WATCH_SECONDS, self.look)
 
@@ -156,7 +155,6 @@ class ReaderPane(Pane):
             facts = attrgetter("size", "changed", "chunks")
             if facts(self.conversation.listing) != facts(present):
                 self.read(present.path)
-        self.show_title()
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
@@ -181,6 +179,12 @@ class ReaderPane(Pane):
         """Say what is read, and where in it the reader is."""
         view, turn = self.view, self.view.turn
         view.border_title, view.border_subtitle = Content("Conversation"), Content("")
+        can_read = self.conversation is None and self.sessions.conversations.chosen_path
+        view.opens = "read" if can_read else ""
+        self.screen.refresh_bindings()
+        if not self.path:
+            hint = "Enter reads the marked conversation here." if can_read else ""
+            view.show_message([aside(hint)])
         if self.conversation is None:
             return
         listing = self.conversation.listing
@@ -257,7 +261,6 @@ class ReaderPane(Pane):
                 group="find",
             )
         self.show_title()
-        self.screen.refresh_bindings()
 
     @on(Input.Changed, "#within")
     def within_changed(self) -> None:
@@ -292,10 +295,8 @@ class ReaderPane(Pane):
     def whole_wanted(self) -> None:
         if self.conversation is not None:
             self._read_whole()
-        elif path := self.sessions.conversations.chosen_path:
-            self.read_best(path)
         else:
-            tell(self.sessions, "No conversation to read.")
+            self.read_best(self.sessions.conversations.chosen_path)
 
     def _read_whole(self, then: Callable[[int], None] = lambda at: None) -> None:
         conversation, at = self.conversation, self.view.at

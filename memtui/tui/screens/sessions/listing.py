@@ -197,6 +197,7 @@ class ListPane(Pane):
         if problems:
             note = Content.styled(safe_line(problems[0]), "$state-warn")
         sessions.query_one("#sessions-filter-bar", QueryBar).show_note(note)
+        sessions.reader.show_title()
         self.show_facts()
 
     def sort(self) -> None:

@@ -86,7 +86,6 @@ class SessionsScreen(Screen[None]):
         """Look for conversations; ask again what other parameters answer."""
         if self.is_mounted:
             self.conversations.show()
-            self.reader.show_title()
             self.conversations.load()
             if self.asked.replayed_with != app_of(self).search_screen.state.ranking:
                 self.asked.replay_changed()

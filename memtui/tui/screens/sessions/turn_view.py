@@ -249,7 +249,6 @@ class TurnView(LineView, inherit_bindings=False):
         """Show a conversation; one that goes on what is shown stays at its place and as folded."""
         old, here = self.turns, self.turn
         self.turns, self._edges = turns, edges
-        self.opens = "" if turns else "read"
         if 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (old[0], old[-1]):
             self._lay_out_turns()
             return
@@ -431,7 +430,7 @@ class TurnView(LineView, inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what would fold a message: only the rest of a long one is folded."""
         if not self.blocks:
-            return True if action == "unfold" else None
+            return True if action == "unfold" and self.opens else None
         if self.turns[self.at].kind is not TurnKind.MESSAGE:
             return True
         if action == "unfold":
