@@ -295,6 +295,10 @@ class Preview(LineView):
         return path, self.chunk.id if self.chunk is not None else None, self.passage
 
     @property
+    def has_links(self) -> bool:
+        return self._note.next_link(1, (0, -1)) is not None
+
+    @property
     def render_width(self) -> int:
         """The cells that there are for rendered lines, with one left free behind them."""
         return self.scrollable_content_region.width - _RENDERED_MARGIN - 1

@@ -223,7 +223,8 @@ class BrowseScreen(Screen[None]):
         if message.link is not None:
             self.reader.follow(message.link)
         else:
-            tell(self, "No link is chosen: tab goes from link to link.")
+            why = "tab goes from link to link" if self.view.has_links else "there is none here"
+            tell(self, f"No link is chosen: {why}.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the keys of the tree to other panes."""
