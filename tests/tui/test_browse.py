@@ -424,6 +424,7 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
             assert screen.view.chosen == first is not None
             assert "match 1 of " in run.text
             passage = screen.view.passage
+            assert "outline" in screen.active_bindings["escape"].binding.tooltip
             await run.press("L", leave)
             assert (run.app.screen, screen.outline_rows.display) == (screen, False)
             assert screen.view.passage == passage != (0, 0)
