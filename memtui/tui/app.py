@@ -43,10 +43,10 @@ from memtui.settings.files import make_private, remove_view
 from memtui.settings.load import Loaded
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bindings import ASCII_ONLY, bindings, resolve_keymap
+from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.fmt import THEMES, automatic_theme, variable_defaults
-from memtui.tui.glyphs import AsciiFilter
+from memtui.tui.glyphs import ASCII_ONLY, AsciiFilter
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
 from memtui.tui.screens.common import act_on_part, close

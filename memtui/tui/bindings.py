@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,6 +18,7 @@ from textual.widgets import Input
 from memtui.data import read_table
 from memtui.report.words import WORDS
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
+from memtui.tui.glyphs import ASCII_ONLY
 
 T = TypeVar("T")
 
@@ -26,8 +26,6 @@ _TABLES = read_table("keys.toml")
 _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
 PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
 """Key presets by name; each names only what differs from the default."""
-ASCII_ONLY = ContextVar("ascii_only", default=False)
-"""True where keys are named by words: the ASCII of their signs are other keys, as `<` and `^`."""
 _NAMESPACES = frozenset({"app", "screen", "focused"})
 """The names before the dot of an action that Textual resolves itself."""
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma", "at"})

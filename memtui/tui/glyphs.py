@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from rich.segment import Segment
@@ -13,6 +14,8 @@ from memtui.data import read_table
 
 SIGNS: Mapping[str, Mapping[str, Any]] = read_table("signs.toml")
 """The signs of states, parts of a score and changes, by what they are of."""
+ASCII_ONLY = ContextVar("ascii_only", default=False)
+"""True where keys are named by words: the ASCII of their signs are other keys, as `<` and `^`."""
 
 # Ranks and the parts of a score.
 VECTOR = "█"

@@ -14,7 +14,6 @@ from memtui.report.layout import Extent, Layout, Line, Section, Span, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt, glyphs
-from memtui.tui.bindings import ASCII_ONLY
 
 STYLES: Mapping[Tone, str] = {
     **{tone: f"${tone}" for tone in Tone},
@@ -67,7 +66,7 @@ def section_rows(
     """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
     # Written whole at once: a full line has no room for that when it is drawn.
-    arrow = "->" if ASCII_ONLY.get() else "→"
+    arrow = "->" if glyphs.ASCII_ONLY.get() else "→"
     layout = Layout(
         lambda text: safe_line(text).replace("→", arrow), max(1, width), False, bars, INDENT, True
     )

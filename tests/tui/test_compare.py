@@ -22,7 +22,7 @@ from memtui.ranking.trace import (
 )
 from memtui.report.explanation import differences, value_words
 from memtui.report.words import FEATURE_WORDS, PARAMETER_WORDS
-from memtui.tui.bindings import ASCII_ONLY
+from memtui.tui.glyphs import ASCII_ONLY
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
     CONFIGURED,

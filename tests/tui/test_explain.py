@@ -31,7 +31,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
-from memtui.tui.bindings import ASCII_ONLY
+from memtui.tui.glyphs import ASCII_ONLY
 from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines

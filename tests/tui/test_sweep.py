@@ -22,7 +22,7 @@ from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
 from memtui.report.words import PARAMETER_WORDS
-from memtui.tui.bindings import ASCII_ONLY
+from memtui.tui.glyphs import ASCII_ONLY
 from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mark, RankChart

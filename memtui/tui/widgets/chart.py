@@ -14,8 +14,7 @@ from textual.reactive import Reactive
 from textual.widget import Widget
 
 from memtui.ranking.counterfactual.solve import Segment
-from memtui.tui import fmt
-from memtui.tui.bindings import ASCII_ONLY
+from memtui.tui import fmt, glyphs
 
 _BRAILLE = 0x2800
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -44,7 +43,7 @@ class Canvas:
 
     width: int
     height: int
-    braille: bool = field(default_factory=lambda: not ASCII_ONLY.get())
+    braille: bool = field(default_factory=lambda: not glyphs.ASCII_ONLY.get())
     cells: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """The character and the style of each cell that is drawn in, by column and row."""
     _dots: dict[tuple[int, int], int] = field(default_factory=dict)
