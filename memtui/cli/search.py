@@ -104,7 +104,7 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     warnings += [state.detail for state in states.values() if state.reason in words.TOLD_REASONS]
     if not ranked.pool.is_scored and 0 < len(ranked.hits) < ranked.pool.found:
         shown = f"{len(ranked.hits)} of {words.count(ranked.pool.found)}"
-        warnings.append(f"{shown} listed: -n N lists more")
+        warnings.append(f"{shown} listed: -n N lists up to 200")
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     note = vectors_note(states, status.provider, full=True)
     if not is_foreign and (note := note if status.files else state_detail(status)):

@@ -120,7 +120,8 @@ def nothing_words(ranked: Ranked) -> str:
         minimum = short_number(ranked.ranking.min_score)
         told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
         told.append(f"the best with {score(max(below))}")
-    told += [reason_words(keyword.reason)] if keyword.reason is Reason.EMPTY_QUERY else []
+    no_words = {Reason.EMPTY_QUERY, Reason.NO_TERMS}
+    told += [reason_words(keyword.reason)] if keyword.reason in no_words else []
     return ", ".join(told) or "no match in words or meaning"
 
 

@@ -132,6 +132,7 @@ def test_what_a_query_means_is_searched_and_what_it_does_not_is_told(
     if told.startswith("no chunk"):
         assert memtui("search", *words).err.count(told) == 1
     assert "no result: the query has no words" in memtui("search", "path:").err
+    assert "no result: the query has no words" in memtui("search", "--", "-").err
 
 
 def test_the_columns_of_a_list_are_named_on_a_terminal_alone(
