@@ -310,10 +310,10 @@ def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
         "what came back is not recorded; now 0 results"
     )
     assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
-    assert same_words((SAME,), 2) == "same results: 1 of 1 search so far, 2 in all"
+    assert same_words((SAME,), 2) == "unchanged: 1 of 1 search so far, 2 in all"
     other = replace(SAME, call=replace(SAME.call, is_elsewhere=True))
     assert outcome_words(other.call, other)[0] == "asked of another memory"
-    assert same_words((MOVED, SAME, UNKNOWN, other), 2) == "same results: 1 of 2 searches"
+    assert same_words((MOVED, SAME, UNKNOWN, other), 2) == "unchanged: 1 of 2 searches"
     failed = replace(SAME, rows=(), problem="no index")
     assert same_words((failed, UNKNOWN), 2) == ""
     assert outcome_words(SAME.call, failed)[0] == "no index"
@@ -402,10 +402,11 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         await talks.press("space", "enter")
         await run.until(lambda: bool(screen.conversations.listings[TALK].chunks))
         assert screen.conversations.listings[TALK].malformed == 1
-        recent = start_rows((), run.engine.browse.recent(), datetime(2026, 10, 3, 11, tzinfo=UTC))
+        clock = (datetime(2026, 10, day, 11, tzinfo=UTC) for day in (3, 4))
+        recent = start_rows((), run.engine.browse.recent(), lambda: next(clock))
         (row,) = (each for each in recent if each.id.endswith(TALK))
         assert "conversation  Why does the router drop" in row.draw(70).plain
-        assert row.draw(70).plain.endswith("2 d ago"), "since something was said"
+        assert row.draw(70).plain.endswith("3 d ago"), "since something was said, as it is drawn"
         assert (memory.root.parent / "config.toml").read_text() == MINE, "for this session alone"
         run.app.run_query("needle firmware")
         await run.until(lambda: run.app.search_screen.state.answered_text == "needle firmware")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 
@@ -83,23 +83,24 @@ def drop_rows(context: RowContext) -> list[Row]:
 
 
 def start_rows(
-    queries: Sequence[str], files: Sequence[RecentFile], now: datetime
+    queries: Sequence[str], files: Sequence[RecentFile], now: Callable[[], datetime]
 ) -> tuple[Row, ...]:
     """Return rows with ids `query:…` and `file:…`."""
 
-    def draw(what: Content, aside: str, tail: str, width: int) -> Content:
+    def draw(what: Content, aside: str, since: datetime | None, width: int) -> Content:
+        tail = fmt.ago(since, now()) if since is not None else "asked"
         line = Content.assemble(what, "  " if aside else "", (aside, fmt.MUTED))
         return fmt.spread(line, Content.styled(f" {tail:>{_AGO}}", fmt.MUTED), width)
 
     rows = [
-        Row(QUERY + query, partial(draw, Content(safe_line(query)), "", "asked"))
+        Row(QUERY + query, partial(draw, Content(safe_line(query)), "", None))
         for query in queries[:SHOWN_QUERIES]
     ]
     for file in files:
-        heading, when = _HEADING.search(file.beginning), fmt.ago(file.mtime, now)
+        heading = _HEADING.search(file.beginning)
         place = Content("conversation") if file.title else place_text(file.path, None, _PLACE)
         title = safe_line(file.title or (heading[1] if heading is not None else ""))
-        rows.append(Row(FILE + file.path, partial(draw, place, title, when)))
+        rows.append(Row(FILE + file.path, partial(draw, place, title, file.mtime)))
     return tuple(rows)
 
 

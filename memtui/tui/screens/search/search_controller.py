@@ -559,7 +559,7 @@ class SearchController:
             if engine is not view.engine or view.state.text or not view.is_built:
                 return
             has_some = notes or view.status is None or view.status.chunks
-            if has_some and (rows := start_rows(view.notes.queries, notes, engine.now())):
+            if has_some and (rows := start_rows(view.notes.queries, notes, engine.now)):
                 again = draw_key("enter", "ask again") + "  " if view.notes.queries else Content("")
                 view.results.border_title = "Recent"
                 view.results.border_subtitle = again + "changed"

@@ -229,6 +229,7 @@ class SearchScreen(Screen[None]):
     def tick(self) -> None:
         if self.is_indexing or int(monotonic()) % 5 == 0:
             self.refresh_status(whole=True)
+            self.results.redraw()
 
     def refresh_status(self, *, whole: bool = False) -> None:
         """Show the newest snapshot of the index status, in the pane as well if `whole`."""

@@ -316,7 +316,7 @@ def same_words(replays: Iterable[Replayed], total: int) -> str:
     same = sum(one.is_same for one in comparable)
     searches = fmt.count(len(comparable), "search", "searches")
     more = "" if len(comparable) >= total else f" so far, {fmt.count(total)} in all"
-    return f"same results: {fmt.count(same)} of {searches}{more}"
+    return f"unchanged: {fmt.count(same)} of {searches}{more}"
 
 
 def comparison_rows(replayed: Replayed) -> list[Row]:
