@@ -136,17 +136,16 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             raise MemtuiError(f"the index holds no chunk at {place}", hint=hint, code="no_chunk")
         neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:
-            history = queries_in(StateFolder(), workspace_id(session.workspace.root))
             tops = session.engine.search.tops(
-                history,
+                queries_in(StateFolder(), workspace_id(session.workspace.root)),
                 ranking=session.ranking,
                 progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
             )
             answers = answered_queries(record.chunk.id, tops)
             answered = [replace(one, query=redact(one.query)) for one in answers]
             output.progress("")
-            if not history:
-                output.note("memtui: the history holds no query of this memory")
+            if not tops:
+                output.note("memtui: the history holds no query with words of this memory")
     record, notes = chunk_record.masked_record(record), []
     if others:
         places = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
@@ -176,8 +175,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     }
     if answered is not None:
         document["queries"] = answered
-        none = f"none of {words.count(len(history), 'past query', 'past queries')} finds it"
-        is_none = bool(history) and not answered
-        title = f"{none}; filters alone do not count" if is_none else "past queries that find it"
+        none = f"none of {words.count(len(tops), 'past query', 'past queries')} with words finds it"
+        title = none if tops and not answered else "past queries that find it"
         sections.append(chunk_record.queries_section(title, answered))
     return invocation.respond(document, sections, notes=notes)

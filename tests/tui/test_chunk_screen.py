@@ -97,9 +97,12 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         await run.until(lambda: "no such chunk in the index · esc back" in run.text)
         await run.press("D", "e", "p", "y", "Y", "r", "o", "tab", "tab", "enter", "escape")
         assert run.app.screen is run.app.search_screen
+        # Filters alone are no query that might find it.
+        run.app.search_screen.notes.queries = ("path:MEMORY.md", "zzzz")
         run.app.open_chunk(chunk.id)
         await settle(run.app, run.pilot)
         assert f"of {chunk.citation} " in run.text
+        await run.press("tab", "tab", "tab", shows="none of 1 query with words")
         await run.press("p", "Y")
         assert not run.app.search_screen.state.pins
         assert run.app.clipboard == chunk.text

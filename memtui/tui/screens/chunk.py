@@ -75,6 +75,7 @@ class ChunkScreen(Screen[None]):
         """The queries of the history that the chunk answers; `None` before they were asked."""
         self._problems: dict[str, str] = {}
         """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
+        self._asked = 0
         self._asking = LongTask(self)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
@@ -180,7 +181,7 @@ class ChunkScreen(Screen[None]):
             return
 
         def take(tops: Tops) -> None:
-            self.answered = answered_queries(self.chunk_id, tops)
+            self.answered, self._asked = answered_queries(self.chunk_id, tops), len(tops)
             self._show()
 
         self._problems.pop("queries", None)
@@ -259,12 +260,13 @@ class ChunkScreen(Screen[None]):
     def _show_queries(self) -> None:
         answered, is_asking = self.answered or (), self._asking.is_running
         history = app_of(self).search_screen.notes.queries
-        number = fmt.count(len(history), "query", "queries")
+        asked = self._asked if self.answered is not None else len(history)
+        number = fmt.count(asked, "query", "queries")
         empty = progress = style = ""
         if not history:
             empty = "no queries in the history yet"
         elif self.answered is not None:
-            empty = f"none of {number} finds it; filters alone do not count"
+            empty = f"none of {number} with words finds it"
             progress = f"of {number}"
         elif not is_asking and not self.is_gone:
             address = query_address(self.engine)
