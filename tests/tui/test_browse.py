@@ -462,7 +462,7 @@ async def test_links_are_followed_within_the_memory_and_told_beyond_it(
     (memory.root.parent / "outside.md").write_text("secret")
     folder = memory.root / "memory"
     (folder / "trips/kyoto.md").write_text("# Kyoto, spring\n")
-    lines = [f"{'x ' * 20}\n\n"] * 60
+    lines = [f"{'x ' * 20}\n"] * 90
     (folder / "topics/homelab.md").write_text("".join([*lines, "## The Router\n\nhere\n", *lines]))
     text = "\n\n".join(["`[[code]]`", *links, *lines, "## Far below", *lines])
     (folder / "links.md").write_text(text)

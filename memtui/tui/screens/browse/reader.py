@@ -220,7 +220,7 @@ class Reader:
             at = next((one.line for one in outline if heading_name(one.text) == name), None)
             if at is None:
                 tell(self._screen, safe_line(f"no heading “{target.heading}” in {target.path}"))
-            target = replace(target, line=at or 1)
+            target = replace(target, line=at or 1, rows=0)
         line, chunk_id = target.line, target.chunk_id
         if line is None and is_same and view.chunk is not None:
             line, chunk_id = max(view.chunk.start_line, view.passage[0]), view.chunk.id
