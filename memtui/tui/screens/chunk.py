@@ -263,8 +263,8 @@ class ChunkScreen(Screen[None]):
         asked = self._asked if self.answered is not None else len(history)
         number = fmt.count(asked, "query", "queries")
         empty = progress = style = ""
-        if not history:
-            empty = "no queries in the history yet"
+        if not asked:
+            empty = "no queries with words in the history yet"
         elif self.answered is not None:
             empty = f"none of {number} with words finds it"
             progress = f"of {number}"
