@@ -37,8 +37,9 @@ from memtui.index.index_rows import known_files
 from memtui.index.transcripts.reading import transcript_rows
 from memtui.index.watcher import FileEvents, count_watches, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
+from memtui.memory.documents import read_document, reason_of
 from memtui.memory.workspace import Found, workspace_id
-from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
+from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason, SkippedFile
 from memtui.retrieval.connection import damaged, snapshot, whole_vector
 from memtui.retrieval.passages import fetch_passages, fetch_pieces, pack_passages, unpack_passages
 from memtui.retrieval.pool import fetch_chunks
@@ -57,6 +58,7 @@ LEAST_FREE: Final = 100 * 10**6
 MOST_NAMED: Final = 5
 """So many places that differ are named."""
 _SQL: Final[Mapping[str, str]] = read_table("queries.toml")["check"]
+_REMEDIES: Final[Mapping[str, str]] = read_table("words.toml")["remedies"]
 _TOLD_EVERY: Final = 1000
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` rebuilds it"
@@ -241,8 +243,7 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Che
     if is_there and not path.is_dir():
         yield problem(name, f"{path} is no folder", "move it away")
     elif not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        hint = "give yourself the right to write there, or set another place"
-        yield problem(name, f"{nearest} cannot be written", hint)
+        yield problem(name, f"{nearest} cannot be written", _REMEDIES["not_writable"])
     elif free < LEAST_FREE:
         yield problem(name, detail, "make room on this disk, or set another place")
     elif not is_there:
@@ -257,18 +258,23 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Che
 def memory_checks(scope: Scope) -> Iterator[Check]:
     """Yield the notes of a memory, and what is left out."""
     discovery = discover(scope)
-    if discovery.files:
-        size = size_words(sum(file.size for file in discovery.files))
-        yield Check("notes", f"{counted(len(discovery.files), 'file')}, {size}")
+    files, left_out = [], list(discovery.skipped)
+    for file in discovery.files:
+        try:
+            read_document(file, max_bytes=scope.settings.max_file_bytes)
+            files.append(file)
+        except OSError as error:
+            left_out.append(SkippedFile(file.path, reason_of(error), error.strerror or ""))
+    if files:
+        size = size_words(sum(file.size for file in files))
+        yield Check("notes", f"{counted(len(files), 'file')}, {size}")
     else:
-        hint = "notes are MEMORY.md and the .md files below memory/, and memory.extra_paths"
-        yield Check("notes", "no file is found", hint, "note")
+        yield Check("notes", "no file is found", _REMEDIES["no_notes"], "note")
     others: Counter[str] = Counter()
-    for skipped in discovery.skipped:
+    for skipped in left_out:
         reason = skipped.reason.value.replace("_", " ")
-        if skipped.reason in (Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT):
-            detail = f"{skipped.path}: {skipped.detail or reason}"
-            yield Check("skipped", detail, "check its permissions", "note")
+        if remedy := _REMEDIES.get(skipped.reason):
+            yield Check("skipped", f"{skipped.path}: {skipped.detail or reason}", remedy, "note")
         else:
             is_ignored = skipped.reason is Reason.IGNORED
             others[f"{reason} ({skipped.detail})" if is_ignored else reason] += 1
@@ -285,12 +291,11 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
     try:
         FileEvents(folders, lambda *change: None).stop()
     except OSError as error:
-        instead = f"files are looked at every {settings.index.rescan_seconds:g} s"
-        hint = f"raise fs.inotify.max_user_watches; until then {instead}"
+        hint = _REMEDIES["no_events"].format(settings.index.rescan_seconds)
         yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
     most = f" (system limit {limit})" if limit is not None else ""
-    yield Check("watcher", f"follows {counted(count_watches(folders), 'folder')}{most}")
+    yield Check("watcher", f"can follow {counted(count_watches(folders), 'folder')}{most}")
 
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:

@@ -310,7 +310,7 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     yield Row(("index", status.index_dir))
     if not status.generation:
         return
-    yield Row(("generation", f"{words.count(status.generation)} (times its file was made whole)"))
+    yield Row(("generation", f"{words.count(status.generation)} (the number in its file's name)"))
     if provider.actual is not None:
         stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))

@@ -265,7 +265,7 @@ def test_what_is_said_to_be_disabled_is_off(memtui: Run, notes: Path, case: Any)
     config.write_text(f"[transcripts]\nsources = {opted[0]}\npaths = {opted[1]}\n")
     answer = memtui("sessions", *arguments.split(), "--root", str(notes))
     assert said in answer.out + answer.err
-    assert answer.code == 2 * ("is opted in by" in answer.err)
+    assert answer.code == 2 * any(no in answer.err for no in ("is opted in by", "no such source"))
     written = tomllib.loads(config.read_text())["transcripts"]
     assert [written["sources"], written["paths"]] == (after or opted)
 
@@ -442,6 +442,12 @@ def test_the_doctor_looks_on_where_the_machine_refuses(
     memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = Mock(side_effect=RuntimeError)
+    (notes / "USER.md").write_bytes(b"# bad\n\xff\0")
+    told = memtui("doctor", "--root", str(notes)).out.splitlines()
+    at = next(number for number, line in enumerate(told) if line.startswith("  note    skipped"))
+    assert "USER.md: no text: 1 NUL byte" in told[at]
+    assert told[at + 1].split("-> ")[1] == "save it as UTF-8, or name it in memory.ignore"
+    (notes / "USER.md").unlink()
 
     def problems() -> dict[tuple[str, str], str]:
         answer = memtui("doctor", "--root", str(notes), "--json")
