@@ -398,8 +398,9 @@ class MemtuiApp(App[int]):
             self.search_screen.notes.remember_query()
             typed.clear()
             return
-        # A screen that looks for something in the background can be stopped.
-        if getattr(self.screen, "stop_running", lambda: False)():
+        # What runs behind a dialog can be stopped once that is closed.
+        screens = (self.screen,) if self.screen.is_modal else (self.screen, self.search_screen)
+        if any(getattr(screen, "stop_running", lambda: False)() for screen in screens):
             return
         if self.screen is self.search_screen:
             self.exit(0)

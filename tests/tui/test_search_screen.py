@@ -634,12 +634,14 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         assert "meaning match: 401 [/]" in run.toasts
         cancelled: list[bool] = []
         run.engine.index.cancel = lambda: cancelled.append(True)
-        await press(run.pilot, "ctrl+c")
+        await press(run.pilot, "escape", "question_mark", "ctrl+c")
+        assert (cancelled, run.app.screen) == ([], run.app.search_screen), "the dialog alone"
+        await press(run.pilot, "5", "ctrl+c")
         assert cancelled == [True]
-        assert run.app.is_running
+        assert run.app.screen is not run.app.search_screen, "what runs is stopped first"
         run.engine.index.status = lambda: status
         run.app.search_screen.refresh_status()
-        await press(run.pilot, "ctrl+c")
+        await press(run.pilot, "ctrl+c", "ctrl+c")
         assert run.app.return_code == 0
 
 
