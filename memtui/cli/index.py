@@ -140,7 +140,7 @@ def _report(
         provider = status.provider.actual or status.provider.requested
         lines.append(f"usage: {usage_words(stats.usage)} of {provider}")
     lines.append(f"index: {held_words(status, 'vector')}")
-    if not stats.files_seen:
+    if not (stats.files_seen or stats.files_skipped):
         notes.append(f"memtui: no notes in {safe_line(status.root)}: {LOOKS_FOR}")
     left_out = [f"{file.path}: {skipped_words(file)}" for file in status.skipped]
     if len(left_out) > _SKIPPED_NAMED:

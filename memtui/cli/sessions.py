@@ -207,14 +207,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     files, base = SettingsFiles(invocation.env, root), str(root or invocation.here)
     sources, paths = opted_in(files)
     opted = {one: one for one in sources} | {absolute_setting(one, base): one for one in paths}
-    chosen = []
-    for name in names:
-        path = invocation.path(name)
-        # One that is taken out may have gone.
-        is_known = is_source(name) or not is_on or any(mark in name for mark in "*?[")
-        if not (is_known or os.path.lexists(path)):
-            raise SettingsError(f"no such source: {name}", hint=words.WORDS["opted"]["names"])
-        chosen.append(name if is_source(name) else str(path))
+    chosen = [name if is_source(name) else str(invocation.path(name)) for name in names]
     taken = {name: [one for one in opted if _opts_in(name, one)] for name in chosen}
     changed = chosen if is_on else list(dict.fromkeys(chain(*taken.values())))
     kept = [*opted, *chosen] if is_on else [one for one in opted if one not in changed]
@@ -222,6 +215,11 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         if _opts_in(wider, name):
             hint = words.WORDS["opted"]["wider"].format(shlex.quote(wider))
             raise SettingsError(f"{name} is opted in by {wider}", hint=hint)
+    for given, name in zip(names, chosen, strict=True):
+        is_known = is_source(name) or any(mark in given for mark in "*?[")
+        # One that is taken out may have gone.
+        if not (is_known or os.path.lexists(name) or (taken[name] and not is_on)):
+            raise SettingsError(f"no such source: {given}", hint=words.WORDS["opted"]["names"])
     sources = tuple(filter(is_source, kept))
     paths = tuple(opted.get(one, one) for one in filterfalse(is_source, kept))
     plan = plan_transcripts(files, sources, paths)
@@ -239,7 +237,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         future = [one for one in all_sources if any(covers(name, one.name) for name in chosen)]
         nowhere = [name for name in chosen if not any(covers(name, one.name) for one in future)]
         future += [TranscriptSource(one, None, "", True, detail="nothing found") for one in nowhere]
-    if not invocation.json:
+    if plan.changes and not invocation.json:
         # Said before it is written.
         output = invocation.output()
         for source in future:

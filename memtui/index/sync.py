@@ -228,7 +228,6 @@ def index_files(
     rows, meta = index_rows.known_files(connection), database.read_meta(connection)
     files, stats = discovery.files, job.stats
     scope = job.transcripts
-    stats.files_seen = len(files)
     job.skipped += discovery.skipped
     plan = index_rows.plan_changes(files, rows, discovery.unread)
     read = {file.path: file for file in plan.read}
@@ -279,6 +278,7 @@ def index_files(
     if transcripts := [file for file in read.values() if file.source == CONVERSATIONS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
     job.skipped += index_rows.skipped_when_read(connection)
+    stats.files_seen = index_rows.counts(connection)["files"]
     if files:
         root = file_state(job.scope.root)
         database.write_meta(
