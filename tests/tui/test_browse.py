@@ -484,6 +484,8 @@ async def test_links_are_followed_within_the_memory_and_told_beyond_it(
             below, chunk = screen.view.top, screen.view.chunk
             assert chunk is not None
             assert told in chunk.text
+            screen.reader.go_to_line(below[0])
+            assert screen.view.top == below, "as the outline leads there"
             await run.press("backspace")
             assert (screen.reader.path, screen.view.top) == ("memory/links.md", before)
             await run.press("alt+right")

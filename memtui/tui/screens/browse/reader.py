@@ -334,7 +334,7 @@ class Reader:
         view = self._screen.view
         if (chunk := chunk_at(view.chunks, line)) is not None:
             self._go_to_chunk(chunk)
-        view.go_to_line(line - 1)
+        view.go_to_line(line)
         view.focus()
 
     def show_difference(self) -> None:
