@@ -15,40 +15,29 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from memtui import model
 from memtui.data import read_table
-from memtui.model import (
-    FEATURES,
-    Drop,
-    Evidence,
-    Hit,
-    Numbers,
-    Operation,
-    PassageFeatures,
-    Ranked,
-    Ranking,
-    Reason,
-)
 from memtui.ranking.stages import Described, StageState, Step
 
 _WEIGHTS: Final = read_table("context.toml")
 
 
-def context_weights(ranking: Ranking, evidence: Evidence) -> tuple[float, ...]:
+def context_weights(ranking: model.Ranking, evidence: model.Evidence) -> tuple[float, ...]:
     """Return the weight of each of `FEATURES` for what an index holds."""
     constants, chosen = _WEIGHTS[evidence], ranking.context
     return tuple(
         constants.get(name, 0.0) if (weight := getattr(chosen, name)) is None else weight
-        for name in FEATURES
+        for name in model.FEATURES
     )
 
 
-def with_weights(ranking: Ranking, evidence: Evidence) -> Ranking:
+def with_weights(ranking: model.Ranking, evidence: model.Evidence) -> model.Ranking:
     """Return the same ranking with a number for each weight that is left to what an index holds."""
-    weights = dict(zip(FEATURES, context_weights(ranking, evidence), strict=True))
+    weights = dict(zip(model.FEATURES, context_weights(ranking, evidence), strict=True))
     return replace(ranking, context=replace(ranking.context, **weights))
 
 
-def passage_score(fused: float, passage: PassageFeatures, weights: Sequence[float]) -> float:
+def passage_score(fused: float, passage: model.PassageFeatures, weights: Sequence[float]) -> float:
     """Add up the shares of a passage of a chunk in the order of `FEATURES`."""
     score = weights[0] * fused
     for share in map(mul, weights[1:], passage.values):
@@ -56,7 +45,9 @@ def passage_score(fused: float, passage: PassageFeatures, weights: Sequence[floa
     return score
 
 
-def ranked_passages(ranked: Ranked, scored: Hit | Drop) -> list[tuple[float, PassageFeatures]]:
+def ranked_passages(
+    ranked: model.Ranked, scored: model.Hit | model.Drop
+) -> list[tuple[float, model.PassageFeatures]]:
     """Return the passages of a candidate with their scores, best first, equal ones as they stand.
 
     `scored` went through fusion.
@@ -79,14 +70,16 @@ def context_stage(state: StageState) -> Step | None:
         passages = pool.passages.get(row.chunk.id, ())
         each = [passage_score(fused, passage, weights) for passage in passages]
         scores.append(max(each, default=weights[0] * fused))
-        parts: dict[str, float | int] = {FEATURES[0]: weights[0] * fused}
+        parts: dict[str, float | int] = {model.FEATURES[0]: weights[0] * fused}
         if passages:
             best = passages[each.index(scores[-1])]
-            shares = zip(FEATURES[1:], map(mul, weights[1:], best.values), weights[1:], strict=True)
+            shares = zip(
+                model.FEATURES[1:], map(mul, weights[1:], best.values), weights[1:], strict=True
+            )
             parts |= {name: share for name, share, weight in shares if weight}
             parts |= {"start": best.start, "end": best.end}
-        described[index] = Reason.OK, parts
-    used = {name: weight for name, weight in zip(FEATURES, weights, strict=True) if weight}
-    numbers: Numbers = {"evidence": str(pool.evidence), **used}
+        described[index] = model.Reason.OK, parts
+    used = {name: weight for name, weight in zip(model.FEATURES, weights, strict=True) if weight}
+    numbers: model.Numbers = {"evidence": str(pool.evidence), **used}
     order = state.sorted_by(scores)
-    return Step(Operation.SUM, scores, order, described=described, numbers=numbers)
+    return Step(model.Operation.SUM, scores, order, described=described, numbers=numbers)

@@ -37,17 +37,8 @@ from memtui.ranking.pipeline import for_mode
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.keyword import newest_first
 from memtui.retrieval.marks import match_spans
-from memtui.retrieval.openclaw import candidates
+from memtui.retrieval.openclaw import candidates, tables
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg, chunk_row
-from memtui.retrieval.openclaw.tables import (
-    SQL,
-    KeywordHit,
-    Layout,
-    SearchScope,
-    file_key,
-    readable,
-    text_of,
-)
 from memtui.retrieval.pool import NOTHING_ASKED
 from memtui.retrieval.query import NO_FILTERS, Filters, parse_query
 from memtui.settings.openclaw import releases
@@ -62,7 +53,10 @@ _PATHS_SINCE: Final = 3
 
 
 def choose_profile(
-    layout: Layout, identity: Identity, app_version: str | None, config: OpenClawConfig | None
+    layout: tables.Layout,
+    identity: Identity,
+    app_version: str | None,
+    config: OpenClawConfig | None,
 ) -> tuple[str, str]:
     """Choose the profile of the release that made an index, and say why in a phrase.
 
@@ -99,7 +93,7 @@ class AgentFacts(Struct, frozen=True):
     """The configuration as the release acts on it."""
     mode: SearchMode
     """The legs that the agent searches with."""
-    scope: SearchScope
+    scope: tables.SearchScope
 
     @property
     def ranking(self) -> Ranking:
@@ -128,7 +122,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     else:
         mode = SearchMode.HYBRID
     sources = identity.sources or (search.sources if search is not None else None)
-    scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
+    scope = tables.SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
     return AgentFacts(target, name, because, identity, search, mode, scope)
 
 
@@ -183,7 +177,7 @@ class AgentLegs(Legs):
         self,
         request: SearchRequest,
         text: str,
-        scope: SearchScope,
+        scope: tables.SearchScope,
         filters: Filters = NO_FILTERS,
         cancelled: IsCancelled = never,
         partial: Partial | None = None,
@@ -228,7 +222,7 @@ class AgentLegs(Legs):
         opened: Opened,
         request: SearchRequest,
         text: str,
-        scope: SearchScope,
+        scope: tables.SearchScope,
         filters: Filters,
         vector: QueryVector | NoVector | None,
     ) -> CandidatePool:
@@ -279,8 +273,8 @@ class AgentLegs(Legs):
         return replace(made, query=request.text, typing=request.typing)
 
     def _search_keywords(
-        self, opened: Opened, text: str, ranking: Ranking, scope: SearchScope
-    ) -> tuple[tuple[KeywordHit, ...], LegState]:
+        self, opened: Opened, text: str, ranking: Ranking, scope: tables.SearchScope
+    ) -> tuple[tuple[tables.KeywordHit, ...], LegState]:
         started, layout = perf_counter(), opened.layout
         if ranking.search_mode is SearchMode.VECTOR_ONLY:
             return (), LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
@@ -315,7 +309,7 @@ class AgentLegs(Legs):
         opened: Opened,
         vector: QueryVector | NoVector | None,
         ranking: Ranking,
-        scope: SearchScope,
+        scope: tables.SearchScope,
     ) -> tuple[tuple[tuple[str, float], ...], LegState]:
         """Search by the vector of the query; `None` while it is waited for."""
         if ranking.search_mode is SearchMode.KEYWORD_ONLY:
@@ -403,7 +397,7 @@ class StoredVectors:
             self._loaded = stamp, batches
         return self._loaded[1]
 
-    def visible(self, opened: Opened, scope: SearchScope) -> candidates.VectorBatches:
+    def visible(self, opened: Opened, scope: tables.SearchScope) -> candidates.VectorBatches:
         """Return the vectors that a scope may see; which those are is read when they are used."""
         batches = self.batches(opened)
 
@@ -424,7 +418,9 @@ def _stamp(opened: Opened) -> Hashable:
     return opened.fingerprint, rows.revision(opened)
 
 
-def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
+def filtered_scope(
+    opened: Opened, scope: tables.SearchScope, filters: Filters
+) -> tables.SearchScope:
     """Return a scope with the files of some filters; itself without any.
 
     Every file counts that a row of a text or path names: up to 2026.5 a full-text row whose chunk
@@ -435,39 +431,39 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     layout, keys = opened.layout, set()
     tagged, excluded = set[str](), set[str]()
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
-    source = readable("source") if layout.legs_see_source else "NULL"
-    key = file_key("source", has_source=layout.legs_see_source)
+    source = tables.readable("source") if layout.legs_see_source else "NULL"
+    key = tables.file_key("source", has_source=layout.legs_see_source)
     for table in filter(None, (layout.chunks, layout.fts, layout.paths_fts)):
-        sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
+        sql = f"SELECT DISTINCT {key}, {tables.readable('path')}, {source} FROM {table}"
         for name, stored_path, stored_source in opened.select(sql):
-            path, origin = text_of(stored_path) or "", text_of(stored_source) or NOTES
+            path, origin = tables.text_of(stored_path) or "", tables.text_of(stored_source) or NOTES
             if fits_file(filters, path, origin, times.get((path, origin), 0)):
                 keys.add(str(name))
         if not (filters.tags or filters.excluded) or table == layout.paths_fts:
             continue
-        sql = f"SELECT {key}, {readable('id')}, {readable('text')} FROM {table}"
+        sql = f"SELECT {key}, {tables.readable('id')}, {tables.readable('text')} FROM {table}"
         if table == layout.fts:
             # Elsewhere its text is that of the chunk, behind the path.
             sql += f" WHERE id NOT IN (SELECT id FROM {layout.chunks})"
         for name, stored_id, stored_text in opened.select(sql):
-            text = text_of(stored_text) or ""
+            text = tables.text_of(stored_text) or ""
             if filters.tags and filters.fits_tags(text):
                 tagged.add(str(name))
             if filters.excluded and match_spans(text, filters.excluded):
-                excluded.add(text_of(stored_id) or "")
+                excluded.add(tables.text_of(stored_id) or "")
     files = json.dumps(sorted(keys & tagged if filters.tags else keys))
     return replace(scope, files=files, excluded=json.dumps(sorted(excluded)) if excluded else None)
 
 
-def newest_hits(opened: Opened, scope: SearchScope) -> tuple[KeywordHit, ...]:
+def newest_hits(opened: Opened, scope: tables.SearchScope) -> tuple[tables.KeywordHit, ...]:
     """Return chunks of a scope, the latest day first, then those without one by their last change.
 
     Raises what SQLite does.
     """
     layout = opened.layout
     where, values = scope.visible("source", layout)
-    source = readable("source") if layout.legs_see_source else "NULL"
-    sql = SQL["in_order"].format(source=source, chunks=layout.chunks, where=where)
+    source = tables.readable("source") if layout.legs_see_source else "NULL"
+    sql = tables.SQL["in_order"].format(source=source, chunks=layout.chunks, where=where)
     places = [place for row in opened.select(sql, *values) if (place := chunk_row(*row))]
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
 
@@ -476,7 +472,7 @@ def newest_hits(opened: Opened, scope: SearchScope) -> tuple[KeywordHit, ...]:
         return day_of_path(path) or date.min, times.get((path, origin), 0)
 
     newest = sorted(places, key=age, reverse=True)
-    return tuple(KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(newest))
+    return tuple(tables.KeywordHit(*place, float(at), 0.0, 0.0) for at, place in enumerate(newest))
 
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
