@@ -21,15 +21,8 @@ from memtui.data import read_table
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import Drop, Hit
 from memtui.ranking.counterfactual.change import Counterfactuals
+from memtui.report import json_text
 from memtui.report.explanation import Explained, flags_of, report_of
-from memtui.report.json_text import (
-    FileStates,
-    document_text,
-    drop_entry,
-    hit_entry,
-    plain,
-    search_entry,
-)
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
 from memtui.report.words import cells_of
 from memtui.settings.files import cause_of, write_new, written_beside
@@ -59,7 +52,7 @@ def exported(
         case Format.TEXT:
             return text_of(report_of(explained), ascii_only=ascii_only)
         case Format.JSON:
-            return document_text(explanation_document(explained)) + "\n"
+            return json_text.document_text(explanation_document(explained)) + "\n"
         case Format.MARKDOWN:
             return markdown_of(report_of(explained))
         case Format.SVG:
@@ -67,7 +60,10 @@ def exported(
 
 
 def explanation_document(
-    explained: Explained, *, states: FileStates | None = None, warnings: Sequence[str] = ()
+    explained: Explained,
+    *,
+    states: json_text.FileStates | None = None,
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the document of one place; `states` as for `hit_entry`.
 
@@ -78,14 +74,14 @@ def explanation_document(
     chunk = inquiry.chunk if inquiry is not None else None
     stages = scored.stages if scored is not None else ()
     legs = scored.legs if scored is not None else {}
-    hit = hit_entry(explained.ranked, scored, states) if isinstance(scored, Hit) else None
-    drop = drop_entry(explained.ranked, scored) if isinstance(scored, Drop) else None
+    hit = json_text.hit_entry(explained.ranked, scored, states) if isinstance(scored, Hit) else None
+    drop = json_text.drop_entry(explained.ranked, scored) if isinstance(scored, Drop) else None
     if passage := (hit or drop or {}).get("passage"):
         table = explained.matches
         is_known = isinstance(table, tuple)
         passage |= {"words": table if is_known else (), "no_words": None if is_known else table}
     return {
-        **search_entry(explained.ranked),
+        **json_text.search_entry(explained.ranked),
         "shown": inquiry is not None and inquiry.shown,
         "place": inquiry and inquiry.place,
         "citation": inquiry and inquiry.citation,
@@ -101,7 +97,7 @@ def explanation_document(
         "without": explanation.without if explanation is not None else {},
         "similar": explanation and explanation.similar,
         "least_changes": [
-            {**plain(change), "flags": flags_of(explained.ranking, change)}
+            {**json_text.plain(change), "flags": flags_of(explained.ranking, change)}
             for change in least.changes
         ],
         "without_change": least.without,
@@ -109,10 +105,11 @@ def explanation_document(
         "word_changes": explained.words,
         "passages": passages
         and {
-            **plain(passages),
+            **json_text.plain(passages),
             # `start` and `end` count characters of the whole `text`.
             "found": [
-                {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
+                {**json_text.plain(one), "text": passages.text[one.start : one.end]}
+                for one in passages.found
             ],
         },
         "warnings": warnings,
