@@ -210,6 +210,7 @@ class OwnIndex(Index):
                 partial(known_transcripts, self.folder),
                 self.settings.transcripts,
                 partial(indexer.record, "transcripts"),
+                takes_out=lambda: indexer.is_writer,
             )
             self.watcher = Watcher(
                 self.scope,

@@ -361,6 +361,8 @@ class TranscriptFollower:
     indexed: Callable[[], Mapping[str, KnownFile]]
     settings: TranscriptSettings
     failed: Callable[[str], None]
+    takes_out: Callable[[], bool] = lambda: True
+    """False while another memtui keeps the index, which may have more sources on for its run."""
 
     def __post_init__(self) -> None:
         self._reported: dict[str, Stamp] = {}
@@ -390,7 +392,7 @@ class TranscriptFollower:
             self.forget()
             self.failed(f"cannot look at the transcripts: {error}")
             return ()
-        gone = (path for path in rows if path not in files)
+        gone = (path for path in rows if path not in files and self.takes_out())
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
         indexed = {path: (row.size, row.mtime_ns, row.inode) for path, row in rows.items()}
         changed = [path for path in stamps if stamps[path] != indexed.get(path)]

@@ -126,7 +126,7 @@ def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = 
     if is_chosen not in (None, source.is_indexed):
         state = "turned on" if is_chosen else "turned off"
     counts = map(words.count, (source.found, source.indexed, waiting))
-    for_run = words.WORDS["sources"]["run"] if source.is_for_run else ""
+    for_run = f" {words.WORDS['sources']['run']}" if source.is_for_run else ""
     return words.WORDS[table][state].format(*counts, for_run)
 
 

@@ -266,13 +266,13 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     only = f" ({words.count(by_words)} found by words only)" if by_words else ""
     yield Row(("holds", held_words(status, "vector", only)))
     if status.conversations:
-        told = words.WORDS["sources"]
+        run = f" ({words.WORDS['sources']['other' if whose == 'other' else 'run']})"
         counts = [
-            f"{one.source} {words.count(one.files, 'conversation')}"
-            + told["other" if whose == "other" else "run"] * (one.source in status.for_run)
+            f"{one.source}{run * (one.source in status.for_run)} "
+            + words.count(one.files, "conversation")
             for one in status.conversations
         ]
-        keys = told["screen"] * (whose == "screen")
+        keys = words.WORDS["sources"]["screen"] * (whose == "screen")
         yield Row(("sources", ", ".join(counts) + keys))
     if has_other_writer(status):
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]

@@ -666,7 +666,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         status = reader.index.status()
         assert status.state == "ready", "another memtui has it on"
         shown = "\n".join(row.cells[1] for row in next(status_sections(status)).rows)
-        assert "codex 1 conversation for the run of the other memtui" in shown
+        assert "codex (for the run of the other memtui) 1 conversation" in shown
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "none")
             reader.index.refresh_status()
@@ -832,6 +832,11 @@ def test_what_is_written_is_taken_in_by_who_keeps_the_index(
         sources = [one.source for one in first.index.status().conversations]
         assert sources == ["codex", "openclaw:main"], "what was chosen for this run stays"
         second = Engine.open(root, chosen, bus=bus, watch=True, **given)
+        index: Any = second.index
+        index.watcher.follower.due()
+        assert index.watcher.follower.waiting == (), (
+            "what the first has on for its run does not wait"
+        )
     with second:
         assert ended.acquire(timeout=20), "it takes over"
         assert second.search.ask("tomatoes").hits[0].chunk.path == PATH
