@@ -237,6 +237,8 @@ def _nearest_chunk(
     drops = sorted((drop for drop in ranked.drops if drop.chunk.id in ids), key=fused_rank)
     ordered = [*in_list, *(drop.chunk.id for drop in drops), *(one for one in best if one in ids)]
     nearest = next(iter([*ordered, *ids]), None)
+    if also := [f"#L{one.start_line}-L{one.end_line}" for one in at_line if one.id != nearest]:
+        numbers["also"] = ", ".join(also)
     facts = reading.facts(ranked, nearest) if nearest is not None else None
     return inquiry_of(ranked, place, file, facts, missing, numbers)
 

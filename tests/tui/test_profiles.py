@@ -209,6 +209,10 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         assert "old ranks without context: nothing to switch, P chooses another" in run.text
         await run.press("P", "G", "k", "k", "enter", "right_parenthesis")
         assert "memini ranks without MMR: nothing to switch" in run.text
+        await run.press("comma")
+        panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
+        assert re.search("minimum score +not used\n +memini ranks without minimum", panel)
+        await run.press("escape")
         await run.press("P", "G", "enter", "comma")
         panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
         assert re.search("passages in context +not used\n +old ranks without context", panel)

@@ -95,7 +95,7 @@ def stepped(
 
 def idle_words(ranking: Ranking, parameter: str) -> str:
     """Say that a profile goes without the stage of a switch or of its number; else empty."""
-    for name, (stage, number) in SWITCHES.items():
+    for name, (stage, number) in {**SWITCHES, "minimum": (Stage.MIN_SCORE, "")}.items():
         if parameter in (name, number) and stage not in ranking.stages:
             return f"{safe_line(ranking.profile)} ranks without {name}"
     return ""
