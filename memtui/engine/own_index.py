@@ -394,9 +394,9 @@ class OwnIndex(Index):
             address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)
-        # Of an index that nobody keeps, what the settings do not name is to be taken out.
-        is_kept = indexer is not None or known.writer != "none"
-        names = [one.source for one in known.conversations if is_kept]
+        # What is off here is to be taken out, unless another memtui has it on.
+        scope, names = self.transcripts.scope, [one.source for one in known.conversations]
+        names = [name for name in names if is_follower or scope.opts_in(name)]
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
         warnings = [self.cache.recovered, clock_warning(moved), *known.warnings]
         if known.problem is not None and known.problem.is_of_texts:

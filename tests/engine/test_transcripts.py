@@ -674,6 +674,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         assert status.removals == {"codex/2026/10/01/rollout-x.jsonl": "codex is off"}
         assert status.pending == tuple(status.removals)
     engine.index.transcripts.use_sources(["openclaw"])
+    assert engine.index.status().for_run == (), "what is off is to be taken out"
     engine.index.transcripts.use_sources(["openclaw:main", "codex"])
     engine.wait_idle()
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
