@@ -120,9 +120,14 @@ def plan_changes(
     return Plan(tuple(read), tuple(changed), tuple(removed))
 
 
+def sources_of(connection: Connection) -> tuple[SourceCount, ...]:
+    """Count the files and chunks of each source."""
+    return tuple(starmap(SourceCount, connection.execute(_SQL["sources"])))
+
+
 def counts(connection: Connection) -> dict[str, Any]:
     """Count what the index holds, by the names of an `IndexStatus`."""
-    sources = tuple(starmap(SourceCount, connection.execute(_SQL["sources"])))
+    sources = sources_of(connection)
     replaced = known_files(connection, _SQL["with_warnings"])
     chunks = sum(source.chunks for source in sources)
     pending = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")

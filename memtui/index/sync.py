@@ -252,7 +252,8 @@ def index_files(
         pending |= {file.path: None for file in differing if file.path not in read}
         read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
     job.progress.pending = pending | dict.fromkeys(plan.removed)
-    without_text = {file.path for file in index_rows.skipped_when_read(connection)}
+    unread = index_rows.skipped_when_read(connection) if plan.removed else ()
+    without_text = {file.path for file in unread}
     for start in range(0, len(plan.removed), _FILES_AT_ONCE):
         paths = plan.removed[start : start + _FILES_AT_ONCE]
         job.check()
@@ -278,7 +279,7 @@ def index_files(
     if transcripts := [file for file in read.values() if file.source == CONVERSATIONS]:
         index_transcripts(job, connection, transcripts, rows, seen_ns, anew=anew)
     job.skipped += index_rows.skipped_when_read(connection)
-    stats.files_seen = index_rows.counts(connection)["files"]
+    stats.files_seen = sum(one.files for one in index_rows.sources_of(connection))
     if files:
         root = file_state(job.scope.root)
         database.write_meta(
