@@ -499,7 +499,7 @@ def known_transcripts(folder: IndexFolder) -> dict[str, KnownFile]:
     with closing(LiveIndex(folder)) as live, suppress(IndexMissing):
         connection = live.connection()
         with database.mapped_errors(live.path):
-            return index_rows.known_files(connection, "WHERE source = ?", "sessions")
+            return index_rows.known_files(connection, "WHERE source = ?", CONVERSATIONS)
     return {}
 
 
