@@ -56,6 +56,11 @@ _WIDER: Mapping[str, str] = SIGNS["wider"]
 """Signs that one character does not make plain."""
 
 
+def spell_arrows(text: str) -> str:
+    """Write each arrow out in ASCII before a line is laid out: a full one has no room for it."""
+    return text.replace("→", _WIDER["→"]) if ASCII_ONLY.get() else text
+
+
 class AsciiFilter(LineFilter):
     """Draws every line of the screen in ASCII, as far as it is no text of another script."""
 

@@ -65,11 +65,11 @@ def section_rows(
 ) -> list[tuple[int | None, Content]]:
     """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
-    # Written whole at once: a full line has no room for that when it is drawn.
-    arrow = "->" if glyphs.ASCII_ONLY.get() else "→"
-    layout = Layout(
-        lambda text: safe_line(text).replace("→", arrow), max(1, width), False, bars, INDENT, True
-    )
+
+    def clean(text: str) -> str:
+        return glyphs.spell_arrows(safe_line(text))
+
+    layout = Layout(clean, max(1, width), False, bars, INDENT, True)
     title = safe_line(section.title[:1].upper() + section.title[1:])
     rest = layout.section(replace(section, title="", pending="", problem=""))
     rows: list[tuple[int | None, Content]] = []

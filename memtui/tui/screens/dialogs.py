@@ -406,7 +406,7 @@ class HelpScreen(Dialog[None], keys="help"):
         lines: list[tuple[int, Content]] = []
         for title, hint, actions in self.groups:
             rows: list[tuple[int, Content]] = []
-            for text in hint.replace("→", "->" if glyphs.ASCII_ONLY.get() else "→").splitlines():
+            for text in glyphs.spell_arrows(hint).splitlines():
                 sign, bar, about = text.rpartition(" | ")
                 sign = f"  {sign:<{_KEYS - 2}}  " if bar else ""
                 rows.append((len(sign), Content.assemble(sign, (about, fmt.MUTED))))
