@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -54,6 +54,8 @@ _BATCH_BYTES: Final = 4 * 2**20
 _BATCH_EVENTS: Final = 2000
 _PIECE: Final = 1 << 16
 _SQL: Final = read_table("queries.toml")["transcripts"]
+
+Stamp: TypeAlias = tuple[FileState, FileState]
 
 
 class EventSession(Struct, frozen=True):
@@ -197,7 +199,7 @@ def registered_run(file: SourceFile, rules: TranscriptRules) -> Run | None:
     if registry is None:
         return None
     session = file.session or session_id(file.absolute.name)
-    runs = map(run_of_key, _registered(registry, _stamp(registry)).get(session, ()))
+    runs = map(run_of_key, _registered(registry, stamp_of(registry)).get(session, ()))
     return next(filter(None, runs), None)
 
 
@@ -214,16 +216,16 @@ def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
 def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
     """Return the state of every list that may tell of some sessions; differs when one changed."""
     registries = {registry for file in files if (registry := registry_of(file, rules)) is not None}
-    return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
+    return json.dumps({str(registry): stamp_of(registry) for registry in sorted(registries)})
 
 
-def _stamp(registry: Path) -> tuple[FileState, FileState]:
-    """Return the state of a list, of a database with its log."""
-    return file_state(registry), file_state(registry.with_name(f"{registry.name}-wal"))
+def stamp_of(path: Path) -> Stamp:
+    """Return the state of a list or a transcript, of a database with its log."""
+    return file_state(path), file_state(path.with_name(f"{path.name}-wal"))
 
 
 @lru_cache(maxsize=8)
-def _registered(path: Path, stamp: tuple[FileState, FileState]) -> Mapping[str | None, list[str]]:
+def _registered(path: Path, stamp: Stamp) -> Mapping[str | None, list[str]]:
     if path.name == REGISTRY:
         return registered_sessions(path)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 
 from textual import on
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input
 
+from memtui.index.transcripts.reading import Stamp, stamp_of
 from memtui.index.transcripts.turns import OpenConversation
 from memtui.model import Chunk, Drop, Hit, Reason
 from memtui.model.conversations import ConversationListing, Turn
@@ -32,20 +32,8 @@ WATCH_SECONDS = 3.0
 """So often the file of the conversation in the reader is looked at."""
 TYPED_SECONDS = 0.2
 """Without keys for so long, the text that is typed is looked for."""
-_Reading = tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]
-"""A conversation, its chunks in the index, and the states of its files right after it was read."""
-
-
-def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
-    """Return size in bytes and mtime in ns of what holds a conversation; empty when it is gone."""
-    states = []
-    # A database has its newest pages in a file beside it.
-    for path in (listing.place, f"{listing.place}-wal")[: 2 if listing.session else 1]:
-        # Gone or not to be looked at: what that means is told by who lists or reads it.
-        with suppress(OSError):
-            state = os.stat(path)
-            states.append((state.st_size, state.st_mtime_ns))
-    return states
+_Reading = tuple[OpenConversation, Sequence[Chunk], Stamp]
+"""A conversation, its chunks in the index, and the state of its file right after it was read."""
 
 
 class ReaderPane(Pane):
@@ -71,8 +59,8 @@ class ReaderPane(Pane):
         self._terms: Sequence[str] = ()
         """The words of the query that led to what is read."""
         self._chunks: Sequence[Chunk] = ()
-        self._states: list[tuple[int, int]] = []
-        """Of the conversation's files, as they were read or looked at last."""
+        self._stamp: Stamp | None = None
+        """The state of the conversation's file, as it was read or looked at last."""
 
     def on_mount(self) -> None:
         self.show_title()
@@ -103,12 +91,12 @@ class ReaderPane(Pane):
 
         def work() -> _Reading:
             conversation = engine.conversations.read(path, cancelled=cancellation())
-            states = file_states(conversation.listing)
-            return conversation, engine.browse.chunks_of(path), states
+            stamp = stamp_of(Path(conversation.listing.place))
+            return conversation, engine.browse.chunks_of(path), stamp
 
         def show(reading: _Reading) -> None:
             is_again = self.conversation is not None
-            conversation, self._chunks, self._states = reading
+            conversation, self._chunks, self._stamp = reading
             self.conversation, turns = conversation, conversation.turns
             self.view.show_turns(turns, turn_view.chunk_edges(turns, self._chunks))
             # One that was indexed since the list was made has no row yet.
@@ -160,15 +148,15 @@ class ReaderPane(Pane):
         """List the conversations again where the file of this one changed."""
         conversation = self.conversation
 
-        def take(states: list[tuple[int, int]]) -> None:
-            if conversation is self.conversation and states != self._states:
-                self._states = states
+        def take(stamp: Stamp) -> None:
+            if conversation is self.conversation and stamp != self._stamp:
+                self._stamp = stamp
                 self.sessions.conversations.load()
 
         if self.screen.is_current and conversation is not None:
             in_background(
                 self,
-                lambda: file_states(conversation.listing),
+                lambda: stamp_of(Path(conversation.listing.place)),
                 take,
                 "look at the file of the conversation",
                 group="watch",
