@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from memtui import errors
 from memtui.errors import IsCancelled, never
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
 
 Item = TypeVar("Item")
-Arguments = ParamSpec("Arguments")
 CHECK_SECONDS: Final = 0.05
 """Between two looks at whether one who waits was cancelled."""
 
@@ -209,23 +209,17 @@ class LocalProvider(Provider):
         self, text: str, *, cancelled: IsCancelled = never, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
-        vector, tokens = self._ask(cancelled, self.embed, text, role)
+        vector, tokens = self._ask(cancelled, partial(self.embed, text, role))
         self.count(Usage(1, 1, tokens, self.estimated))
         return vector
 
-    def _ask(
-        self,
-        cancelled: IsCancelled,
-        model: Callable[Arguments, Item],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Item:
+    def _ask(self, cancelled: IsCancelled, run: Callable[[], Item]) -> Item:
         name = self.identity.name
         errors.stop_if(cancelled)
         if self.closed:
             raise errors.ProviderError(f"the {name} provider is closed", failure=Failure.CLOSED)
         try:
-            answer = self._queue.submit(model, *args, **kwargs)
+            answer = self._queue.submit(run)
             with errors.undone_on_error(answer.cancel):
                 while not wait([answer], CHECK_SECONDS).done:
                     errors.stop_if(cancelled)
@@ -246,8 +240,9 @@ class LocalProvider(Provider):
     def word_pieces(
         self, text: str, starts: Sequence[int], *, cancelled: IsCancelled = never
     ) -> list[WordPieces] | None:
-        pieces = self.pieces
-        return self._ask(cancelled, pieces, text, starts) if pieces is not None else None
+        if self.pieces is None:
+            return None
+        return self._ask(cancelled, partial(self.pieces, text, starts))
 
     def reads(self, text: str) -> bool:
         return self.knows(text)
