@@ -203,8 +203,9 @@ class WordPiece:
 
     def pieces(self, text: str) -> tuple[list[int], list[str]]:
         """Return the ids of a text between `[CLS]` and `[SEP]`, and the word of each as spelled."""
-        spelled = "".join(map(_spelled, text[:65_536])).split()
-        pairs = [(number, word) for word in spelled for number in self.encode(word)[1:-1]]
+        folded = ((char, _FOLD[ord(char)]) for char in text[:65_536])
+        spelled = "".join(f" {char} " if one[:1] == " " else one and char for char, one in folded)
+        pairs = [(number, word) for word in spelled.split() for number in self.encode(word)[1:-1]]
         return [number for number, _ in pairs], [word for _, word in pairs]
 
 
@@ -217,11 +218,6 @@ def _stretches(text: str, starts: Sequence[int]) -> list[str]:
     ]
     parts = {start: text[start:end] for start, end in pairwise([0, *inner, len(text)])}
     return [parts.get(start if at else 0, "") for at, start in enumerate(starts)]
-
-
-def _spelled(char: str) -> str:
-    folded = _FOLD[ord(char)]
-    return f" {char} " if folded.startswith(" ") else folded and char
 
 
 class _Fold(dict[int, str]):
