@@ -111,14 +111,8 @@ def _inner_text(value: object) -> str | None:
         value = value.get("content")
     if not isinstance(value, list) or not value:
         return None
-    texts = [
-        item["text"]
-        for item in value
-        if isinstance(item, dict)
-        and item.keys() <= _OF_BLOCK
-        and item.get("type") in ("text", "input_text")
-        and isinstance(item.get("text"), str)
-    ]
+    blocks = [item for item in value if isinstance(item, dict) and item.keys() <= _OF_BLOCK]
+    texts = records.message_texts(blocks, ("text", "input_text"))
     return "\n".join(texts) if len(texts) == len(value) else None
 
 
