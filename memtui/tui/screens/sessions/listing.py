@@ -35,7 +35,6 @@ from memtui.tui.widgets.query_bar import QueryBar
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
-"""The name that the index gives to every transcript."""
 _NEVER_COUNTED = frozenset(
     {Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED, Reason.TOO_LARGE}
 )
