@@ -39,7 +39,7 @@ from tests.support.openclaw import (
     make_state,
     other_program,
 )
-from tests.support.small_memory import SmallAgent, one_vector
+from tests.support.small_memory import SmallAgent, agent_index, one_vector
 
 QUERY = "OAuth refresh token clock skew"
 PROFILE = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
@@ -219,7 +219,8 @@ def test_vectors_without_the_extension_give_the_same_hits(
 ) -> None:
     agent = SmallAgent(state, one_vector(state.folder.parent / "vector.json", state))
     with agent.open() as engine:
-        by_extension = engine.search.ask(QUERY)
+        by_extension, index = engine.search.ask(QUERY), agent_index(engine)
+        assert not index.read_rows(index.legs.vectors.are_loaded)
     monkeypatch.setattr("importlib.util.find_spec", lambda *names: None)
     with agent.open() as engine:
         by_scan = engine.search.ask(QUERY)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import date
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -398,19 +398,14 @@ class StoredVectors:
         return self._loaded[1]
 
     def visible(self, opened: Opened, scope: tables.SearchScope) -> candidates.VectorBatches:
-        """Return the vectors that a scope may see; which those are is read when they are used."""
-        batches = self.batches(opened)
-
-        def read() -> Iterator[tuple[list[str], Any]]:
-            where, values = scope.visible("source", opened.layout)
-            sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
-            visible = dict(opened.select(sql, scope.model or "", *values))
-            for batch in batches:
-                places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
-                ids = [str(visible[int(batch.rowids[place])]) for place in places]
-                yield ids, batch.vectors[places]
-
-        return read()
+        """Yield the vectors that a scope may see; nothing is read before they are used."""
+        where, values = scope.visible("source", opened.layout)
+        sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
+        visible = dict(opened.select(sql, scope.model or "", *values))
+        for batch in self.batches(opened):
+            places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
+            ids = [str(visible[int(batch.rowids[place])]) for place in places]
+            yield ids, batch.vectors[places]
 
 
 def _stamp(opened: Opened) -> Hashable:

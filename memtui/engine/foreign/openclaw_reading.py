@@ -122,8 +122,9 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.legs.vectors.are_loaded(self.opened)
-        return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
+        # Those of the vector table are read at once, those of the chunks one by one.
+        is_quick = self.opened.vec_readable or self.legs.vectors.are_loaded(self.opened)
+        return self.size > (MOST_ROWS if is_quick else MOST_SCANNED)
 
     def paths(self) -> Sequence[str]:
         layout, column = self._layout, readable("path")

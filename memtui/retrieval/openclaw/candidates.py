@@ -26,7 +26,7 @@ from memtui.text.ecmascript import simple_fold, trim
 from memtui.text.tokens import STOP_WORDS
 
 Vector: TypeAlias = NDArray[np.float64]
-VectorBatches: TypeAlias = Iterable[tuple[Sequence[str], Vector]]
+VectorBatches: TypeAlias = Iterable[tuple[Sequence[str], NDArray[np.floating]]]
 """Chunk ids and their vectors (n, dims), in the order of rows, in batches."""
 
 OVERSAMPLE = 8
