@@ -106,8 +106,8 @@ def explain(
             text = document_text(document) + "\n"
         else:
             # Pictures are as dark as the screen is, or would be.
-            light = output.light_background if ui.theme == "auto" else "light" in ui.theme
-            text = exported(explained, format_, dark=not light, ascii_only=ascii_only)
+            dark = not ui.is_light(invocation.env)
+            text = exported(explained, format_, dark=dark, ascii_only=ascii_only)
         if path is not None:
             save(path, text, force=force)
             output.note(f"memtui: wrote {output.clean(str(path))}")

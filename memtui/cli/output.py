@@ -50,8 +50,8 @@ class Output:
     """Stdout and stderr of one command.
 
     Text is made safe for a terminal unless `raw`; `data` is also left alone when stdout is not a
-    terminal. Colour needs a terminal, and no `NO_COLOR`. `light_background` is what `COLORFGBG`
-    says (`15;0` is light on black). `completed` completes the commands that notes suggest.
+    terminal. Colour needs a terminal, and no `NO_COLOR`. `completed` completes the commands that
+    notes suggest.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class Output:
         """The columns for people: those of the terminal, at most 120; 100 without one."""
         self.wrap_width = self.width if self.out_is_terminal else None
         """The width at which lines break for people; `None` for a pipe or a file."""
-        self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
         """Write one JSON document; without an indent it takes one line."""

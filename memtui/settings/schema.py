@@ -257,6 +257,11 @@ class UiSettings(Table, frozen=True):
         is_plain = env.get("TERM") in {"dumb", "linux"} or locale in {"C", "POSIX"}
         return is_plain if self.glyphs == "auto" else self.glyphs == "ascii"
 
+    def is_light(self, env: Mapping[str, str]) -> bool:
+        """Tell whether the theme is light: by its name, or `auto`, by `COLORFGBG` (not `15;0`)."""
+        background = env.get("COLORFGBG", "").rpartition(";")[2]
+        return background in {"7", "15"} if self.theme == "auto" else "light" in self.theme
+
 
 class KeymapSettings(Table, frozen=True):
     """The keys of actions; `memtui help keys` lists the ids."""

@@ -41,11 +41,12 @@ from memtui.memory.workspace import Found
 from memtui.report.suggested_commands import completed
 from memtui.settings.files import make_private, remove_view
 from memtui.settings.load import Loaded
+from memtui.settings.schema import UiSettings
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
-from memtui.tui.fmt import THEMES, automatic_theme, variable_defaults
+from memtui.tui.fmt import DARK, LIGHT, THEMES, variable_defaults
 from memtui.tui.glyphs import ASCII_ONLY, AsciiFilter
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, View, keep_view, options_from
@@ -148,7 +149,8 @@ class MemtuiApp(App[int]):
         self._view_before = self._view()
 
     def _show_theme(self, view: View) -> None:
-        names = view.theme, self.options.settings.ui.theme, automatic_theme(os.environ)
+        automatic = LIGHT if UiSettings().is_light(os.environ) else DARK
+        names = view.theme, self.options.settings.ui.theme, automatic
         self.theme = next(name for name in names if name in self.available_themes)
 
     def _view(self) -> View:

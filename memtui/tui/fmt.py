@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from textual.content import Content
 from textual.theme import Theme
@@ -78,12 +78,6 @@ THEMES = tuple(
     )
     for name, colours in _COLOURS.items()
 )
-
-
-def automatic_theme(environment: Mapping[str, str]) -> str:
-    """Choose dark or light by `COLORFGBG` (`15;0` is light on black), else dark."""
-    background = environment.get("COLORFGBG", "").rpartition(";")[2]
-    return LIGHT if background in {"7", "15"} else DARK
 
 
 def variable_defaults(dark: bool) -> dict[str, str]:
