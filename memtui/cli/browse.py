@@ -123,6 +123,8 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             path, line = (indexed.place.path, indexed.place.line) if indexed else ("", None)
             held = [*browse.chunks_of(path)]
             chunks = [one for one in held if line is None or one.start_line <= line <= one.end_line]
+            # What begins there goes first: so a list names the chunks.
+            chunks.sort(key=lambda one: one.start_line != (line or one.start_line))
             ids, others = [chunk.id for chunk in chunks], chunks[1:]
         record = browse.chunk_record(ids[0]) if ids else None
         if record is None:
@@ -146,11 +148,11 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             output.progress("")
             if not tops:
                 output.note("memtui: the history holds no query with words of this memory")
-    record, notes = chunk_record.masked_record(record), []
+    record = chunk_record.masked_record(record)
     if others:
         places = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
-        notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {places}{more}"]
+        output.note(f"memtui: {words.count(len(others), 'more chunk')} there: {places}{more}")
     number, shown = len(record.terms), record.terms[:_SHOWN_TERMS]
     rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
     text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 12))
@@ -178,4 +180,4 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         none = f"none of {words.count(len(tops), 'past query', 'past queries')} with words finds it"
         title = none if tops and not answered else "past queries that find it"
         sections.append(chunk_record.queries_section(title, answered))
-    return invocation.respond(document, sections, notes=notes)
+    return invocation.respond(document, sections)

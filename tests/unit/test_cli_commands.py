@@ -332,6 +332,8 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
         (notes / name).parent.mkdir(exist_ok=True)
         (notes / name).write_text(f"# Harbor\nThe crane of the harbor takes {key} at night.\n")
     place = ("--root", str(notes))
+    long = "".join(f"buoy {number} {'sea ' * 30}\n" for number in range(20))
+    (notes / "memory/buoys-at-sea.md").write_text(long)
     assert memtui("index", *place).code == 0
     for form in ([], ["--json"]):
         shown = memtui("chunk", "MEMORY.md:2", *place, *form)
@@ -339,6 +341,10 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
         assert not [part for part in ("zq8lw3xv7rt2", key.lower()) if part in shown.out.lower()]
     assert "its indexed lines are 1 to 3" in memtui("chunk", "MEMORY.md:9", *place).err
     assert "the nearest paths: memory/other.md, " in memtui("chunk", "none.md", *place).err
+    for line, lines, other in ((12, "#L1-L12", 11), (11, "#L11-L21", 1)):
+        shown = memtui("chunk", f"buoys-at-sea.md:{line}", *place)
+        assert lines in shown.out
+        assert f"1 more chunk there: memory/buoys-at-sea.md:{other}\n" in shown.err
 
 
 @pytest.mark.parametrize(("arguments", "expected"), load("settings")["wrong_options"])
