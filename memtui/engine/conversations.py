@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import filterfalse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,7 +30,17 @@ from memtui.memory.transcripts.formats import TranscriptReader
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.records import TranscriptFacts, turn_time
-from memtui.model import EPOCH, Chunk, Hit, Ranked, Ranking, Reason, SkippedFile, SourceFile
+from memtui.model import (
+    EPOCH,
+    Chunk,
+    Hit,
+    Ranked,
+    Ranking,
+    Reason,
+    SkippedFile,
+    SourceCount,
+    SourceFile,
+)
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
@@ -80,8 +90,20 @@ class OwnTranscripts(TranscriptStore):
         used = (providers.primary, providers.fallback, providers.acting)
         return text_goes([one.address or one.identity.name for one in used if one and one.remote])
 
-    def is_written(self, name: str) -> bool:
-        return name == "paths" or any(covers(one, name) for one in self._written)
+    def run_of(self, name: str) -> str:
+        if name == "paths" or any(covers(one, name) for one in self._written):
+            return ""
+        if self.scope.opts_in(name):
+            return "run"
+        return "other" if self._index.has_other_writer else ""
+
+    def standing(self, counts: Sequence[SourceCount]) -> dict[str, Any]:
+        """Return the counts, with the sources that are on and have none, in words of the status."""
+        names = [one.source for one in counts]
+        new = (on for on in self.scope.sources if not any(covers(on, name) for name in names))
+        sources = (*counts, *(SourceCount(name, 0, 0) for name in new))
+        runs = {one.source: run for one in sources if (run := self.run_of(one.source))}
+        return {"conversations": sources, "for_run": runs}
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Index these sources from now on, and no others; the index follows.
@@ -210,8 +232,9 @@ class ConversationService:
         store = self._store
         places, goes_to = store.locate(), store.destinations()
         sources = transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
-        for_run = {one.name for one in sources if one.is_indexed and not store.is_written(one.name)}
-        return [replace(one, is_for_run=one.name in for_run) for one in sources]
+        there = (one for one in sources if one.is_indexed or one.indexed)
+        runs = {one.name: store.run_of(one.name) for one in there}
+        return [replace(one, for_run=runs.get(one.name, "")) for one in sources]
 
     def memory_calls(
         self,

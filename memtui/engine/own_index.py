@@ -210,7 +210,7 @@ class OwnIndex(Index):
                 partial(known_transcripts, self.folder),
                 self.settings.transcripts,
                 partial(indexer.record, "transcripts"),
-                takes_out=lambda: indexer.is_writer,
+                is_writer=lambda: indexer.is_writer,
             )
             self.watcher = Watcher(
                 self.scope,
@@ -223,6 +223,13 @@ class OwnIndex(Index):
             )
             indexer.waiting = lambda: follower.waiting
             self.watcher.start()
+
+    @property
+    def has_other_writer(self) -> bool:
+        """True while another memtui keeps the index up to date."""
+        if self.indexer is not None:
+            return not self.indexer.is_writer
+        return WriterLock(self.folder).writer() != "none"
 
     def is_filling(self) -> bool:
         """Return whether an index run has still something to do."""
@@ -394,9 +401,6 @@ class OwnIndex(Index):
             address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)
-        # What is off here is to be taken out, unless another memtui has it on.
-        scope, names = self.transcripts.scope, [one.source for one in known.conversations]
-        names = [name for name in names if is_follower or scope.opts_in(name)]
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
         warnings = [self.cache.recovered, clock_warning(moved), *known.warnings]
         if known.problem is not None and known.problem.is_of_texts:
@@ -424,7 +428,7 @@ class OwnIndex(Index):
             watcher=self.watcher.state() if self.watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
-            for_run=tuple(name for name in names if not self.transcripts.is_written(name)),
+            **self.transcripts.standing(known.conversations),
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
@@ -443,8 +447,7 @@ class OwnIndex(Index):
             places = self.transcripts.locate() if has_left else ()
             off = {file.path: f"{place.name} is off" for place in places for file in place.files}
             # What another memtui has turned on for its run is in the index as it should be.
-            writer = WriterLock(self.folder).writer() if off and self.indexer is None else "none"
-            kept = off if writer != "none" else {}
+            kept = off if off and self.has_other_writer else {}
             whys = {file.path: file.detail for file in discovery.skipped} | off
             left = {path: whys.get(path) or "gone" for path in plan.removed if path not in kept}
             without_text = index_rows.skipped_when_read(connection)

@@ -378,9 +378,12 @@ class TranscriptStore(ABC):
         """Say where the text of what is indexed goes; empty where memtui does not index it."""
         return ""
 
-    def is_written(self, name: str) -> bool:
-        """Tell whether a source is opted in for good, as those of paths always are."""
-        return True
+    def run_of(self, name: str) -> str:
+        """Return for whose run a source is on, `run` or `other`; empty where it is off or written.
+
+        `run` is this one, `other` that of another memtui, which keeps the index.
+        """
+        return ""
 
     @abstractmethod
     def use_sources(self, names: Sequence[str]) -> None:

@@ -361,10 +361,11 @@ class TranscriptFollower:
     indexed: Callable[[], Mapping[str, KnownFile]]
     settings: TranscriptSettings
     failed: Callable[[str], None]
-    takes_out: Callable[[], bool] = lambda: True
-    """False while another memtui keeps the index, which may have more sources on for its run."""
+    is_writer: Callable[[], bool] = lambda: True
+    """False while another memtui keeps the index, which may have other sources on for its run."""
 
     def __post_init__(self) -> None:
+        self.waiting: tuple[str, ...] = ()
         self._reported: dict[str, Stamp] = {}
         """The files that were due, as they were then: some may be unreadable."""
         self.forget()
@@ -372,7 +373,8 @@ class TranscriptFollower:
     def forget(self) -> None:
         """Look at all of them again next time: the index is another."""
         self._last: dict[str, Stamp] | None = None
-        self.waiting: tuple[str, ...] = ()
+        if self.is_writer():
+            self.waiting = ()
 
     def due(self, cancelled: IsCancelled = never) -> tuple[str, ...]:
         """Return the paths that are new, gone, another file, shorter, or longer by a delta."""
@@ -392,11 +394,11 @@ class TranscriptFollower:
             self.forget()
             self.failed(f"cannot look at the transcripts: {error}")
             return ()
-        gone = (path for path in rows if path not in files and self.takes_out())
+        gone = (path for path in rows if path not in files and self.is_writer())
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
         indexed = {path: (row.size, row.mtime_ns, row.inode) for path, row in rows.items()}
         changed = [path for path in stamps if stamps[path] != indexed.get(path)]
-        # Those that were due before are read, or cannot be.
+        # Those that were due before are read, or cannot be, or wait for another memtui's end.
         self.waiting = tuple(one for one in changed if self._reported.get(one) != stamps[one])
         due = tuple(
             path
@@ -404,7 +406,8 @@ class TranscriptFollower:
             if path not in files or self._has_grown(files[path], rows.get(path))
         )
         reported = {path: stamp for path, stamp in self._reported.items() if path in stamps}
-        self._reported = reported | {path: stamps[path] for path in due}
+        if self.is_writer():
+            self._reported = reported | {path: stamps[path] for path in due}
         return due
 
     def _has_grown(self, file: SourceFile, row: KnownFile | None) -> bool:

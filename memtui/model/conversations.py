@@ -126,8 +126,8 @@ class TranscriptSource(Struct, frozen=True):
     """Absolute; empty when there is no such place on this machine."""
     is_indexed: bool
     """True if it is opted in."""
-    is_for_run: bool = False
-    """True if it is opted in for this run of the program alone, and not in the settings."""
+    for_run: str = ""
+    """`run` if it is on for this run of the program alone, `other` if for another memtui's."""
     found: int = 0
     size: int = 0
     """Bytes of all transcripts found."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -378,8 +379,9 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     sources: tuple[SourceCount, ...] = ()
     conversations: tuple[SourceCount, ...] = ()
     """Those that have chunks, by the names of their sources; `paths` for those of paths."""
-    for_run: tuple[str, ...] = ()
-    """The sources among these that are on for a run of the program alone."""
+    for_run: Mapping[str, str] = {}
+    """The sources among these that no settings turn on: for this `run`, or for that of an `other`
+    memtui."""
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0

@@ -122,11 +122,11 @@ def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = 
     waiting = sum(file.reason is Reason.NOT_YET_INDEXED for file in source.skipped)
     state = "waiting" if waiting else "on"
     if not source.is_indexed:
-        state = "left" if source.indexed else "off"
+        state = source.for_run or ("left" if source.indexed else "off")
     if is_chosen not in (None, source.is_indexed):
         state = "turned on" if is_chosen else "turned off"
     counts = map(words.count, (source.found, source.indexed, waiting))
-    for_run = f" {words.WORDS['sources']['run']}" if source.is_for_run else ""
+    for_run = f" {words.WORDS['sources'][source.for_run]}" if source.for_run else ""
     return words.WORDS[table][state].format(*counts, for_run)
 
 

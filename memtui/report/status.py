@@ -266,10 +266,9 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     only = f" ({words.count(by_words)} found by words only)" if by_words else ""
     yield Row(("holds", held_words(status, "vector", only)))
     if status.conversations:
-        run = f" ({words.WORDS['sources']['other' if whose == 'other' else 'run']})"
+        runs = {name: f" ({words.WORDS['sources'][run]})" for name, run in status.for_run.items()}
         counts = [
-            f"{one.source}{run * (one.source in status.for_run)} "
-            + words.count(one.files, "conversation")
+            f"{one.source}{runs.get(one.source, '')} {words.count(one.files, 'conversation')}"
             for one in status.conversations
         ]
         keys = words.WORDS["sources"]["screen"] * (whose == "screen")

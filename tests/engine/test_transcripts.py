@@ -33,6 +33,7 @@ from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
 from memtui.report.chunk_record import masked_record
+from memtui.report.conversations import source_state
 from memtui.report.json_text import document_text, hit_entry
 from memtui.report.status import status_sections
 from memtui.settings.load import SettingsFiles
@@ -667,6 +668,11 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         assert status.state == "ready", "another memtui has it on"
         shown = "\n".join(row.cells[1] for row in next(status_sections(status)).rows)
         assert "codex (for the run of the other memtui) 1 conversation" in shown
+        sources = [source_state(one, "source") for one in reader.conversations.sources()]
+        assert sources == ["off", "on elsewhere, 1 indexed", "off"]
+        reader.index.transcripts.use_sources(["openclaw:main"])
+        assert reader.index.status().for_run == {"openclaw:main": "run", "codex": "other"}
+        reader.index.transcripts.use_sources([])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "none")
             reader.index.refresh_status()
@@ -674,7 +680,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         assert status.removals == {"codex/2026/10/01/rollout-x.jsonl": "codex is off"}
         assert status.pending == tuple(status.removals)
     engine.index.transcripts.use_sources(["openclaw"])
-    assert engine.index.status().for_run == (), "what is off is to be taken out"
+    assert engine.index.status().for_run == {"openclaw": "run"}, "what is off is to be taken out"
     engine.index.transcripts.use_sources(["openclaw:main", "codex"])
     engine.wait_idle()
     homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")

@@ -518,7 +518,7 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
             await second.press("O", shows="what enter chooses here waits")
             await second.press("space", "enter")
             await second.run.until(lambda: "choice waits until" in str(second.run.toasts))
-            await second.press("O", shows="off, 1 in the index")
+            await second.press("O", shows="on elsewhere, 1 indexed")
             await second.press("space", "w", shows="sources = [")
             await second.press("enter")
             await second.run.until(lambda: "Written, for every" in str(second.run.toasts[-1:]))
@@ -544,7 +544,7 @@ async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> Non
         assert "keep the choice" not in talks.run.text
         await talks.press("escape", "space", "w", shows="said in the 1 found:")
         await talks.press("enter")
-        await talks.run.until(lambda: "undoes it.'" in str(talks.run.toasts))
+        await talks.run.until(lambda: "memtui ends.'" in str(talks.run.toasts))
 
 
 async def test_another_machine_is_asked_only_what_is_asked_for(

@@ -200,12 +200,15 @@ class Scene:
         self.file = self.homes.openclaw("a.jsonl", b"begun\n")
         self.known: dict[str, KnownFile] = {}
         self.failed: list[str] = []
-        self.due = TranscriptFollower(
+        self.is_writer = True
+        self.follower = TranscriptFollower(
             lambda: self.homes.scope(self.homes.folder, "openclaw"),
             self.read_index,
             TranscriptSettings(delta_bytes=size, delta_messages=messages),
             self.failed.append,
-        ).due
+            lambda: self.is_writer,
+        )
+        self.due = self.follower.due
 
     def read_index(self) -> dict[str, KnownFile]:
         if "damaged" in self.known:
@@ -270,6 +273,20 @@ def test_new_shrunk_exchanged_and_gone_files_are_due_at_once(scene: Scene) -> No
     scene.index()
     scene.file.unlink()
     assert scene.due() == (FOLLOWED,)
+
+
+def test_what_waits_for_another_memtui_is_named_until_it_ends(scene: Scene) -> None:
+    new = scene.homes.openclaw("b.jsonl", b"new\n")
+    scene.file.unlink()
+    scene.is_writer = False
+    for _ in range(2):
+        assert scene.due() == ("sessions/main/b.jsonl",), "and not what only the other one has on"
+        scene.follower.forget()
+        assert scene.follower.waiting == ("sessions/main/b.jsonl",)
+    scene.is_writer = True
+    new.unlink()
+    scene.follower.forget()
+    assert (scene.follower.waiting, scene.due()) == ((), (FOLLOWED,))
 
 
 def test_what_cannot_be_indexed_is_told_of_once(scene: Scene) -> None:
