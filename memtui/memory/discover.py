@@ -78,7 +78,7 @@ def discover(scope: Scope, *, cancelled: IsCancelled = never, only: str | None =
     search = _NoteSearch(scope, cancelled, only)
     files = sorted(search.files.values(), key=lambda file: file.path)
     skipped = sorted(search.skipped.values(), key=lambda file: (file.path, file.reason))
-    return Discovery(tuple(files), tuple(skipped))
+    return Discovery(tuple(files), tuple(skipped), tuple(search.unread))
 
 
 def is_memory(root: Path) -> bool:

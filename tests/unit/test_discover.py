@@ -152,6 +152,7 @@ def test_what_is_no_file_or_cannot_be_read_is_named(
         server.bind("socket.md")
         found = discover(Scope(tmp_path, MemorySettings(extra_paths=("/dev/null",))))
     assert paths(found) == ["memory/a.md"]
+    assert "memory/closed/" in found.unread, "what the index has of it stays"
     assert [(Path(file.path).name, file.reason, file.detail) for file in found.skipped] == [
         ("null", Reason.NOT_REGULAR, "character device"),
         ("USER.md", Reason.NOT_REGULAR, "folder"),

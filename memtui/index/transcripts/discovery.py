@@ -226,7 +226,7 @@ def with_transcripts(
     return Discovery(
         (*notes.files, *(file for file in transcripts.files if file.path not in taken)),
         (*notes.skipped, *transcripts.skipped),
-        transcripts.unread,
+        (*notes.unread, *transcripts.unread),
     )
 
 
