@@ -260,7 +260,7 @@ class Indexer:
             except Cancelled:
                 if self._cancelled.is_set() or self.job.recipe is recipe:
                     text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
-                    self._update(failure=None, stopped=text)
+                    self._update(failure=None)
                     self._bus.publish(bus.SyncFailed(text, job.now()))
                     return
         before = self._status
@@ -279,7 +279,6 @@ class Indexer:
         self._update(
             last_sync=job.stats if is_news else before.last_sync,
             failure=None,
-            stopped=None,
             skipped=tuple(job.skipped),
             cache_hits=before.cache_hits + job.stats.cache_hits,
             cache_misses=before.cache_misses + job.cache_misses,

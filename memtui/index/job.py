@@ -126,11 +126,11 @@ class ProgressReporter:
             self.pending.pop(path, None)
 
     def stopped(self, *, rebuild: bool) -> str:
-        """Say what is left of a run that was stopped."""
+        """Say how far a run came that was stopped."""
         if rebuild and (self.last is None or self.last.phase != VECTORS):
             return "stopped; the index is as it was"
         done = self._total - self.remaining
-        return f"stopped; {100 * done // self._total if self._total else 100} % kept"
+        return f"stopped at {done:,} of {self._total:,} {self._phase}"
 
     def _publish(self, now: float, current: str) -> None:
         self._published = now
@@ -223,8 +223,6 @@ class IndexerStatus(IndexStatus, frozen=True, kw_only=True):
     running: Work = Work.NONE
     failure: str | None = None
     """The reason why the last sync or rebuild failed; `None` when it ended well or was stopped."""
-    stopped: str | None = None
-    """The progress of the last sync or rebuild when it was stopped; else `None`."""
     cache_excess: int = 0
     """By how many bytes live vectors alone exceed the bound of the cache."""
     problem: VectorProblem | None = None

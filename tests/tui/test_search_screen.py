@@ -641,7 +641,12 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         assert run.app.screen is not run.app.search_screen, "what runs is stopped first"
         run.engine.index.status = lambda: status
         run.app.search_screen.refresh_status()
-        await press(run.pilot, "ctrl+c", "ctrl+c")
+        await press(run.pilot, "ctrl+c")
+        assert "stopping…" in run.text
+        run.app.bus.publish(SyncFailed("stopped at 61 of 100 vectors", NOW))
+        await settle(run.app, run.pilot)
+        assert "stopping…" not in run.text
+        await press(run.pilot, "ctrl+c")
         assert run.app.return_code == 0
 
 

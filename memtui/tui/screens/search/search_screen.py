@@ -262,6 +262,7 @@ class SearchScreen(Screen[None]):
         """Tell how a sync ended when it was asked for, and always when it failed."""
         if isinstance(event, SyncFailed):
             is_error = not self._is_stop_requested
+            self.rankings.note("")
             prefix = "sync failed: " if is_error else ""
             tell(self, safe_line(f"{prefix}{event.error}"), error=is_error)
         elif self._is_sync_requested:
