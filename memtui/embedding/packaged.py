@@ -31,13 +31,6 @@ from memtui.text.sanitize import safe_line
 from memtui.text.tokens import dominant_script
 
 
-class ModelFile(Struct, frozen=True):
-    """A file of a model, and the sha256 of the released one."""
-
-    name: str
-    sha256: str
-
-
 class PackagedModel(Struct, frozen=True):
     """One model, and the package that holds it: a row of `data/packaged_models.toml`."""
 
@@ -47,7 +40,7 @@ class PackagedModel(Struct, frozen=True):
     summary: str
     packages: tuple[tuple[str, str], ...]
     folder: tuple[str, str]
-    files: Mapping[str, ModelFile]
+    files: Mapping[str, tuple[str, str]]
     settings: Mapping[str, str | int]
     install: str
     reinstall: str
@@ -75,8 +68,8 @@ class PackagedModel(Struct, frozen=True):
                 f'the provider "{self.name}" cannot give {dimensions} dimensions',
                 hint=f"valid: {valid}",
             )
-        files = {file.name: file.sha256 for file in self.files.values()}
-        fingerprint = provider.settings_fingerprint(settings | files | dict(self.settings))
+        settings |= self.files.values()
+        fingerprint = provider.settings_fingerprint(settings | dict(self.settings))
         pieces = choice.word_pieces if self.has_pieces else None
         return provider.ProviderIdentity(
             *(self.name, self.model, dimensions, fingerprint, self.input_bytes, pieces),
@@ -102,7 +95,7 @@ class PackagedModel(Struct, frozen=True):
         assert spec is not None
         assert spec.origin is not None
         paths = [Path(spec.origin).parent / file for file in self.files]
-        for path, released in zip(paths, self.files.values(), strict=True):
+        for path, (_, released) in zip(paths, self.files.values(), strict=True):
             shown = f"the model {safe_line(str(path))}"
             try:
                 with path.open("rb") as file:
@@ -111,7 +104,7 @@ class PackagedModel(Struct, frozen=True):
                 message = f"cannot read {shown}: {error.strerror or error}"
                 failure = Failure.NO_FILE
                 raise ProviderError(message, hint=self.reinstall, failure=failure) from error
-            if digest != released.sha256:
+            if digest != released:
                 message = f"{shown} is damaged or another one: its sha256 is not the released one"
                 raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
         try:

