@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.model import (
     EPOCH,
+    NOTES,
     CandidatePool,
     Chunk,
     DateRule,
@@ -322,7 +323,7 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
     is_instruction = path.rpartition("/")[2] in names.get("instructions", ())
     is_named = is_instruction or path.removeprefix("./") in names["evergreen"]
     is_undated_note = path.startswith("memory/") and not is_dated
-    if (is_named or is_undated_note) and (is_memtui or chunk.source == "memory"):
+    if (is_named or is_undated_note) and (is_memtui or chunk.source == NOTES):
         return None, Reason.EVERGREEN
     if not is_memtui and chunk.mtime_ns <= 0:
         return None, Reason.NO_DATE

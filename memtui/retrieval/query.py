@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.memory.documents import tags_of
+from memtui.model import CONVERSATIONS
 from memtui.retrieval.connection import FOLDING, Connection, tokens
 from memtui.text.sanitize import listed
 from memtui.text.tokens import QueryTerms, fold_text, grams, query_terms, quote, split_scripts
@@ -238,7 +239,7 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
     """
     query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
     there = f"is no source here: there is {', '.join(known)}"
-    named = {} if by_release else {"sessions": _SYNTAX["sessions"]}
+    named = {} if by_release else {CONVERSATIONS: _SYNTAX["sessions"]}
     unknown = [one for one in query.filters.sources if known and one.casefold() not in known]
     own = [f'"{phrase}"' for phrase in query.phrases]
     own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]

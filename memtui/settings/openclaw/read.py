@@ -19,6 +19,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memtui.model import CONVERSATIONS
 from memtui.settings.containment import is_inside
 from memtui.settings.files import cause_of, read_bytes, value_in
 from memtui.settings.openclaw import schema
@@ -406,7 +407,7 @@ class _Reader:
             vector_weight=vector,
             text_weight=text,
             # Transcripts only where they are allowed, notes where nothing is.
-            sources=tuple(name for name in names if name != "sessions" or sessions)
+            sources=tuple(name for name in names if name != CONVERSATIONS or sessions)
             or schema.MemorySearchConfig().sources,
             multimodal_modalities=modalities if config.multimodal_enabled else (),
             set_keys=frozenset(set_keys),

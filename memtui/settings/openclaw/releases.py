@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.errors import SettingsError
-from memtui.model import DateRule, Fusion, Ranking, SearchMode
+from memtui.model import CONVERSATIONS, DateRule, Fusion, Ranking, SearchMode
 from memtui.model.status import Identity, IndexGeneration
 from memtui.settings.openclaw import schema
 from memtui.settings.openclaw.read import expanded
@@ -115,7 +115,7 @@ def effective(config: schema.MemorySearchConfig, release: str) -> schema.MemoryS
     for field, value in rules.fixed.items():
         values[field] = tuple(value) if isinstance(value, list) else value
     if not (config.session_memory or rules.name == "2026.9"):
-        values["sources"] = tuple(s for s in config.sources if s != "sessions") or base.sources
+        values["sources"] = tuple(s for s in config.sources if s != CONVERSATIONS) or base.sources
     provider = config.provider
     if provider == "auto" and rules.name in {"2026.7", "2026.9"}:
         provider = "openai"
@@ -335,7 +335,7 @@ def to_settings(agent: schema.AgentConfig, release: str) -> Conversion:
         )
     if not search.enabled:
         cannot.append("enabled false: memtui searches all the same")
-    if "sessions" in search.sources:
+    if CONVERSATIONS in search.sources:
         cannot.append("sources sessions: memtui's own index has no transcripts")
     cannot += [f"{key}: has no effect in OpenClaw {name}" for key in ignored]
     taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}

@@ -16,7 +16,7 @@ from textual.content import Content
 
 from memtui.engine.browse import days_of, recalls_of
 from memtui.engine.search import Tops
-from memtui.model import FileState, Reason
+from memtui.model import NOTES, FileState, Reason
 from memtui.model.browsing import MemoryFile
 from memtui.report.status import LOOKS_FOR
 from memtui.report.words import WORDS, day_age
@@ -115,7 +115,7 @@ def tree_lines(
                 parts[0] = "/" + parts[0]
             if len(parts) > MOST_LEVELS:
                 parts[MOST_LEVELS - 2 : -1] = ["/".join(parts[MOST_LEVELS - 2 : -1])]
-        rank = file.place != WORKSPACE, file.source != "memory", file.place, file.source
+        rank = file.place != WORKSPACE, file.source != NOTES, file.place, file.source
         places[rank].append((parts, file))
 
     def lines_of(
