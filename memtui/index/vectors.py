@@ -323,12 +323,7 @@ class VectorsPhase:
         stopped = self._job.cancelled if provider.remote else self._job.is_stopped
         try:
             answer = provider.embed_documents(list(texts.values()), cancelled=stopped)
-            vectors = dict(zip(hashes, answer, strict=False))
-            if len(answer) != len(texts):
-                given = f"{provider.identity.name} gave {len(answer)} vectors"
-                detail = f"{given} for {len(texts)} texts"
-                self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
-                return {}
+            vectors = dict(zip(hashes, answer, strict=True))
         except TextsRefused as error:
             vectors = {hashes[place]: vector for place, vector in error.made.items()}
             for place, refused in error.refused.items():

@@ -527,8 +527,6 @@ def rerank_stage(state: StageState) -> Step:
 
 def recency(age_days: float, scale_days: float) -> float:
     """exp(-age / scale), 0 to 1: 1/e at one scale (memini `RerankWith`); a future date gives 1."""
-    if scale_days <= 0:
-        return 1.0
     return math.exp(-max(0.0, age_days) / scale_days)
 
 
