@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import IntFlag
 from itertools import chain, pairwise
 from typing import Final, NamedTuple, TypeAlias
@@ -88,17 +88,14 @@ def passages(text: str) -> tuple[Passage, ...]:
             passage = text[start:end]
             if passage.rstrip(_CLOSING).endswith(_ASKED):
                 flags |= PassageFlag.QUESTION.value
+            words = blanked[start:end].lower().split()
+            is_phrase = not _HINTS.isdisjoint(words) and _PHRASE.search(passage) is not None
             is_clock = bisect_left(clocks, start) < bisect_left(clocks, end)
-            if is_clock or _names_time(passage, blanked[start:end].lower().split()):
+            if is_clock or is_phrase or not _TIMES.isdisjoint(words):
                 flags |= PassageFlag.TIME.value
             found.append(Passage(start, end, flags))
             flags = 0
     return tuple(found)
-
-
-def _names_time(passage: str, words: Sequence[str]) -> bool:
-    is_phrase = not _HINTS.isdisjoint(words) and _PHRASE.search(passage) is not None
-    return is_phrase or not _TIMES.isdisjoint(words)
 
 
 def speaker(passage: str) -> str:
