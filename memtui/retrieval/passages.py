@@ -157,26 +157,18 @@ def nearest_passages(
 
     An illustration of what the text has to do with the query: the chunk's own cosine is that of
     the whole text and no mean of these. All are embedded in one call. Passages to which the model
-    gives no usable vector are left out; equal ones stand in the order of the text. Raises what
-    `embed` raises, and ValueError when its vectors are not of the query's length.
+    gives no vector but zeros are left out; equal ones stand in the order of the text. Raises what
+    `embed` raises.
     """
-    import numpy as np
-
     parts = passages(text)
     size = max(1, -(-len(parts) // MOST_PASSAGES))
     groups = [parts[place : place + size] for place in range(0, len(parts), size)]
     spans = [(group[0].start, group[-1].end) for group in groups]
-    length = _length(query)
-    if not spans or limit <= 0 or not math.isfinite(length) or length == 0:
-        return ()
-    vectors = np.asarray(embed([text[start:end] for start, end in spans]), dtype=np.float32)
-    if vectors.shape != (len(spans), len(query)):
-        raise ValueError(f"vectors of shape {vectors.shape} for {len(spans)} x {len(query)}")
+    vectors = embed([text[start:end] for start, end in spans]) if spans else ()
     found: list[Passage] = []
     for (start, end), vector in zip(spans, vectors, strict=True):
-        norm = _length(vector)
-        if math.isfinite(norm) and norm > 0:
-            cosine = _dot(vector, query) / (norm * length)
+        if norm := _length(vector):
+            cosine = _dot(vector, query) / (norm * _length(query))
             found.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
     return tuple(sorted(found, key=lambda passage: -passage.cosine)[:limit])
 
