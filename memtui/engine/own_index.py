@@ -473,7 +473,7 @@ class OwnIndex(Index):
         look["pending"] = look["pending"][:PENDING_SHOWN]
         if not brief and self.providers.acting.withholds:
             look["withheld"] = self._withheld()
-        if self.indexer is None and not brief:
+        if self.indexer is None and (look["pending"] or not brief):
             look["writer"] = WriterLock(self.folder).writer()
         self._look = look
 

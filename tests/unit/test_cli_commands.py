@@ -23,7 +23,7 @@ from memtui.cli.main import program, run, wants_json
 from memtui.engine import doctor
 from memtui.index.database import create, open_database
 from memtui.index.foreign.audit import examine
-from memtui.index.generations import IndexFolder
+from memtui.index.generations import IndexFolder, WriterLock
 from memtui.model import Stage
 from memtui.ranking.counterfactual.change import (
     FEATURE_OF,
@@ -345,6 +345,19 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
         shown = memtui("chunk", f"buoys-at-sea.md:{line}", *place)
         assert lines in shown.out
         assert f"1 more chunk there: memory/buoys-at-sea.md:{other}\n" in shown.err
+
+
+def test_no_search_beside_another_memtui_names_a_command_that_is_refused(
+    memtui: Run, notes: Path
+) -> None:
+    place = ("--root", str(notes))
+    folder = Path(memtui("index", *place, "--json").document["index_dir"])
+    (notes / "USER.md").write_text("# User\n")
+    assert "`memtui index" in memtui("search", "memory", *place).err
+    lock = WriterLock(IndexFolder(folder))
+    assert lock.try_acquire()
+    assert "works once that one has ended" in memtui("search", "memory", *place).err
+    lock.release()
 
 
 @pytest.mark.parametrize(("arguments", "expected"), load("settings")["wrong_options"])
