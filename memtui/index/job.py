@@ -130,7 +130,7 @@ class ProgressReporter:
         if rebuild and (self.last is None or self.last.phase != VECTORS):
             return "stopped; the index is as it was"
         done = self._total - self.remaining
-        return f"stopped at {done:,} of {self._total:,} {self._phase}"
+        return f"stopped at {done:,} of {self._total:,} {self._phase}; the next sync goes on"
 
     def _publish(self, now: float, current: str) -> None:
         self._published = now
@@ -174,7 +174,7 @@ class Job(Struct):
     cancelled: IsCancelled = never
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     gives_way: Callable[[], bool] = never
-    """True if other work is asked for, which waiting for a service gives way to."""
+    """True if other work is asked for."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""
     refused: dict[tuple[ProviderIdentity, str], Refusal] = msgspec.field(default_factory=dict)
@@ -193,6 +193,11 @@ class Job(Struct):
     cache_misses: int = 0
     problem: VectorProblem | None = None
     """`None` when every chunk that should have a vector has one."""
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if other work is asked for, to which making vectors gives way, but for a rebuild."""
+        return not self.stats.rebuild and self.gives_way()
 
     def check(self) -> None:
         """Wait while somebody types; raise `Cancelled` when the job is to stop."""

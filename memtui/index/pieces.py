@@ -55,7 +55,7 @@ class PiecesPhase:
         elif self._is_on and missing:
             self._job.progress.start(PIECES, missing)
             for page in pages_of_chunks(connection, _MISSING, _AT_ONCE):
-                if not self.add(page):
+                if not self.add(page) or self._job.is_interrupted:
                     return
                 self._job.progress.advance(len(page))
 

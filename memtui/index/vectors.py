@@ -52,7 +52,7 @@ def embed_by_batches(
     """Put the vectors of missing texts into the cache by batches, where the provider has them.
 
     Nothing here is a failure of the sync: what has no vector afterwards is left to the caller,
-    and `job.note` is told why. Of a sync the wait ends when `job.gives_way()`; with `every` the
+    and `job.note` is told why. The wait ends when `job.is_interrupted`; with `every` the
     texts are those of all chunks. Raises `Cancelled`.
     """
     rows: dict[str, int] = {}
@@ -83,7 +83,7 @@ def embed_by_batches(
             BatchStore(job.folder.folder / STORE_NAME),
             job.cache,
             cancelled=job.cancelled,
-            interrupted=lambda: not job.stats.rebuild and job.gives_way(),
+            interrupted=lambda: job.is_interrupted,
             progress=job.progress.reach,
         ).run()
     except ProviderError as error:
@@ -305,6 +305,10 @@ class VectorsPhase:
                     self._job.stats.chunks_embedded += len(vectors)
                     # At once: they come out of the same run of the model.
                     self._pieces.add({row: name for name in made for row in rows[name]})
+                if self._job.is_interrupted:
+                    # A note that was saved meanwhile is found by its words at once.
+                    self._gave_up = True
+                    return count
         return count
 
     def _embed(

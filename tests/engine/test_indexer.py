@@ -107,7 +107,10 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
     assert kinds.count(FileIndexed) == 20
 
 
-def test_requests_during_a_sync_run_once_more(workspace: Workspace, indexer: Indexer) -> None:
+def test_a_request_interrupts_the_vectors_and_is_done_first(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    workspace.provider.batch_size = 5
     gate = stopped_at(workspace, indexer)
     workspace.write("0.md", "rewritten\n")
     for _ in range(5):
@@ -120,7 +123,8 @@ def test_requests_during_a_sync_run_once_more(workspace: Workspace, indexer: Ind
     assert snapshot.progress.phase == "vectors"
     gate.open.set()
     assert indexer.wait_idle(WAIT)
-    assert len(workspace.of_type(SyncFinished)) == 2
+    first, second = workspace.of_type(SyncFinished)
+    assert (first.stats.chunks_embedded, second.stats.chunks_embedded >= 15) == (5, True)
     assert indexer.snapshot().pending_count == 0
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
@@ -164,7 +168,7 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert snapshot.errors == ()
     assert (snapshot.files, snapshot.vectors) == (20, 5)
     errors = [event.error for event in workspace.of_type(SyncFailed)]
-    assert errors == ["stopped at 5 of 20 vectors"]
+    assert errors == ["stopped at 5 of 20 vectors; the next sync goes on"]
     assert len(workspace.of_type(SyncStarted)) == 1
     sync(indexer)
     assert workspace.provider.texts == 20
@@ -397,7 +401,7 @@ def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:
     assert {event.eta is None for event in events if event.done <= 19} == {True}
     assert events[-1].rate == pytest.approx(4.0)
     assert events[-1].eta == pytest.approx(15.0)
-    assert reporter.stopped(rebuild=False) == "stopped at 40 of 100 vectors"
+    assert reporter.stopped(rebuild=False) == "stopped at 40 of 100 vectors; the next sync goes on"
 
 
 @pytest.mark.parametrize(
