@@ -209,9 +209,7 @@ class ForeignTarget(Struct, frozen=True):
     @property
     def expected(self) -> AgentConfig | None:
         """Return what the agent is configured for; `None` where no configuration could be read."""
-        config = self.config
-        is_read = config is not None and config.path is not None and not config.broken
-        return self.search if is_read else None
+        return self.search if self.config is not None and self.config.path is not None else None
 
 
 def find_target(
