@@ -32,7 +32,7 @@ from memtui.embedding.services import Address, Request
 from memtui.errors import IsCancelled, ProviderError, never, stop_if, undone_on_error
 from memtui.model import Failure
 from memtui.settings.containment import expand_path
-from memtui.settings.files import read_bytes
+from memtui.settings.files import cause_of, read_bytes
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def trust(ca_file: str) -> ssl.SSLContext:
     except ssl.SSLError:
         reason = "it holds no certificate in PEM form"
     except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = cause_of(error)
     words = f"cannot read the certificates in {safe_line(ca_file)}: {reason}"
     raise ServiceError(words, Failure.BAD_SETTING, hint="embedding.ca_file names a PEM file")
 

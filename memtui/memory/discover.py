@@ -370,8 +370,7 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     root = os.path.abspath(scope.root)
     place = absolute_path(path, root)
     name = stored_path(place, root)
-    nothing = absent(place)
-    if nothing is not None:
+    if nothing := absent(place):
         return SkippedFile(name, *nothing)
     discovery = discover(scope, only=place)
     for file in discovery.files:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from memtui.settings.containment import parts_below
+from memtui.settings.files import cause_of
 
 _UNWRITABLE = re.compile("[\ud800-\udfff\ufffd]")
 _WRITTEN = re.compile("\ufffd(\ufffd|[0-9a-f]{4})")
@@ -43,7 +44,7 @@ def stored_path(path: str, root: str) -> str:
         relative = os.path.relpath(path, root)
     except ValueError:
         relative = path
-    return written(relative.replace(os.sep, "/") if os.sep != "/" else relative)
+    return written(relative.replace(os.sep, "/"))
 
 
 def absolute_path(stored: str, root: str) -> str:
@@ -149,5 +150,4 @@ def fold_path(path: str) -> str:
 
 def said(error: Exception) -> str:
     """Return the message of the operating system, in lower case."""
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return (strerror or str(error)).lower()
+    return cause_of(error).lower()

@@ -218,11 +218,9 @@ def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
     return data
 
 
-def cause_of(error: OSError | ValueError) -> str:
+def cause_of(error: Exception) -> str:
     """Return in a few words why a file cannot be read or written."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error) or type(error).__name__
-    return str(error)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 MAX_BYTES: Final = 64 * 2**20

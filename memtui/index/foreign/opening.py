@@ -33,7 +33,7 @@ from memtui.index.database import (
 from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
-from memtui.settings.files import NO_FILE, FileState, file_state
+from memtui.settings.files import NO_FILE, FileState, cause_of, file_state
 from memtui.text.sanitize import listed, safe_line
 
 _WRITE_VERSION = 18
@@ -422,9 +422,8 @@ def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Ite
             raise _changed(path) from error
         if wrong is None:
             raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if isinstance(error, UnicodeDecodeError):
-            reason = "a text of it is not UTF-8"
+        is_text = isinstance(error, UnicodeDecodeError)
+        reason = "a text of it is not UTF-8" if is_text else cause_of(error)
         text, hint = index_format()["faults"][wrong]
         line = text.format(name=safe_line(str(path)), reason=safe_line(reason))
         raise IndexUnusable(line, hint=hint) from error
