@@ -507,14 +507,12 @@ def values_of(ranking: Ranking | RankingSettings) -> dict[str, Any]:
     """Return the keys of `[ranking]` with the values that a ranking has, or that are set."""
     start = f"{RANKING}."
     keys = [key.removeprefix(start) for key in leaves() if key.startswith(start)]
+    nothing: dict[str, str] = {}
     if isinstance(ranking, Ranking):
         keys.remove("decay.preset")
+        nothing = {f"context.{name}": OWN_WEIGHT for name in FEATURES} | {"min_score": NO_MINIMUM}
     values = {key: value_at(ranking, key) for key in keys}
-    if isinstance(ranking, Ranking) and ranking.min_score is None:
-        values["min_score"] = NO_MINIMUM
-    if isinstance(ranking, Ranking):
-        unset = {name for name in FEATURES if getattr(ranking.context, name) is None}
-        values |= {f"context.{name}": OWN_WEIGHT for name in unset}
+    values |= {key: none for key, none in nothing.items() if values[key] is None}
     return {key: value for key, value in values.items() if value is not None}
 
 
