@@ -347,17 +347,20 @@ def state_detail(status: IndexStatus) -> str:
             return f"{done} {progress.phase}{left}"
         case IndexState.STALE if change := provider_change(status):
             return change
-        case IndexState.STALE if foreign is not None or status.pending_count:
-            files = words.count(status.pending_count, "file")
-            out = words.count(len(status.removals), after=" of them to be taken out")
-            files += " waiting" if foreign is None else " drifted"
-            return f"{files}, {out}" if status.removals else files
+        case IndexState.STALE if foreign is not None:
+            return words.count(status.pending_count, "file", after=" drifted")
+        case IndexState.STALE:
+            settled = status.vectors + len(status.withheld) + status.unread
+            lacking = status.chunks - settled if provider.model is not None else 0
+            nouns = "chunk waits for its vector", "chunks wait for their vectors"
+            waiting = {
+                words.count(status.pending_count, "file", after=" waiting"): status.pending_count,
+                f"{words.count(len(status.removals))} of them to be taken out": status.removals,
+                words.count(lacking, *nouns): lacking > 0,
+            }
+            return ", ".join(text for text, is_so in waiting.items() if is_so)
         case IndexState.NO_INDEX if status.pending_count:
             return words.count(status.pending_count, "file", after=" to index")
-        case IndexState.STALE:
-            waiting = status.chunks - status.vectors - len(status.withheld)
-            nouns = "chunk waits for its vector", "chunks wait for their vectors"
-            return words.count(waiting, *nouns)
         case IndexState.DEGRADED if foreign is not None:
             findings = foreign.truth.findings if foreign.truth is not None else ()
             return finding_title(findings[0]).lower() if findings else ""

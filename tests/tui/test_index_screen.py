@@ -19,7 +19,7 @@ from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import DetailScreen
-from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
+from memtui.tui.screens.index import AgentIndexScreen, IndexScreen, what_is_listed
 from memtui.tui.widgets.index_status import (
     IndexStatusPane,
     facts_of,
@@ -91,6 +91,10 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert told.endswith("is not there, it goes on by itself then"), "a rebuild would not help"
     withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
     now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34)
+    waits = replace(now, skipped=(), errors=())
+    assert what_is_listed(waits) == "2 waiting: tab shows which"
+    leaving = replace(waits, removals={"memory/a.md": "gone"})
+    assert what_is_listed(leaving) == "2 waiting: tab shows which, and why"
     facts = dict(index_facts(now, NOW))
     assert facts["not read"].plain.startswith("34 chunks in a script that ")
     assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")
@@ -152,7 +156,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
             await second.press("R", "r")
             assert ["another memtui (process " in toast for toast in second.toasts] == [True]
             assert "kept by     another memtui (process " in second.text
-            assert "changes     taken in by the other memtui" in second.text
+            assert "changes     taken in by the other memtui " in second.text
             facts = second.app.screen.query_one("#facts")
             assert not facts.show_vertical_scrollbar, "there is room for all of them"
             offered = second.text.splitlines()[-1]

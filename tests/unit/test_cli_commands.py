@@ -158,16 +158,22 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
     told = "index is for wordllama, settings say minilm"
     assert "vectors are by wordllama/l2_supercat_256" in memtui("doctor", "--root", str(notes)).out
     assert memtui("index", "--dry-run", "--json", "--root", str(notes)).document["rebuild"]
-    for waits in (told, "1 chunk waits for its vector", "1 file waiting"):
-        if waits.startswith("1 chunk"):
+    chunk = "1 chunk waits for its vector"
+    for waits in (told, chunk, f"1 file waiting, {chunk}"):
+        if waits is chunk:
             index_by("none")
         status = memtui("status", "--root", str(notes))
         assert f"stale ({waits})" in status.out
         assert f"`memtui index --root {notes}`" in status.err
         (notes / "MEMORY.md").write_text("# Changed\n")
+    with monkeypatch.context() as other:
+        other.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "process 7")
+        told = memtui("doctor", "--root", str(notes)).out
+        assert "-> another memtui (process 7) keeps the index and takes changes in" in told
+        assert "brings it up to date" not in told
     (notes / "MEMORY.md").unlink()
     status = memtui("status", "--root", str(notes))
-    assert "stale (1 file waiting, 1 of them to be taken out)" in status.out
+    assert f"stale (1 file waiting, 1 of them to be taken out, {chunk})" in status.out
     assert "takes them out" in status.err
     assert "to be taken out: MEMORY.md (gone)" in status.out
     assert "and take 1 file out" in memtui("index", "--dry-run", "--root", str(notes)).out

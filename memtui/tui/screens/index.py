@@ -243,7 +243,9 @@ def what_is_listed(status: IndexStatus) -> str:
     counts["failed"] = present_errors(status)
     listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
     if listed:
-        return f"{listed}: tab shows which, and why"
+        # Of what waits only those to be taken out have a reason.
+        has_why = status.skipped or status.removals or counts["failed"]
+        return f"{listed}: tab shows which{', and why' * bool(has_why)}"
     if has_other_writer(status):
         return WORDS["writer"]["read_only"].format(status.writer)
     files = fmt.count(status.files, "file")
