@@ -139,8 +139,7 @@ class Timers:
 
     def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
         """Do something after so many seconds."""
-        if name in self._running:
-            self._running[name].stop()
+        self.stop(name)
 
         def act() -> None:
             # One that was stopped may have been due already.
