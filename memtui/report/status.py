@@ -315,8 +315,10 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
     yield Row(("vectors", words.WORDS["backend"].get(status.vector_backend, status.vector_backend)))
     if status.pieces:
-        of = f"of {words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
-        yield Row(("word pieces", f"{of} (a vector for each word, to compare word by word)"))
+        of = f"{words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
+        yield Row(
+            ("pieces", f"word pieces of {of} (a vector for each word, to compare word by word)")
+        )
     yield Row(("tokenizer", status.tokenizer))
     if (stats := status.last_sync) is not None:
         did = (
