@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from memtui.bus import Bus, Event, IndexChanged, StatusChanged, SyncFinished, SyncStarted
+from memtui.bus import (
+    Bus,
+    Event,
+    IndexChanged,
+    StatusChanged,
+    SyncFailed,
+    SyncFinished,
+    SyncStarted,
+)
 from memtui.data import read_table
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.embedding.registry import other_of, registration_of
@@ -193,7 +201,7 @@ class OwnIndex(Index):
             spared=lambda: self.providers.spared,
         )
         self.providers.changed = self._provider_changed
-        events = (SyncStarted, IndexChanged, SyncFinished)
+        events = (SyncStarted, IndexChanged, SyncFinished, SyncFailed)
         self._unsubscribe = self._bus.subscribe(events, self._index_changed)
         if self._bus.on_error is None:
             # A handler that fails must not end the thread that published.
@@ -359,7 +367,7 @@ class OwnIndex(Index):
             self.transcripts.take_written()
             return
         if self.watcher is not None and self.watcher.follower is not None:
-            self.watcher.follower.forget()
+            self.watcher.follower.forget(is_stopped=isinstance(event, SyncFailed))
         if not self.indexer.is_writer:
             self.recorded = read_marker(self.folder.folder)
         elif not self.providers.is_untried:

@@ -370,8 +370,12 @@ class TranscriptFollower:
         """The files that were due, as they were then: some may be unreadable."""
         self.forget()
 
-    def forget(self) -> None:
-        """Look at all of them again next time: the index is another."""
+    def forget(self, *, is_stopped: bool = False) -> None:
+        """Look at all of them again next time: the index is another.
+
+        Where a run was stopped, what it left waits for the next one instead of beginning it.
+        """
+        self._is_stopped = is_stopped
         self._last: dict[str, Stamp] | None = None
         if self.is_writer():
             self.waiting = ()
@@ -408,7 +412,8 @@ class TranscriptFollower:
         reported = {path: stamp for path, stamp in self._reported.items() if path in stamps}
         if self.is_writer():
             self._reported = reported | {path: stamps[path] for path in due}
-        return due
+        is_due, self._is_stopped = not self._is_stopped, False
+        return due if is_due else ()
 
     def _has_grown(self, file: SourceFile, row: KnownFile | None) -> bool:
         if row is None or row.inode != file.inode or file.size <= row.size:

@@ -289,6 +289,19 @@ def test_what_waits_for_another_memtui_is_named_until_it_ends(scene: Scene) -> N
     assert (scene.follower.waiting, scene.due()) == ((), (FOLLOWED,))
 
 
+def test_what_a_stopped_run_left_waits_and_begins_none(scene: Scene) -> None:
+    scene.homes.openclaw("b.jsonl", b"new\n")
+    scene.follower.forget(is_stopped=True)
+    assert scene.due() == ()
+    assert scene.follower.waiting == ("sessions/main/b.jsonl",)
+    scene.append(b"x" * 1000)
+    assert scene.due() == (FOLLOWED,)
+    scene.index()
+    scene.follower.forget(is_stopped=True)
+    assert not scene.due()
+    assert not scene.follower.waiting
+
+
 def test_what_cannot_be_indexed_is_told_of_once(scene: Scene) -> None:
     scene.homes.openclaw("b.jsonl", b"not readable\n")
     assert scene.due() == ("sessions/main/b.jsonl",)
