@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import filterfalse
@@ -78,6 +78,8 @@ class OwnTranscripts(TranscriptStore):
         self.scope = scope
         self._index = index
         self._written = (*scope.sources, *scope.paths)
+        self._off: list[str] = []
+        """The places that were last not among the chosen ones."""
 
     def locate(self) -> Sequence[TranscriptPlace]:
         return discovery.locate(self.scope, everything=True)
@@ -90,19 +92,21 @@ class OwnTranscripts(TranscriptStore):
         used = (providers.primary, providers.fallback, providers.acting)
         return text_goes([one.address or one.identity.name for one in used if one and one.remote])
 
-    def run_of(self, name: str) -> str:
-        if name == "paths" or any(covers(one, name) for one in self._written):
+    def run_of(self, name: str, indexed: int) -> str:
+        if name == "paths":
             return ""
-        if self.scope.opts_in(name):
-            return "run"
-        return "other" if self._index.has_other_writer else ""
+        is_on = any(covers(one, name) for one in (*self.scope.sources, *self.scope.paths))
+        if is_on != any(covers(one, name) for one in self._written):
+            return "run" if is_on else "off"
+        return "other" if indexed and not is_on and self._index.has_other_writer else ""
 
     def standing(self, counts: Sequence[SourceCount]) -> dict[str, Any]:
-        """Return the counts, with the sources that are on and have none, in words of the status."""
+        """Return the counts, with 0 of sources that are on or off for this run, for the status."""
         names = [one.source for one in counts]
-        new = (on for on in self.scope.sources if not any(covers(on, name) for name in names))
+        new = [on for on in self.scope.sources if not any(covers(on, name) for name in names)]
+        new += [off for off in self._off if off not in names and self.run_of(off, 0) == "off"]
         sources = (*counts, *(SourceCount(name, 0, 0) for name in new))
-        runs = {one.source: run for one in sources if (run := self.run_of(one.source))}
+        runs = {one.source: run for one in sources if (run := self.run_of(one.source, one.files))}
         return {"conversations": sources, "for_run": runs}
 
     def use_sources(self, names: Sequence[str]) -> None:
@@ -115,16 +119,13 @@ class OwnTranscripts(TranscriptStore):
 
         self.take_written()
         places = [place.name for place in discovery.places_of(self.scope)]
+        self._off = list(filterfalse(names.__contains__, places))
         sources = names_for(self.scope.sources, places, list(filter(is_source, names)))
         self._use((*sources, *filterfalse(is_source, names)))
         if self._index.indexer is not None:
             self._index.indexer.sync()
 
     def take_written(self) -> TranscriptScope:
-        """Return the scope, with what was written into the settings files since the last call.
-
-        What was chosen for this run stays.
-        """
         before, files = self._written, self._index.settings_files
         # Files that cannot be used may be in the middle of a change.
         with suppress(MemtuiError):
@@ -229,12 +230,9 @@ class ConversationService:
 
     def sources(self) -> list[TranscriptSource]:
         """Return the places of transcripts, opted in or not, and how much of each is indexed."""
-        store = self._store
-        places, goes_to = store.locate(), store.destinations()
-        sources = transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
-        there = (one for one in sources if one.is_indexed or one.indexed)
-        runs = {one.name: store.run_of(one.name) for one in there}
-        return [replace(one, for_run=runs.get(one.name, "")) for one in sources]
+        store, scope = self._store, self._store.take_written()
+        given = store.locate(), store.indexed(), store.destinations(), store.programs, store.run_of
+        return list(transcript_sources(scope, *given))
 
     def memory_calls(
         self,
@@ -509,23 +507,25 @@ def transcript_sources(
     indexed: Mapping[str, TranscriptRow],
     destinations: str,
     programs: Sequence[TranscriptKind] = tuple(TranscriptKind),
-) -> list[TranscriptSource]:
-    """Return how much of each place was found and is indexed, and what is not and why.
+    run_of: Callable[[str, int], str] = lambda name, indexed: "",
+) -> Iterator[TranscriptSource]:
+    """Iterate over places: how much of each was found and is indexed, and what is not and why.
 
     The programs that have no place come last. `destinations` says where the text of what is
     indexed goes.
     """
-    sources = []
     for place in places:
         rows = [indexed[file.path] for file in place.files if file.path in indexed]
         left_out = sum((Counter(row.facts.left_out) for row in rows), Counter[str]())
         # What is not indexed, or has no text; not what is not opted in.
         skipped = list(place.skipped)
         for file in place.files:
-            why, detail = Reason.NOT_YET_INDEXED, "waits for the next index run"
-            if file.path in indexed:
-                why, detail = indexed[file.path].facts.reason, indexed[file.path].facts.detail
-            if why not in _WHOLE and (file.path in indexed or place.is_indexed):
+            row, why, detail = indexed.get(file.path), Reason.STALE, ""
+            if row is None:
+                why, detail = Reason.NOT_YET_INDEXED, "waits for the next index run"
+            elif row.is_current(file) or not place.is_indexed:
+                why, detail = row.facts.reason, row.facts.detail
+            if why not in _WHOLE and (row is not None or place.is_indexed):
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
@@ -534,11 +534,12 @@ def transcript_sources(
         what = "indexed of each" if with_text else what
         detail += "; ".join(filter(None, (f"{what}: {WHAT_IS_INDEXED}", destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
-        source = TranscriptSource(
+        yield TranscriptSource(
             name=place.name,
             kind=place.kind,
             folder=place.folder,
             is_indexed=place.is_indexed,
+            for_run=run_of(place.name, with_text),
             found=count,
             size=size,
             indexed=with_text,
@@ -549,12 +550,9 @@ def transcript_sources(
             skipped=tuple(skipped),
             detail=detail,
         )
-        sources.append(source)
-    there = {place.kind for place in places}
-    for kind in (one for one in programs if one not in there):
+    for kind in filterfalse({place.kind for place in places}.__contains__, programs):
         nowhere = f"{WRITTEN[kind]['nowhere']}: looked in {scope.homes.of(kind)}"
-        sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=nowhere))
-    return sources
+        yield TranscriptSource(kind, kind, "", is_indexed=False, detail=nowhere)
 
 
 def hosts_in(settings: Settings) -> tuple[str, ...]:

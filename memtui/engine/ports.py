@@ -378,12 +378,17 @@ class TranscriptStore(ABC):
         """Say where the text of what is indexed goes; empty where memtui does not index it."""
         return ""
 
-    def run_of(self, name: str) -> str:
-        """Return for whose run a source is on, `run` or `other`; empty where it is off or written.
+    def run_of(self, name: str, indexed: int) -> str:
+        """Return how a source with so many in the index is for a run; empty where it is as written.
 
-        `run` is this one, `other` that of another memtui, which keeps the index.
+        `run`: on for this run, `off`: off for it, `other`: on for that of another memtui, which
+        keeps the index.
         """
         return ""
+
+    def take_written(self) -> TranscriptScope:
+        """Return the scope with what the settings files say by now; what is for this run stays."""
+        return self.scope
 
     @abstractmethod
     def use_sources(self, names: Sequence[str]) -> None:

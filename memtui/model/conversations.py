@@ -127,7 +127,8 @@ class TranscriptSource(Struct, frozen=True):
     is_indexed: bool
     """True if it is opted in."""
     for_run: str = ""
-    """`run` if it is on for this run of the program alone, `other` if for another memtui's."""
+    """`run` or `off` if it is on or off for this run of the program alone, `other` if it is on for
+    another memtui's."""
     found: int = 0
     size: int = 0
     """Bytes of all transcripts found."""
@@ -141,7 +142,7 @@ class TranscriptSource(Struct, frozen=True):
     malformed: int = 0
     """Lines that are no record."""
     skipped: tuple[SkippedFile, ...] = ()
-    """Transcripts that are not indexed, or have no text, each with why."""
+    """Transcripts that are not indexed, or not as they are now, or have no text, each with why."""
     detail: str = ""
     """One line: what would be, or is, indexed."""
 

@@ -380,8 +380,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     conversations: tuple[SourceCount, ...] = ()
     """Those that have chunks, by the names of their sources; `paths` for those of paths."""
     for_run: Mapping[str, str] = {}
-    """The sources among these that no settings turn on: for this `run`, or for that of an `other`
-    memtui."""
+    """The sources among these that are not as the settings say: on for this `run`, `off` for it, or
+    on for that of an `other` memtui."""
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0

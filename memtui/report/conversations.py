@@ -31,6 +31,8 @@ _FOLDED: Final = frozenset(
     {TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.THINKING, TurnKind.OTHER}
 )
 _FOLDED_TEXT: Final = 60
+WAITS: Final = frozenset({Reason.NOT_YET_INDEXED, Reason.STALE})
+"""The reasons of transcripts that the next index run takes in."""
 
 
 def minute_words(when: datetime | None) -> str:
@@ -119,15 +121,17 @@ def _folded(turn: Turn) -> str:
 
 def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = None) -> str:
     """Say by a table of words that a source is on, off or waits, or is about to be turned."""
-    waiting = sum(file.reason is Reason.NOT_YET_INDEXED for file in source.skipped)
+    waiting = sum(file.reason in WAITS for file in source.skipped)
     state = "waiting" if waiting else "on"
     if not source.is_indexed:
-        state = source.for_run or ("left" if source.indexed else "off")
+        state = "left" if source.indexed else "off"
     if is_chosen not in (None, source.is_indexed):
         state = "turned on" if is_chosen else "turned off"
+    elif source.for_run == "other":
+        state = source.for_run
     counts = map(words.count, (source.found, source.indexed, waiting))
-    for_run = f" {words.WORDS['sources'][source.for_run]}" if source.for_run else ""
-    return words.WORDS[table][state].format(*counts, for_run)
+    is_on = words.WORDS["sources"].get(source.for_run, "on" if source.is_indexed else "off")
+    return words.WORDS[table][state].format(*counts, is_on)
 
 
 def source_words(source: TranscriptSource, searches: str) -> Iterator[tuple[str, str]]:
@@ -160,8 +164,8 @@ def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
     lines = [f"{labels.get(label, '')}{text}" for label, text in source_words(source, searches)]
     for skipped in source.skipped:
         why = skipped.detail or words.reason_words(skipped.reason)
-        waits = skipped.reason is Reason.NOT_YET_INDEXED
-        lines.append(f"{'waiting' if waits else 'skipped'} {skipped.path}: {why}")
+        label = "waiting" if skipped.reason in WAITS else "skipped"
+        lines.append(f"{label} {skipped.path}: {why}")
     for line in lines:
         yield from words.wrapped(line, width, _INDENT)
 

@@ -33,7 +33,7 @@ from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
 from memtui.report.chunk_record import masked_record
-from memtui.report.conversations import source_state
+from memtui.report.conversations import source_lines, source_state
 from memtui.report.json_text import document_text, hit_entry
 from memtui.report.status import status_sections
 from memtui.settings.load import SettingsFiles
@@ -667,7 +667,7 @@ def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes
         status = reader.index.status()
         assert status.state == "ready", "another memtui has it on"
         shown = "\n".join(row.cells[1] for row in next(status_sections(status)).rows)
-        assert "codex (for the run of the other memtui) 1 conversation" in shown
+        assert "codex (on for the run of the other memtui) 1 conversation" in shown
         sources = [source_state(one, "source") for one in reader.conversations.sources()]
         assert sources == ["off", "on elsewhere, 1 indexed", "off"]
         reader.index.transcripts.use_sources(["openclaw:main"])
@@ -838,6 +838,15 @@ def test_what_is_written_is_taken_in_by_who_keeps_the_index(
         first.index.sync(wait=True)
         sources = [one.source for one in first.index.status().conversations]
         assert sources == ["codex", "openclaw:main"], "what was chosen for this run stays"
+        first.index.transcripts.use_sources(["codex"])
+        first.wait_idle()
+        assert first.index.status().for_run == {"codex": "run", "openclaw:main": "off"}
+        (facts, *_) = status_sections(first.index.status())
+        assert "openclaw:main (off for this run) 0 conv" in str(facts.rows)
+        shown = [source_state(one, "source") for one in first.conversations.sources()]
+        assert shown == ["off for this run", "on for this run, 1 indexed", "off"]
+        first.index.transcripts.use_sources(["codex", "openclaw:main"])
+        first.wait_idle()
         second = Engine.open(root, chosen, bus=bus, watch=True, **given)
         index: Any = second.index
         index.watcher.follower.due()
@@ -850,6 +859,9 @@ def test_what_is_written_is_taken_in_by_who_keeps_the_index(
         append(homes.folder / "openclaw/agents/main/sessions/a.jsonl", said("user", "more"))
         while second.index.status().pending != (PATH,):
             assert second.search.ask("tomatoes").hits
+        (source,) = (one for one in second.conversations.sources() if one.indexed)
+        assert source_state(source, "source") == "on, 1 indexed, 1 waiting"
+        assert f"    waiting {PATH}: changed since it was indexed" in source_lines(source, 100)
         second.index.sync(wait=True)
         assert second.index.status().state == "ready", "it has grown by too little to be due"
         config.write_text("")

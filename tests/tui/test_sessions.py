@@ -54,7 +54,7 @@ from memtui.tui.widgets.result_rows import start_rows
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, asked, began, said, talk
 from tests.support.known import cases
-from tests.support.small_memory import SmallMemory
+from tests.support.small_memory import SmallMemory, own_index
 from tests.tui.harness import Running, all_lines, dark, press, resize, running, settle, until
 from tests.tui.reader_samples import ReaderApp
 
@@ -531,6 +531,25 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         await talks.press("enter")
         await talks.shows("→ on with enter", "Sources of conversations")
         assert "Written" not in str(talks.run.toasts[-1:]), "enter closes what there is to close"
+
+
+async def test_what_is_written_beside_an_open_choice_stays(memory: SmallMemory) -> None:
+    config = memory.root.parent / "config.toml"
+    async with talking(memory) as talks:
+        index = own_index(talks.run.engine)
+        index.settings_files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
+        await talks.press("O", shows="on, 0 indexed, 1 waiting")
+        config.write_text(MINE.replace('"]', '", "claude-code"]'))
+        await talks.press("space", "enter")
+        await talks.run.until(lambda: talks.run.app.screen is talks.screen)
+        assert index.transcripts.scope.sources == ("claude-code",)
+        await talks.press("O", shows="off for this run")
+        await talks.press("space", shows="→ on with enter")
+        config.write_text(MINE)
+        await talks.press("w", shows="Nothing to write")
+        await talks.press("escape", "enter")
+        await talks.run.until(lambda: talks.run.app.screen is talks.screen)
+        assert index.transcripts.scope.sources == ("openclaw:main",)
 
 
 async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from textual import on
@@ -14,9 +14,8 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from memtui.engine import Engine
-from memtui.model import Reason
 from memtui.model.conversations import TranscriptSource, is_source
-from memtui.report.conversations import source_state, source_words
+from memtui.report.conversations import WAITS, source_state, source_words
 from memtui.report.status import has_other_writer
 from memtui.report.words import WORDS, ending
 from memtui.settings.load import SettingsFiles
@@ -51,8 +50,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         self._files = files
         self.sources: dict[str, TranscriptSource] = {}
         """The sources that are shown, by name."""
-        self.selected: set[str] = set()
-        """The names that are chosen."""
+        self.toggled: set[str] = set()
+        """The names of those that are to be turned on or off."""
         self._is_busy = False
         self._message = Content("")
         """Stands above what there is to know of the chosen place."""
@@ -67,29 +66,46 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
                 yield TextBlock(id="transcripts-facts")
 
     def on_mount(self) -> None:
-        self._message = Content("looking for transcripts…")
-        self._draw()
+        self._show_rows(Content("looking for transcripts…"))
+        self._look()
 
-        def take(sources: Sequence[TranscriptSource], error: str = "") -> None:
-            self.sources = {source.name: source for source in sources}
-            self.selected = {source.name for source in sources if source.is_indexed}
-            self._message = Content("" if sources else "no transcripts on this machine")
-            self._show_rows(error)
+    def _look(self, then: Callable[[], object] = lambda: None) -> None:
+        """Look at the sources as they are now, then do something."""
+        if self._is_busy:
+            return
+        self._is_busy = True
 
-        in_background(self, self._engine.conversations.sources, take, partial(take, ()))
+        def take(sources: Sequence[TranscriptSource]) -> None:
+            before, self.sources = {*self.selected}, {source.name: source for source in sources}
+            # What somebody else has turned is as it was to become.
+            self.toggled -= before.symmetric_difference(self.selected)
+            self._is_busy = False
+            self._show_rows(Content("" if sources else "no transcripts on this machine"))
+            then()
+
+        in_background(self, self._engine.conversations.sources, take, self._refuse)
+
+    def _refuse(self, error: str) -> None:
+        self._is_busy = False
+        self._show_rows(error_line(error))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._files is not None or action != "write"
+
+    @property
+    def selected(self) -> list[str]:
+        """The names of the sources that are to be on."""
+        sources = self.sources.items()
+        return [name for name, one in sources if one.is_indexed != (name in self.toggled)]
 
     @property
     def chosen(self) -> TranscriptSource | None:
         """The place of the chosen row."""
         return self.sources.get(self.rows.chosen_id or "")
 
-    def _show_rows(self, error: str = "") -> None:
-        if error:
-            self._message = error_line(error)
-        rows = [source_row(source, name in self.selected) for name, source in self.sources.items()]
+    def _show_rows(self, told: Content) -> None:
+        self._message, selected = told, self.selected
+        rows = [source_row(source, name in selected) for name, source in self.sources.items()]
         self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()
 
@@ -108,38 +124,31 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
     def action_toggle_source(self) -> None:
         if (source := self.chosen) is not None and not self._is_busy:
-            self.selected ^= {source.name}
-            self._message = Content("")
-            self._show_rows()
+            self.toggled ^= {source.name}
+            self._show_rows(Content(""))
 
     @on(RowList.Opened)
     def row_opened(self) -> None:
-        if self.selected == {name for name, source in self.sources.items() if source.is_indexed}:
-            self._draw("nothing changed: space turns it on or off")
+        if self.toggled:
+            self._look(partial(self._use, "demo" if self._files is None else "this run"))
         else:
-            self._use(written=False)
+            self._draw("nothing changed: space turns it on or off")
 
-    def _use(self, *, written: bool) -> None:
-        if self._is_busy:
-            return
+    def _use(self, holds: str) -> None:
         self._is_busy = True
-        names = tuple(name for name in self.sources if name in self.selected)
-        holds = "for good" if written else "demo" if self._files is None else "this run"
-
-        def refused(error: str) -> None:
-            self._is_busy = False
-            self._show_rows(error)
-
         in_background(
             self,
-            lambda: self._engine.index.transcripts.use_sources(names),
+            lambda: self._engine.index.transcripts.use_sources(self.selected),
             lambda nothing: close(self, WORDS["choice"][holds]),
-            refused,
+            self._refuse,
         )
 
     def action_write(self) -> None:
-        if (files := self._files) is not None and self.sources and not self._is_busy:
-            chosen = [name for name in self.sources if name in self.selected]
+        self._look(self._open_write_dialog)
+
+    def _open_write_dialog(self) -> None:
+        if (files := self._files) is not None and self.sources:
+            chosen = self.selected
             folders = [source.name for source in self.sources.values() if source.folder]
 
             def plan(name: str) -> Plan:
@@ -153,7 +162,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
             def close_dialog(written: Written | None) -> None:
                 if written is not None and written.plan.changes:
-                    self._use(written=True)
+                    self._look(partial(self._use, "for good"))
 
             self.app.push_screen(dialog, close_dialog)
 
@@ -192,13 +201,13 @@ def source_facts(source: TranscriptSource, *, is_chosen: bool) -> list[Fact]:
         style = "$state-warn" if label == "malformed" else ""
         facts.append((label, Content.styled(fmt.home_relative(text), style)))
     reasons = (file.reason for file in source.skipped)
-    counts = Counter(fmt.reason_words(one) for one in reasons if one is not Reason.NOT_YET_INDEXED)
+    counts = Counter(fmt.reason_words(one) for one in reasons if one not in WAITS)
     if counts:
         words = "; ".join(f"{why} {fmt.count(number)}" for why, number in counts.most_common())
         facts.append(("skipped", Content(words)))
     for file in source.skipped[:SKIPPED_SHOWN]:
         why = safe_line(file.detail) or fmt.reason_words(file.reason)
-        label = "waiting" * (file.reason is Reason.NOT_YET_INDEXED)
+        label = "waiting" * (file.reason in WAITS)
         facts.append((label, Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
     more = len(source.skipped) - SKIPPED_SHOWN
     if more > 0:
