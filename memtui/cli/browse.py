@@ -155,7 +155,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
         output.note(f"memtui: {words.count(len(others), 'more chunk')} there: {places}{more}")
     number, shown = len(record.terms), record.terms[:_SHOWN_TERMS]
     rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
-    text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 12))
+    text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 48))
     sections = [
         chunk_record.record_section(record),
         Section("text", "text", (Column(),), text),

@@ -189,6 +189,8 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
     would = words.count(status.pending_count - len(status.removals), "file")
     if status.removals:
         would += f" and take {words.count(len(status.removals), 'file')} out of it"
+    if status.without_vector and status.provider.model is not None:
+        would += f", and make {words.count(status.without_vector, 'vector')} of chunks that wait"
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"

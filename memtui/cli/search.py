@@ -9,7 +9,7 @@ from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, open_reading, stale_warning
 from memtui.errors import IndexUnusable, ProviderError
-from memtui.model import IndexStatus, LegStatus, Ranked, Reason
+from memtui.model import IndexState, IndexStatus, LegStatus, Ranked, Reason
 from memtui.model.status import FileState, Severity
 from memtui.ranking.strength import is_all_weak, strength
 from memtui.ranking.trace import cited_lines
@@ -113,7 +113,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         warnings.append(NO_PASSAGES)
     if is_all_weak(ranked):
         warnings.append(f"{words.NOTHING_GOOD}: scores only compare the results of one query")
-    if status.pending_count:
+    lacks_vectors = status.state is IndexState.STALE and not (note or is_foreign)
+    if status.pending_count or lacks_vectors:
         warnings.append(stale_warning(status))
     if (foreign := status.foreign) is not None:
         if gets := agent_gets_words(foreign):

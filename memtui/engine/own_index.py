@@ -403,8 +403,7 @@ class OwnIndex(Index):
             is_fine = provider.state is Reason.OK
             if self.providers.is_untried or (is_fine and is_followed):
                 provider = recorded
-        is_follower = known.writer not in ("none", "this process")
-        if identity is not None and is_follower and provider.differs_from(made_by):
+        if identity is not None and provider.differs_from(made_by) and self.has_other_writer:
             # What was chosen here, or is set, waits until the other program ends.
             address, remote = registration_of(identity.name).destination(self.settings.embedding)
             makes = (identity.name, identity.model, identity.dimensions)
@@ -414,9 +413,8 @@ class OwnIndex(Index):
         if known.problem is not None and known.problem.is_of_texts:
             warnings.append(known.problem.detail)
         if known.cache_excess:
-            excess = f"{-(-known.cache_excess // _MEGABYTE)} MB"
-            vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
-            warnings.append(f"{vectors_in_use}: they are kept")
+            excess = f"{-(-known.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
+            warnings.append(f"the vectors in use take {excess}: they are kept")
         view = leg.view if leg is not None else None
         # Who writes makes the vectors of another provider anew without being asked.
         state = state_of(known, provider, made_by if indexer is None else "")
@@ -479,10 +477,12 @@ class OwnIndex(Index):
             look |= {"skipped": discovery.skipped, "pending": waiting, "conversations": ()}
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
-        if not brief and self.providers.acting.withholds:
-            look["withheld"] = self._withheld()
-        if self.indexer is None and (look["pending"] or not brief):
-            look["writer"] = WriterLock(self.folder).writer()
+        # A search is not held up by what nothing hangs on.
+        if look["pending"] or look["vectors"] < look["chunks"] or not brief:
+            if self.providers.acting.withholds:
+                look["withheld"] = self._withheld()
+            if self.indexer is None:
+                look["writer"] = WriterLock(self.folder).writer()
         self._look = look
 
     def wait_idle(self, timeout: float) -> bool:
@@ -524,8 +524,7 @@ def state_of(known: IndexerStatus, provider: ProviderState, made_by: str) -> Ind
         return IndexState.NO_INDEX
     if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    settled = known.vectors + len(known.withheld) + known.unread
-    waits = provider.model is not None and settled < known.chunks
+    waits = provider.model is not None and known.without_vector > 0
     if known.pending_count or waits or provider.differs_from(made_by):
         return IndexState.STALE
     return IndexState.READY

@@ -411,3 +411,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     none, and before the index was read."""
     usage: Usage = Usage()
     """The requests to providers by the syncs of this run of the program."""
+
+    @property
+    def without_vector(self) -> int:
+        """The number of chunks whose vector is still to be made."""
+        return self.chunks - self.vectors - len(self.withheld) - self.unread

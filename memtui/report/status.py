@@ -352,8 +352,7 @@ def state_detail(status: IndexStatus) -> str:
         case IndexState.STALE if foreign is not None:
             return words.count(status.pending_count, "file", after=" drifted")
         case IndexState.STALE:
-            settled = status.vectors + len(status.withheld) + status.unread
-            lacking = status.chunks - settled if provider.model is not None else 0
+            lacking = status.without_vector if provider.model is not None else 0
             nouns = "chunk waits for its vector", "chunks wait for their vectors"
             waiting = {
                 words.count(status.pending_count, "file", after=" waiting"): status.pending_count,

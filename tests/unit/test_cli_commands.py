@@ -353,14 +353,20 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
         assert f"1 more chunk there: memory/buoys-at-sea.md:{other}\n" in shown.err
 
 
-def test_no_search_beside_another_memtui_names_a_command_that_is_refused(
+def test_a_search_says_what_is_stale_and_names_no_command_that_is_refused(
     memtui: Run, notes: Path
 ) -> None:
     place = ("--root", str(notes))
-    folder = Path(memtui("index", *place, "--json").document["index_dir"])
     (notes / "USER.md").write_text("# User\n")
+    folder = IndexFolder(Path(memtui("index", *place, "--json").document["index_dir"]))
+    with closing(open_database(folder.path(1))) as connection:
+        connection.execute("UPDATE chunks SET embedded = 0 WHERE id = 1")
+        connection.execute("DELETE FROM vectors WHERE id = 1")
+    assert "1 chunk waits for its vector; `memtui index" in memtui("search", "memory", *place).err
+    assert "index 0 files, and make 1 vector" in memtui("index", "--dry-run", *place).out
+    (notes / "USER.md").write_text("# User, again\n")
     assert "`memtui index" in memtui("search", "memory", *place).err
-    lock = WriterLock(IndexFolder(folder))
+    lock = WriterLock(folder)
     assert lock.try_acquire()
     assert "works once that one has ended" in memtui("search", "memory", *place).err
     lock.release()
