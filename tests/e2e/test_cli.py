@@ -17,7 +17,7 @@ import memtui as package
 from memtui.text.sanitize import HOSTILE
 from tests.e2e.terminal import private_environment
 from tests.support import command_line
-from tests.support.interrupted import run_python
+from tests.support.interrupted import run_python, running_python
 from tests.support.known import load
 from tests.support.openclaw import (
     AGENT_BLOB,
@@ -71,21 +71,12 @@ class Place:
     @contextmanager
     def watching(self) -> Iterator[subprocess.Popen[str]]:
         """Run `memtui index --watch` after its first sync; it is killed at the end."""
-        command = [sys.executable, "-u", "-m", "memtui", "index", "--watch"]
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=self.environment,
-        ) as process:
+        command, quiet = ("-u", "-m", "memtui", "index", "--watch"), subprocess.DEVNULL
+        with running_python(*command, stderr=quiet, env=self.environment) as process:
             assert process.stdout is not None
-            try:
-                assert "synced" in process.stdout.readline()
-                assert process.stdout.readline().startswith("index: ")
-                yield process
-            finally:
-                process.kill()
+            assert "synced" in process.stdout.readline()
+            assert process.stdout.readline().startswith("index: ")
+            yield process
 
 
 @pytest.fixture

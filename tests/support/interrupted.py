@@ -31,10 +31,10 @@ def run_python(*arguments: str, before: Sequence[str] = (), **options: Any) -> E
 
 
 @contextmanager
-def running_python(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running_python(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Run Python with a pipe at each end; it is killed afterwards."""
     command, pipe = [sys.executable, *arguments], subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, **options) as process:
         try:
             yield process
         finally:

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import Opened, foreign_errors
 from memtui.index.foreign.rows import read_indexed, read_vectors
 from memtui.retrieval.connection import snapshot
+from tests.support.interrupted import running_python
 from tests.support.other_program import WORD as WORD
 from tests.support.other_program import connect as connect
 
@@ -143,13 +143,8 @@ def count_of(opened: Opened, word: str) -> int:
 class OtherProgram:
     """Another process that has a database open."""
 
-    def __init__(self, database: Path, mode: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.other_program", str(database), mode],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
         self._wait()
 
     def _wait(self) -> None:
@@ -177,16 +172,6 @@ class OtherProgram:
     def _end(self, line: str, code: int) -> None:
         self._tell(line)
         assert self._process.wait(60) == code
-        self.clean_up()
-
-    def clean_up(self) -> None:
-        """End it whatever it does; may be called again."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(60)
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
 
 
 @contextmanager
@@ -197,11 +182,9 @@ def other_program(database: Path, mode: str = "live") -> Iterator[OtherProgram]:
     log without shared memory. `journal`: a rollback journal, half of a transaction in the file.
     `locked`: the file held exclusively, nothing written.
     """
-    program = OtherProgram(database, mode)
-    try:
-        yield program
-    finally:
-        program.clean_up()
+    command = ("-m", "tests.support.other_program", str(database), mode)
+    with running_python(*command) as process:
+        yield OtherProgram(process)
 
 
 @contextmanager
