@@ -328,9 +328,8 @@ def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
     answers = [(None, missing)]
     factory = workspace.factory
     monkeypatch.setattr(workspace, "factory", lambda: answers.pop() if answers else factory())
-    indexer = workspace.indexer()
-    indexer.start()
-    try:
+    with closing(workspace.indexer()) as indexer:
+        indexer.start()
         snapshot = sync(indexer)
         assert snapshot.problem is not None
         assert snapshot.problem.detail == "onnxruntime is not installed"
@@ -340,8 +339,6 @@ def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
         assert indexer.snapshot().problem is None
         reasons = [one.reason for one in workspace.of_type(LegChanged)]
         assert reasons == [Reason.PROVIDER_FAILED, Reason.OK]
-    finally:
-        indexer.close()
 
 
 def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not(
@@ -432,9 +429,8 @@ def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
 
     pause = Noted(60.0, 60.0 if closes else 0.0)
     pause.typed()
-    indexer = workspace.indexer(pause=pause)
-    indexer.start()
-    try:
+    with closing(workspace.indexer(pause=pause)) as indexer:
+        indexer.start()
         sync(indexer)
         assert len(workspace.of_type(FileIndexed)) == 20 < WORTH_A_WAIT
         assert not waits.is_set()
@@ -442,12 +438,6 @@ def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
             workspace.write(f"more/{index}.md", f"# Note {index}\n")
         indexer.sync()
         assert waits.wait(WAIT)
-        if closes:
-            assert not indexer.wait_idle(0)
-            assert len(workspace.of_type(FileIndexed)) == 20
-            return
-        assert indexer.wait_idle(WAIT)
-        assert len(workspace.of_type(FileIndexed)) == 20 + WORTH_A_WAIT
-    finally:
-        indexer.close()
-        assert not indexer.is_writer
+        assert indexer.wait_idle(0 if closes else WAIT) is not closes
+        assert len(workspace.of_type(FileIndexed)) == 20 + WORTH_A_WAIT * (not closes)
+    assert not indexer.is_writer

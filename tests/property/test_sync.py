@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,23 +92,22 @@ def take(step: Step, workspace: Workspace) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=16, max_size=30))
 def test_a_sync_equals_a_fresh_index(steps: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = Workspace(Path(folder) / "notes", Path(folder) / "index")
-        try:
-            for step in steps:
-                take(step, workspace)
-                if step.action == "sync":
-                    workspace.sync()
-                elif step.action == "rebuild":
-                    workspace.rebuild()
-            workspace.sync()
-            assert workspace.contents() == workspace.fresh(Path(folder) / "fresh")
-            stats = workspace.sync().stats
-            changes = (stats.files_added, stats.files_changed, stats.files_removed)
-            assert changes == (0, 0, 0)
-            assert stats.chunks_written == 0
-        finally:
-            workspace.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Workspace(Path(folder) / "notes", Path(folder) / "index")) as workspace,
+    ):
+        for step in steps:
+            take(step, workspace)
+            if step.action == "sync":
+                workspace.sync()
+            elif step.action == "rebuild":
+                workspace.rebuild()
+        workspace.sync()
+        assert workspace.contents() == workspace.fresh(Path(folder) / "fresh")
+        stats = workspace.sync().stats
+        changes = (stats.files_added, stats.files_changed, stats.files_removed)
+        assert changes == (0, 0, 0)
+        assert stats.chunks_written == 0
 
 
 PLACES = ("MEMORY.md", "b.md", *(f"memory/{name}.md" for name in ("a", "2026-02-10", "x/b", "Z")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,12 +125,10 @@ def test_a_sync_after_any_steps_equals_a_fresh_index(taken: list[Step], tokens: 
             max_line_bytes=2048,
         )
         recipe = Recipe(None, chunk_tokens=tokens, chunk_overlap=tokens // 4)
-        workspace = Workspace(folder / "notes", folder / "index", recipe=recipe, transcripts=scope)
-        try:
+        made = Workspace(folder / "notes", folder / "index", recipe=recipe, transcripts=scope)
+        with closing(made) as workspace:
             workspace.write("MEMORY.md", "# The garden\n")
             for step in taken:
                 take(step, workspace, homes)
             workspace.sync()
             assert workspace.contents() == workspace.fresh(folder / "fresh")
-        finally:
-            workspace.close()

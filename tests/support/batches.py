@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from pathlib import Path
@@ -375,9 +375,5 @@ def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
     with batch_server(name) as server:
         interface = make_interface(server, **options)
         identity = dataclasses.replace(interface.provider.plan.identity, fingerprint="f" * 64)
-        cache = EmbeddingCache(folder / "cache.db")
-        try:
+        with closing(interface.provider), closing(EmbeddingCache(folder / "cache.db")) as cache:
             yield Bench(server, interface, identity, folder, cache)
-        finally:
-            cache.close()
-            interface.provider.close()

@@ -11,7 +11,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, TypeVar
@@ -395,8 +395,5 @@ def remote_provider(
     """Make a provider whose pauses pass at once, and close it in the end."""
     pacer = pacer_by(clock or Clock(), choice)
     plan = plan_of(choice.provider, choice)
-    provider = RemoteProvider(plan, pacer, find or Keys().find)
-    try:
+    with closing(RemoteProvider(plan, pacer, find or Keys().find)) as provider:
         yield provider
-    finally:
-        provider.close()

@@ -195,17 +195,14 @@ def _schema_of_before(ground: Ground) -> None:
 
 def run_indexer(workspace: Workspace, *, rebuild: bool = False) -> None:
     """Sync or rebuild on the program's own index thread; raises when that fails."""
-    indexer = workspace.indexer()
-    indexer.start()
-    try:
+    with closing(workspace.indexer()) as indexer:
+        indexer.start()
         indexer.require_writer()
         indexer.sync(rebuild=rebuild)
         if not indexer.wait_idle(60.0):
             raise TimeoutError("the index thread did not end its work")
         if failed := [record.message for record in indexer.snapshot().errors]:
             raise MemtuiError("; ".join(failed))
-    finally:
-        indexer.close()
 
 
 def _swap(workspace: Workspace) -> None:

@@ -261,9 +261,8 @@ def check_cache(given: Given) -> None:
         file.unlink()
     path = folder / "cache.db"
     path.write_bytes(_damaged(_cache_file(), given, in_pages, is_cut))
-    held = EmbeddingCache(path)
     hashes = [f"{number:064x}" for number in range(40)]
-    try:
+    with closing(EmbeddingCache(path)) as held:
         for vector in (_told(lambda: held.get_many(_IDENTITY, hashes)) or {}).values():
             assert vector.shape == (8,)
             assert np.isfinite(vector).all()
@@ -272,8 +271,6 @@ def check_cache(given: Given) -> None:
         _told(lambda: held.trim(200, dict))
         if held.recovered:
             one_line(held.recovered)
-    finally:
-        held.close()
 
 
 def _ranges() -> list[bytes]:
