@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench.frame import load, record
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
                 outcomes.append(result)
                 print(result, flush=True)
     if chosen.record:
-        record(RECORDED, [one.as_json() for one in outcomes])
+        record(RECORDED, map(asdict, outcomes))
     return 1 if any(one.failed for one in outcomes) else 0
 
 

@@ -10,8 +10,9 @@ import importlib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from tests.bench.frame import Entry
 
@@ -71,16 +72,6 @@ class Result:
             both = not isinstance(value, str) and not isinstance(before, str)
             self.facts[name] = before + value if both else value  # type: ignore[operator]
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything that was found, for a file."""
-        return {
-            "name": self.name,
-            "tried": self.tried,
-            "failed": self.failed,
-            "facts": self.facts,
-            "repeat": self.repeat,
-        }
-
     def __str__(self) -> str:
         verdict = f"{len(self.failed)} FAILED" if self.failed else "all passed"
         lines = [f"{self.name}: {self.tried:,} tried, {verdict}"]
@@ -101,14 +92,10 @@ def run_trial(name: str, options: Options, repeat: str) -> Iterator[Result]:
 
 def results(cases: Iterable[Case], repeat: str) -> Iterator[Result]:
     """Add up cases that follow one another under one name."""
-    result: Result | None = None
-    for case in cases:
-        if result is None or case.name != result.name:
-            if result is not None:
-                yield result
-            result = Result(case.name, repeat)
-        result.add(case)
-    if result is not None:
+    for name, same in groupby(cases, key=attrgetter("name")):
+        result = Result(name, repeat)
+        for case in same:
+            result.add(case)
         yield result
 
 
