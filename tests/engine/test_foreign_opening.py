@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Access, open_beside, open_database
+from memtui.index.database import Access, create, open_beside, open_database
 from memtui.index.foreign import opening, rows
 from memtui.index.foreign.opening import (
     IndexChanged,
@@ -263,21 +263,7 @@ def refusal(path: Path) -> IndexUnusable | IndexMissing:
     return error
 
 
-def make_empty(path: Path) -> None:
-    path.touch()
-
-
-def make_text(path: Path) -> None:
-    path.write_text("# notes\n" * 500)
-
-
-def make_link(path: Path) -> None:
-    path.symlink_to(path.with_name("none"))
-
-
 def make_own(path: Path) -> None:
-    from memtui.index.database import create
-
     with closing(open_database(path)) as own:
         create(own)
 
@@ -294,12 +280,12 @@ HALF = ("CREATE TABLE meta(key, value)", "CREATE TABLE chunks(id, path, text)",
     ("make", "said"),
     [
         (lambda path: None, "is not there"),
-        (make_link, "is not there"),
-        (make_empty, "is empty (0 bytes)"),
-        (make_text, "is not an SQLite database"),
+        (lambda path: path.symlink_to("none"), "is not there"),
+        (Path.touch, "is empty (0 bytes)"),
+        (lambda path: path.write_text("# notes\n" * 500), "is not an SQLite database"),
         (lambda path: path.write_bytes(b"SQL"), "is not an SQLite database"),
-        (lambda path: path.mkdir(), "is a folder"),
-        (lambda path: os.mkfifo(path), "is not a file"),
+        (Path.mkdir, "is a folder"),
+        (os.mkfifo, "is not a file"),
         (lambda path: path.symlink_to(path), "levels of symbolic links"),
         (make_own, "it is an index of memtui"),
         (tables(*(f"CREATE TABLE t{n}(x)" for n in range(6))), "are t0, t1, t2, t3 and 2 more"),
