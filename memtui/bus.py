@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -19,8 +18,6 @@ class Event(Struct, frozen=True):
 class SyncStarted(Event, frozen=True):
     """A sync or a rebuild began."""
 
-    rebuild: bool
-
 
 class SyncProgressed(Progress, Event, frozen=True):
     """A sync came further in its phase, `files` or `vectors`."""
@@ -28,9 +25,6 @@ class SyncProgressed(Progress, Event, frozen=True):
 
 class FileIndexed(Event, frozen=True):
     """A file's chunks are in the index."""
-
-    path: str
-    chunks: int
 
 
 class TextsWithheld(Event, frozen=True):
@@ -49,7 +43,6 @@ class SyncFailed(Event, frozen=True):
     """A sync or a rebuild ended early; what was committed before stays."""
 
     error: str
-    at: datetime
     exit_code: int = 1
     """The exit code of the command line for it, as `MemtuiError.exit_code`."""
 

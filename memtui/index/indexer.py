@@ -220,7 +220,7 @@ class Indexer:
             self.record("folder" if isinstance(error, WorkspaceNotFound) else "index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
-            self._bus.publish(bus.SyncFailed(text, self.job.now(), exit_code))
+            self._bus.publish(bus.SyncFailed(text, exit_code))
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
@@ -230,7 +230,7 @@ class Indexer:
         def stopped() -> bool:
             return self._cancelled.is_set() or self.job.recipe is not recipe
 
-        self._bus.publish(bus.SyncStarted(work is Work.REBUILD))
+        self._bus.publish(bus.SyncStarted())
         while True:
             recipe = self.job.recipe
             job = replace(
@@ -261,7 +261,7 @@ class Indexer:
                 if self._cancelled.is_set() or self.job.recipe is recipe:
                     text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
                     self._update(failure=None)
-                    self._bus.publish(bus.SyncFailed(text, job.now()))
+                    self._bus.publish(bus.SyncFailed(text))
                     return
         before = self._status
         if job.problem is not None and job.problem.passes:

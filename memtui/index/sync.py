@@ -303,7 +303,7 @@ def _index_notes(
 ) -> None:
     recipe, stats = job.recipe, job.stats
     limit = recipe.identity.input_bytes if recipe.identity is not None else None
-    indexed: dict[str, int] = {}
+    indexed: list[str] = []
     with database.transaction(connection):
         for file in files:
             job.check()
@@ -339,10 +339,10 @@ def _index_notes(
             )
             index_rows.delete_chunks(connection, stale.values())
             stats.chunks_written += added
-            indexed[file.path] = len(spans)
-    stats.files_changed += len(indexed.keys() & rows.keys())
-    stats.files_added += len(indexed.keys() - rows.keys())
-    for path, chunks in indexed.items():
-        job.bus.publish(FileIndexed(path, chunks))
+            indexed.append(file.path)
+    for path in indexed:
+        stats.files_changed += path in rows
+        stats.files_added += path not in rows
+        job.bus.publish(FileIndexed())
     job.progress.settle(file.path for file in files)
     job.progress.advance(len(files), next(reversed(indexed), ""))

@@ -297,7 +297,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
         run.app.action_show_screen("browse")
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "files", Mock(side_effect=OSError("disk on fire\x1b[31m")))
-            run.engine.bus.publish(FileIndexed("memory/people/mai.md", 1))
+            run.engine.bus.publish(FileIndexed())
             await run.until(lambda: "cannot list the files: disk on fire" in run.text)
         assert len(screen.file_list.files) == 12
         run.app.open_place("not/there.md", 7)
@@ -351,7 +351,7 @@ async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
         await run.press("K", "escape")
         await settle(run.app, run.pilot)
         assert screen.reader.source is source, "nothing changed: it is not read again"
-        run.engine.bus.publish(FileIndexed(chunk.path, 1))
+        run.engine.bus.publish(FileIndexed())
         await run.until(lambda: screen.reader.source is not source)
         assert screen.view.chunk == chunk, "of several chunks of a line the one that was shown"
         run.app.open_place("memory/long.md", 250)

@@ -79,7 +79,7 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
         await settle(run.app, run.pilot)
         assert run.screen(CareScreen).finding == worded, "it is chosen again"
         assert calls == ["care"], "nothing changed: it is remembered"
-        run.engine.bus.publish(FileIndexed("memory/new.md", 1))
+        run.engine.bus.publish(FileIndexed())
         await run.until(lambda: "checked before the last change" in run.text)
         await run.press("escape")
         looks(Mock(side_effect=MemtuiError("the index cannot be read: `memtui index`")))

@@ -53,7 +53,7 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again(
         goes_on.set()
         await run.until(lambda: "#1  12.500  tomatoes" in run.text)
         assert asked == [QUERIES, (), QUERIES]
-        run.engine.bus.publish(FileIndexed(PATH, 1))
+        run.engine.bus.publish(FileIndexed())
         await run.until(lambda: "before the last change · r ask again" in run.text)
         await run.press("escape")
         goes_on.clear()
@@ -80,7 +80,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         fail = Mock(side_effect=MemtuiError("the index cannot be read: rebuild it"))
         with monkeypatch.context() as patch:
             patch.setattr(Browse, "chunk_record", fail)
-            run.engine.bus.publish(FileIndexed(PATH, 0))
+            run.engine.bus.publish(FileIndexed())
             await run.until(lambda: "cannot be read: the index cannot" in run.text)
             assert "Tomatoes" in run.text
         await run.press("p", "escape")

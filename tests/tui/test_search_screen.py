@@ -127,7 +127,7 @@ async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run
         )
         assert hold.call_count == 6
         sequence = asked_last(run)
-        run.app.bus.publish(FileIndexed("memory/new.md", 1))
+        run.app.bus.publish(FileIndexed())
         await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
         assert hold.call_count == 6
 
@@ -626,7 +626,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
             progress=Progress("vectors", 61, 100, 10.0, 12.0),
         )
         run.engine.index.status = lambda: busy
-        run.app.bus.publish(SyncFailed("disk [/] full", NOW))
+        run.app.bus.publish(SyncFailed("disk [/] full"))
         run.app.bus.publish(LegChanged(Leg.VECTOR, Reason.PROVIDER_FAILED, "401 [/]"))
         await settle(run.app, run.pilot)
         assert "◐ indexing: 61 of 100 vectors, 12 s left" in run.text
@@ -643,7 +643,7 @@ async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(ru
         run.app.search_screen.refresh_status()
         await press(run.pilot, "ctrl+c")
         assert "stopping…" in run.text
-        run.app.bus.publish(SyncFailed("stopped at 61 of 100 vectors", NOW))
+        run.app.bus.publish(SyncFailed("stopped at 61 of 100 vectors"))
         await settle(run.app, run.pilot)
         assert "stopping…" not in run.text
         await press(run.pilot, "ctrl+c")
@@ -672,7 +672,7 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         assert screen.state.selected_chunk.path == "memory/people/mai.md"
         (memory.root / "memory/people/mai.md").unlink()
         sequence = asked_last(run)
-        run.app.bus.publish(FileIndexed("memory/new.md", 1))
+        run.app.bus.publish(FileIndexed())
         await run.until(lambda: asked_last(run) > sequence and not screen.state.is_pending)
         await run.until(lambda: "gone" in run.text)
         assert "searching" not in run.text

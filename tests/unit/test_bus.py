@@ -14,7 +14,7 @@ def test_a_handler_gets_only_the_types_it_asked_for() -> None:
     seen: list[Event] = []
     unsubscribe = bus.subscribe((IndexChanged, StatusChanged), seen.append)
     bus.publish(IndexChanged())
-    bus.publish(FileIndexed("a.md", 1))
+    bus.publish(FileIndexed())
     bus.publish(StatusChanged())
     assert seen == [IndexChanged(), StatusChanged()]
     unsubscribe()

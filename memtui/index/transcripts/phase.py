@@ -130,7 +130,7 @@ def index_transcripts(
             job.stats.files_changed += is_other and chunks > 0 < before
             job.stats.files_removed += before > 0 == chunks
             if row is None or is_other:
-                job.bus.publish(FileIndexed(file.path, chunks))
+                job.bus.publish(FileIndexed())
         job.progress.settle([file.path])
         job.progress.advance(1, file.path)
 
