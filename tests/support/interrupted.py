@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -39,6 +41,15 @@ def running_python(*arguments: str, **options: Any) -> Iterator[subprocess.Popen
             yield process
         finally:
             process.kill()
+
+
+def assert_ended(pid: int) -> None:
+    """A process is dead, or is dead and waits for its parent to take notice."""
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        ended, _, _ = select.select([process], [], [], 10)
+        os.close(process)
+        assert ended, f"process {pid} still runs"
 
 
 def run_forked(

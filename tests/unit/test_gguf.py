@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import struct
@@ -28,7 +27,7 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import check_alone_and_together, created, failure, provider_identity
-from tests.support.interrupted import running_python
+from tests.support.interrupted import assert_ended, running_python
 from tests.support.known import DATA, cases
 
 MODELS = DATA / "models"
@@ -193,11 +192,9 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     )
     with running_python("-c", program, str(folder / "bert.gguf")) as parent:
         assert parent.stdout is not None
-        worker = os.pidfd_open(int(parent.stdout.readline()))
+        worker = int(parent.stdout.readline())
         parent.kill()
-    ended, _, _ = select.select([worker], [], [], 10)
-    os.close(worker)
-    assert ended == [worker]
+    assert_ended(worker)
 
 
 @pytest.mark.parametrize("name", ["cut", "twice", "unknown"])

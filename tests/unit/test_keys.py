@@ -21,6 +21,7 @@ from memtui.embedding.api_keys import FoundKey, find_key, key_of_command, key_of
 from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled
 from memtui.settings.schema import EmbeddingSettings
+from tests.support.interrupted import assert_ended
 from tests.support.known import load
 
 KEY = "sk-SECRET-of-the-environment"
@@ -180,20 +181,6 @@ def test_a_command_is_cancelled(home: Path) -> None:
         find_key(OPENAI, OPENAI.address(), choice, {"HOME": str(home)}, cancelled=cancelled)
     assert time.monotonic() - stopped[0] < 1.0
     assert time.monotonic() - asked < 9.0
-
-
-def assert_ended(pid: int) -> None:
-    """A process that is dead, or is dead and waits for its parent to take notice."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        if state == "Z":
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError(f"process {pid} still runs")
 
 
 def test_the_keyring(home: Path) -> None:
