@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from msgspec.structs import replace
@@ -159,29 +160,28 @@ async def there(run: Running, screen: ExplainScreen, part: Part) -> None:
     await run.pilot.pause()
 
 
-def waiting(gate: threading.Event, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a call wait, as for a slow model."""
+@contextmanager
+def waiting(subject: object, name: str) -> Iterator[None]:
+    """Have calls that begin in the block wait for its end, as for a slow model."""
+    gate, call = threading.Event(), getattr(subject, name)
 
     def wait(*arguments: Any, **named: Any) -> Any:
         assert gate.wait(10)
         return call(*arguments, **named)
 
-    return wait
-
-
-async def test_the_rest_follows_and_leaving_stops_looking(
-    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = threading.Event()
-    async with running(memory.open, size=(120, 100), options=OPTIONS) as run:
-        explain = run.engine.explain
-        monkeypatch.setattr(explain, "passages", waiting(gate, explain.passages))
+    with patch.object(subject, name, wait):
         try:
+            yield
+        finally:
+            gate.set()
+
+
+async def test_the_rest_follows_and_leaving_stops_looking(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(120, 100), options=OPTIONS) as run:
+        with waiting(run.engine.explain, "passages"):
             screen = await opened(run)
             await there(run, screen, Part.INQUIRY)
             before = run.text
-        finally:
-            gate.set()
         for words in (
             "NOT SHOWN: rank 4 > 3 results",
             "… trying every parameter",
@@ -191,15 +191,12 @@ async def test_the_rest_follows_and_leaving_stops_looking(
         await there(run, screen, Part.WORDS)
         assert "meaning weight" in run.text
 
-        gate.clear()
-        try:
+        with waiting(run.engine.explain, "passages"):
             left = screen.chunk_id
             await run.pilot.press("n")
             assert screen.chunk_id != left
             await there(run, screen, Part.INQUIRY)
             await run.pilot.press("escape")
-        finally:
-            gate.set()
         await run.app.workers.wait_for_complete()
         assert Part.LEAST in screen.explained.due
         assert not run.toasts
@@ -220,13 +217,10 @@ async def test_an_explanation_has_the_whole_width(memory: SmallMemory, width: in
 
 
 async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
-    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+    memory: SmallMemory,
 ) -> None:
-    gate = threading.Event()
     async with running(memory.open, size=(100, 24), options=OPTIONS) as run:
-        what_if = run.engine.what_if
-        monkeypatch.setattr(what_if, "word_changes", waiting(gate, what_if.word_changes))
-        try:
+        with waiting(run.engine.what_if, "word_changes"):
             screen = await opened(run)
             await there(run, screen, Part.LEAST)
             text = screen.query_one("#explain-text")
@@ -234,8 +228,6 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
             await run.until(lambda: text.region.y < screen.box.region.bottom)
             read_at = text.region.y
             assert screen.box.scroll_offset.y > 0
-        finally:
-            gate.set()
         await there(run, screen, Part.WORDS)
         await settle(run.app, run.pilot)
         assert text.region.y == read_at
