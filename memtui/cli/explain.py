@@ -15,10 +15,11 @@ from memtui.report.explanation import Explained, Part, Subject, find_part, repor
 from memtui.report.export import Format, explanation_document, exported, format_of, save
 from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
-from memtui.report.words import count, nothing_words
+from memtui.report.words import WORDS, count, nothing_words
 from memtui.settings.containment import is_inside
 
-_NOTHING = (Reason.NO_FILE, Reason.NO_CHUNK, Reason.NO_CHUNK_AT_LINE)
+_NO_SUCH_FILE = (Reason.NO_FILE, Reason.NOT_A_NOTE, Reason.OUTSIDE_ROOT)
+_NOTHING = (*_NO_SUCH_FILE, Reason.NO_CHUNK, Reason.NO_CHUNK_AT_LINE)
 
 
 @command("explain")
@@ -68,7 +69,7 @@ def explain(
             output.warn(warnings)
         explained = Explained(ranked, session.ranking, subject=subject)
         if not subject:
-            results = f"the search has {count(len(ranked.hits), 'result')}"
+            results = WORDS["no_rank"]["results"].format(count(len(ranked.hits), "result"))
             why = results if ranked.hits else nothing_words(ranked)
             missing = f"there is no rank {rank or 1}: {why}"
             if format_ is Format.JSON:

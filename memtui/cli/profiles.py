@@ -40,7 +40,7 @@ def profiles(invocation: Invocation) -> int | None:
     names = settings.named_rankings()
     width = max(map(len, names))
     for name in names:
-        own, start, keys, idle = settings.profiles.get(name), name, dict[str, Any](), list[str]()
+        own, start, keys = settings.profiles.get(name), name, dict[str, Any]()
         source, place, places, note = "built in", "", list[str](), ""
         made_of = f"built in: {PROFILE_WORDS[name]}" if own is None else ""
         if own is not None:
@@ -48,8 +48,8 @@ def profiles(invocation: Invocation) -> int | None:
             places = [given.place for given in others]
             keys = schema.values_of(own)
             made_of = start = keys.pop("profile")
-            idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
             note = f"  # {source} {', over '.join([place, *places])}"
+        idle = own.without_effect(BUILT_IN[start]) if own is not None else ()
         for key, value in keys.items():
             made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
         is_used = name == settings.ranking.profile
@@ -115,9 +115,10 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = SettingsFiles(invocation.env, invocation.root_if_any())
-    ranking = loaded.settings.configured_ranking()
+    settings, ranking = loaded.settings, loaded.settings.configured_ranking()
+    warnings = [*loaded.warnings, *settings.unused(settings.ranking, ranking)]
     plan = plan_profile(files, name, ranking, force=force)
-    return _write(invocation, "saved", [name], plan, files, loaded.warnings)
+    return _write(invocation, "saved", [name], plan, files, warnings)
 
 
 @command("profiles add", of=profiles)

@@ -48,9 +48,7 @@ class Session(Struct, frozen=True):
 
     def warnings(self) -> list[str]:
         """Return what was ignored: of the configuration, and of the profile."""
-        lost = self.chosen.without_effect(self.ranking)
-        why = f"has no effect: profile {self.ranking.profile} has no such stage"
-        return [*self.loaded.warnings, *(f"{key} {why}" for key in lost)]
+        return [*self.loaded.warnings, *self.loaded.settings.unused(self.chosen, self.ranking)]
 
     def no_index(self) -> IndexMissing:
         """Return the error of a command that needs an index where there is none."""

@@ -266,8 +266,7 @@ def inquiry_of(
     steps = [TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)]
     if facts is None:
         if outcome is not Outcome.LOST:
-            step = TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
-            steps.append(step)
+            steps.append(TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers))
         return Inquiry(query, place, None, tuple(steps), None)
     reason = Reason.STALE if file.stale else Reason.OK
     reason = Reason.VANISHED if facts.gone else reason

@@ -49,6 +49,7 @@ from memtui.report.words import MINUS
 from memtui.text.sanitize import safe_line, size_words
 
 EXCERPT_LINES = 12
+IDLE = ", no effect: ranks without "
 
 _FACTS = (Column("name"), Column("what"))
 _HELD = {True: Mark.PASSED, False: Mark.FAILED}
@@ -614,7 +615,7 @@ def differences(first: Ranking, second: Ranking) -> list[tuple[str, str, str]]:
     for key in sorted(differing, key=lambda key: (key.split(".")[0] in unused, order.index(key))):
         was, now = (written(key, value) for value in differing[key])
         method = unused.get(key.split(".")[0])
-        idle = f", no effect: neither uses {method}" if method else ""
+        idle = f"{IDLE}{method}" if method else ""
         rows.append((words.PARAMETER_WORDS[key], was, now + idle))
     return rows
 

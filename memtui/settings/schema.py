@@ -224,15 +224,12 @@ class RankingSettings(Table, frozen=True):
         return with_values(base, values)
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
-        """The stages that are asked for and that the profile does not have, as dotted keys."""
-        values = values_of(self)
-        asked = {
-            key for key, one in values.items() if one is not False and one not in ((), NO_MINIMUM)
-        }
+        """The keys that ask something of stages that the profile does not have."""
+        lost = {key.split(".")[0] for stage, key in _SWITCHES.items() if stage not in base.stages}
         return tuple(
-            f"{RANKING}.{key}"
-            for stage, key in _SWITCHES.items()
-            if key in asked and stage not in base.stages
+            key
+            for key, one in values_of(self).items()
+            if key.split(".")[0] in lost and one is not False and one not in ((), NO_MINIMUM)
         )
 
 
@@ -303,6 +300,12 @@ class Settings(Table, frozen=True):
     def configured_ranking(self) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""
         return self.ranking.apply(self.base_ranking())
+
+    def unused(self, chosen: RankingSettings, ranking: Ranking) -> list[str]:
+        """Say which keys of a ranking, and of the profile that it begins with, do nothing."""
+        own = self.profiles.get(chosen.profile, chosen)
+        keys = dict.fromkeys([*own.without_effect(ranking), *chosen.without_effect(ranking)])
+        return [f"{key} has no effect: profile {ranking.profile} has no such stage" for key in keys]
 
 
 _KINDS: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

@@ -19,6 +19,7 @@ from memtui.index.generations import IndexFolder
 from memtui.memory.chunking import chunk_id
 from memtui.model import Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station
+from memtui.report.explanation import failure_words
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.inquiries import check, lost, step
@@ -101,7 +102,9 @@ def test_a_path_that_is_not_of_the_memory_says_why(
 def test_a_note_that_is_new_is_not_indexed_yet(engine: Engine, root: Path) -> None:
     (root / "memory/2026-11-20.md").write_text("A new Omada router.\n")
     for name in ("memory/2026-11-20.md", "2026-11-20.md", str(root / "memory/2026-11-20.md")):
-        assert lost(ask(engine, name)) == (Station.INDEXED, Reason.NOT_YET_INDEXED)
+        found = ask(engine, name)
+        assert lost(found) == (Station.INDEXED, Reason.NOT_YET_INDEXED)
+        assert failure_words(found.steps[-1]) == "not indexed yet", "the title names the file"
 
 
 def test_a_changed_note_is_stale_and_still_shown(engine: Engine, root: Path) -> None:

@@ -67,8 +67,8 @@ def test_only_settings_that_differ_are_named_by_their_keys() -> None:
     idle = replace(BASE, stages=(Stage.FUSION, Stage.CUT), decay=Decay(half_life_days=7), rrf_k=9)
     assert differences(BASE, idle) == [
         ("steps", "fused, context, list", "fused, list"),
-        ("half-life", "30", "7, no effect: neither uses decay"),
-        ("RRF constant", "5", "9, no effect: neither uses reciprocal rank"),
+        ("half-life", "30", "7, no effect: ranks without decay"),
+        ("RRF constant", "5", "9, no effect: ranks without reciprocal rank"),
     ]
 
 

@@ -294,6 +294,12 @@ def test_arrows_and_folds_are_plain_where_a_line_has_room(line: str, drawn: str)
     assert "".join(one.text for one in segments) == drawn
 
 
+def test_the_help_of_explain_names_every_stage() -> None:
+    lines = read_table("keys.toml")["panes"]["explain-box"]["hint"].splitlines()
+    stages = {*read_table("words.toml")["stage"].values()}
+    assert stages - {line.partition(" | ")[0] for line in lines} == set()
+
+
 async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
     box = Input()
     app = KeyApp(box)

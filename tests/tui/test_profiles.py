@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from memtui.model import Ranking
+from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT
 from memtui.settings.load import Given, SettingsFiles, Source
@@ -18,7 +19,7 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from memtui.tui.widgets.lists import RowList
-from memtui.tui.widgets.parameter_panes import ParamPanel
+from memtui.tui.widgets.parameter_panes import ParamPanel, changed_values
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
@@ -186,6 +187,14 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         assert str(screen.release) == "2026.2"
 
 
+def test_what_a_profile_does_not_use_is_no_change() -> None:
+    own, memini = Ranking(), PROFILES["memini"]
+    gentle = Decay(enabled=True, half_life_days=14, floor=0.76)
+    used = "decay on, half-life 30 d→14 d, floor 0.00→0.76"
+    assert changed_values(own, replace(own, decay=gentle)) == used
+    assert changed_values(memini, replace(memini, decay=gentle)) == ""
+
+
 async def test_a_profile_says_what_it_is_and_what_it_would_change(
     memory: SmallMemory, options: MakeOptions
 ) -> None:
@@ -196,7 +205,8 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         await run.press("escape", "P")
         words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
         assert [name for name in PROFILES if PROFILE_WORDS[name] not in words] == []
-        assert "recent-heavy your own decay on, half-life 30 d→14 d, results 6→4: " in words
+        named, change = "recent-heavy your own, from memtui", "decay on, half-life 30 d→14 d"
+        assert f"{named} {change}, results 6→4: " in words
         without = [name for name in PROFILES if "context" not in PROFILES[name].stages]
         assert words.count(WITHOUT_CONTEXT) == len([*without, "old"]) == 6
         await run.press("escape")
@@ -209,13 +219,18 @@ async def test_a_profile_says_what_it_is_and_what_it_would_change(
         assert "old ranks without context: nothing to switch, P chooses another" in run.text
         await run.press("P", "G", "k", "k", "enter", "right_parenthesis")
         assert "memini ranks without MMR: nothing to switch" in run.text
-        await run.press("comma")
+        await run.press("comma", "G")
         panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
         assert re.search("minimum score +not used\n +memini ranks without minimum", panel)
+        assert re.search("memini also runs dedup, rerank: +see `memtui", " ".join(panel.split()))
+        assert panel.index("fusion method") < panel.index("reset to") < panel.index("half-life")
+        assert f"({panel.count('(was ')} changed)" in panel
         await run.press("escape")
-        await run.press("P", "G", "enter", "comma")
+        await run.press("P", "G", "enter", "comma", "G")
         panel = all_lines(run.app.screen.query_one(ParamPanel).rows)
-        assert re.search("passages in context +not used\n +old ranks without context", panel)
+        assert re.search(
+            r"passages in context +not used \(was on\)\n +old ranks without context", panel
+        )
         await run.press("P", "g", "j", "enter", "P")
         words = " ".join(all_lines(run.app.screen.query_one(RowList)).split())
         assert "the same parameters, other rules (a keyword match counts, results below" in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -396,7 +397,8 @@ async def test_parameters_are_seen_whole_and_changed_at_every_size(
         if size == WIDE:
             # Both stand in one column: the arithmetic goes before the preview and the index.
             assert screen.why.render().plain.splitlines()[-1] in run.text
-        await run.press("G", "enter")
+        assert " before MMR, are not shown" in " ".join(all_lines(panel).split())
+        await run.press("G", "k", "enter")
         assert screen.state.ranking == run.app.options.ranking
         await run.press("k", "l", "escape", "comma" if size < WIDE else "escape", "escape")
         assert run.app.screen is screen
@@ -416,6 +418,7 @@ async def test_weights_of_passages_are_changed_without_reading_the_index(
         panel = run.app.screen.query_one(ParamPanel).rows
         assert panel.rows == (), "nobody sees it"
         await run.press("C", "C", "comma")
+        assert "0.70 (MMR off)" in " ".join(all_lines(panel).split())
         pool = screen.state.ranked.pool
         used = with_weights(screen.state.ranking, pool.evidence).context
         assert used.cover
@@ -542,6 +545,9 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
         await run.search("tag:nosuch")
         assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
         assert "no chunk fits tag:nosuch" in run.text
+        await run.press("escape", "comma")
+        weights = re.findall(r"words covered nearby +(\S+)", all_lines(screen.panel.rows))
+        assert weights == ["auto"], "as without a query"
         await run.press("escape", "x", "c")
         assert run.toasts[-2:] == [
             f"Nothing to {verb}: there are no results." for verb in ("explain", "compare")

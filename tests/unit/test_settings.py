@@ -169,10 +169,11 @@ def test_one_weight_alone_gives_the_other_leg_the_rest(
 
 
 def test_stages_that_a_profile_lacks_are_named() -> None:
-    wanted = RankingSettings.parse({"mmr": {"enabled": True}, "dedup": True, "min_score": "off"})
+    mmr = {"enabled": False, "lambda": 0.5}
+    wanted = RankingSettings.parse({"mmr": mmr, "dedup": True, "min_score": "off"})
     assert wanted.without_effect(Ranking()) == ()
     short = Ranking(stages=(Stage.FUSION, Stage.CUT))
-    assert wanted.without_effect(short) == ("ranking.mmr.enabled", "ranking.dedup")
+    assert wanted.without_effect(short) == ("dedup", "mmr.lambda")
 
 
 def test_a_profile_that_is_not_there_is_one_error_line(here: Configured) -> None:

@@ -19,8 +19,9 @@ from memtui.model import Ranked, Ranking, Stage
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
 from memtui.ranking.pipeline import difference, needs_search
-from memtui.report.explanation import differences
+from memtui.report.explanation import IDLE, differences
 from memtui.report.words import PROFILE_WORDS, WITHOUT_CONTEXT, WORDS
+from memtui.settings.schema import base_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
 from memtui.tui.background import in_background
@@ -105,12 +106,12 @@ def choose_profile(
 
     changes: dict[str, str] = {}
     for name, one in named.items():
-        rules = ", ".join(rule for rule, *_ in differences(present, one))
+        rules = ", ".join(what for what, _, now in differences(present, one) if IDLE not in now)
         same = f"the same parameters, other rules ({rules})" if rules else "the same parameters"
         changes[name] = f"{changed_values(present, one) or same}{outcome(one)}"
 
     def draw(name: str, width: int) -> Content:
-        about = PROFILE_WORDS.get(name, "your own")
+        about = PROFILE_WORDS.get(name, f"your own, from {base_of(named[name])}")
         if Stage.CONTEXT not in named[name].stages:
             about += f"; {WITHOUT_CONTEXT}"
         mark = "  in use" if name == in_use else ""

@@ -19,8 +19,8 @@ from memtui.model import FEATURES, HIGHEST_MINIMUM, Evidence, Fusion, Ranking, S
 from memtui.ranking.context import with_weights
 from memtui.ranking.counterfactual.change import Parameter, apply, value_of
 from memtui.ranking.pipeline import Difference, for_mode, runs
-from memtui.report.words import FEATURE_WORDS, PANEL_WORDS, PARAMETER_WORDS, WORDS, exact
-from memtui.settings.schema import key_abouts
+from memtui.report import words
+from memtui.settings.schema import base_of, key_abouts
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, next_of
@@ -31,41 +31,47 @@ HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 MAX_K = 50
 STEP = 0.05
 """Of λ and of the weights."""
-SWITCHES: Mapping[str, tuple[Stage, str]] = {
-    "MMR": (Stage.MMR, "λ"),
-    "decay": (Stage.DECAY, "half-life"),
-    "context": (Stage.CONTEXT, ""),
-}
+SWITCHES: Mapping[str, str] = {"MMR": "λ", "decay": "half-life", "context": ""}
 """Each stage that can be switched, and its number in the strip, where it has one."""
-WEIGHTS: Mapping[str, str] = {FEATURE_WORDS[name]: name for name in FEATURES}
+WEIGHTS: Mapping[str, str] = {words.FEATURE_WORDS[name]: name for name in FEATURES}
 """The features of passages whose weights can be changed, by their names in words."""
+STAGES: Mapping[str, Stage] = {
+    **dict.fromkeys(("MMR", "λ"), Stage.MMR),
+    **dict.fromkeys(("decay", "half-life", "floor"), Stage.DECAY),
+    **dict.fromkeys(("context", *WEIGHTS), Stage.CONTEXT),
+    "minimum": Stage.MIN_SCORE,
+}
+"""The stage of each parameter that profiles may be without."""
+_ASIDES = ("floor", *WEIGHTS)
+_WITH_ROWS = {*STAGES.values(), Stage.FUSION, Stage.CUT}
 WEIGHT_STEP, MAX_WEIGHT = 0.25, 20
 
 
 def stepped(
     ranking: Ranking, parameter: str, steps: int, evidence: Evidence = Evidence.WORDS
 ) -> Ranking:
-    """Return a ranking with one parameter changed.
+    """Return a ranking with one parameter changed, as far as it goes; every other one stays.
 
-    `MMR`, `decay` and `context` are turned on or off, and `fusion` has its next method. The others
-    are moved by so many steps, as far as they go: `λ`, `meaning` and `keyword` (the weight of a
-    leg; the other one has the rest) from 0 to 1 by 0.05, `minimum` the same way, in context by 0.25
-    as far as scores go, with off below the first step, `results` from 1 to 50, `half-life` along 7,
-    14, 30, 60, 90, 180, 365 days, and the weight of a feature from -20 to 20 by 0.25, from its
-    constant for the `evidence`. Every other parameter stays.
+    `MMR`, `decay` and `context` are turned on or off, and `fusion` has its next method. `λ`,
+    `floor`, `meaning` and `keyword` (the weight of a leg; the other one has the rest) go from 0 to
+    1 by 0.05, `minimum` too, in context by 0.25 as far as scores go, with off below the first step,
+    `results` from 1 to 50, `half-life` along `HALF_LIVES`, and the weight of a feature from -20 to
+    20 by 0.25, from its constant for the `evidence`.
     """
 
     def moved(value: float, steps: int) -> float:
         return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
     if parameter in SWITCHES:
-        switch = Parameter(PANEL_WORDS[parameter][0])
+        switch = Parameter(words.PANEL_WORDS[parameter][0])
         return apply(ranking, switch, not value_of(ranking, switch))
     match parameter:
         case "fusion":
             return replace(ranking, fusion=next_of(Fusion, ranking.fusion, steps or 1))
         case "λ":
             return apply(ranking, Parameter.LAMBDA, moved(ranking.mmr.lambda_, steps))
+        case "floor":
+            return apply(ranking, Parameter.FLOOR, moved(ranking.decay.floor, steps))
         case "half-life":
             days = ranking.decay.half_life_days
             at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
@@ -94,32 +100,28 @@ def stepped(
 
 
 def idle_words(ranking: Ranking, parameter: str) -> str:
-    """Say that a profile goes without the stage of a switch or of its number; else empty."""
-    for name, (stage, number) in {**SWITCHES, "minimum": (Stage.MIN_SCORE, "")}.items():
-        if parameter in (name, number) and stage not in ranking.stages:
-            return f"{safe_line(ranking.profile)} ranks without {name}"
-    return ""
+    """Say that a profile goes without the stage of a parameter; else empty."""
+    stage = STAGES.get(parameter, Stage.FUSION)
+    without = f"{safe_line(ranking.profile)} ranks without {words.step_name(stage)}"
+    return without if stage not in ranking.stages else ""
 
 
 def values(ranking: Ranking) -> dict[str, str]:
-    """Return every parameter as text, by the name that notes and keys have for it."""
-    mmr, decay, minimum = ranking.mmr, ranking.decay, ranking.min_score
-    floor = f", floor {decay.floor:g}" if decay.floor else ""
+    """Return parameters as text, by their names; what has no stage in the profile is off."""
     return {
-        "MMR": "on" if mmr.enabled else "off",
-        "λ": exact(mmr.lambda_),
-        "decay": "on" if decay.enabled else "off",
-        "half-life": f"{decay.half_life_days:g} d{floor}",
-        "context": "on" if ranking.context.enabled else "off",
-        "meaning": exact(ranking.vector_weight),
-        "keyword": exact(ranking.keyword_weight),
+        **{name: "on" if runs(ranking, STAGES[name]) else "off" for name in SWITCHES},
+        "λ": words.exact(ranking.mmr.lambda_),
+        "half-life": f"{ranking.decay.half_life_days:g} d",
+        "floor": words.exact(ranking.decay.floor),
+        "meaning": words.exact(ranking.vector_weight),
+        "keyword": words.exact(ranking.keyword_weight),
         "results": str(ranking.k),
-        "minimum": "off" if minimum is None else exact(minimum),
-        "fusion": WORDS["fusion_in_strip"][ranking.fusion],
+        "minimum": words.exact(ranking.min_score or 0) if runs(ranking, Stage.MIN_SCORE) else "off",
+        "fusion": words.WORDS["fusion_in_strip"][ranking.fusion],
         "profile": safe_line(ranking.profile),
         **{
-            words: "auto" if weight is None else exact(weight)
-            for words, name in WEIGHTS.items()
+            feature: "auto" if weight is None else words.exact(weight)
+            for feature, name in WEIGHTS.items()
             for weight in (getattr(ranking.context, name),)
         },
     }
@@ -135,12 +137,18 @@ def describe_change(before: Ranking, after: Ranking) -> str:
 def changed_values(before: Ranking, after: Ranking) -> str:
     """Say which parameters differ, but for the name of the profile; empty where none does."""
     was, now = values(before), values(after)
-    changes = (
+    return ", ".join(
         f"{name} {now[name]}" if name in SWITCHES else f"{name} {was[name]}→{now[name]}"
-        for name in now
-        if now[name] != was[name] and name != "profile"
+        for name in changed_names(before, after)
+        if name != "profile"
     )
-    return ", ".join(changes)
+
+
+def changed_names(before: Ranking, after: Ranking) -> list[str]:
+    """Return the parameters that differ, without numbers that the profile does not use."""
+    was, now = values(before), values(after)
+    used = [name for name in now if now[name] == "off" or not idle_words(after, name)]
+    return [name for name in used if now[name] != was[name]]
 
 
 def effect(moves: Difference) -> str:
@@ -170,14 +178,15 @@ class ParamStrip(TextBlock):
         `mode`: the legs that could search.
         """
         now, was = values(ranking), values(configured)
-        stages = for_mode(ranking, mode).stages
-        idle = {number for _, number in SWITCHES.values()}
-        idle |= {name for name, (stage, _) in SWITCHES.items() if stage not in stages}
-        idle |= {one for one in WEIGHTS if now[one] == was[one] or not runs(ranking, Stage.CONTEXT)}
+        unused = filter(partial(idle_words, for_mode(ranking, mode)), now)
+        idle = {*SWITCHES.values(), *unused}
+        # A weight and the floor only where they are changed, and count.
+        idle |= {one for one in _ASIDES if now[one] == was[one] or not runs(ranking, STAGES[one])}
         first = Content("")
         if mode is not SearchMode.HYBRID:
             idle |= {"meaning", "keyword", "fusion"}
-            first = Content.styled(f" {WORDS['mode'][mode]} ", "$state-warn on $foreground 8%")
+            alone = f" {words.WORDS['mode'][mode]} "
+            first = Content.styled(alone, "$state-warn on $foreground 8%")
         names = [name for name in now if name not in idle]
         pills = {name: _pill(name, now, was) for name in names}
         short = {name: _pill(name, now, was, aside=False) for name in names}
@@ -228,22 +237,20 @@ def _pill(
 
     As an `aside` the configured value follows where it differs.
     """
-    number = SWITCHES[name][1] if name in SWITCHES and numbered else ""
+    number = SWITCHES.get(name, "") if numbered else ""
     configured = f" ({was[number]})" if number and now[number] != was[number] else ""
     if now[name] != was[name]:
         configured = f" (was {was[name]})" if name in SWITCHES else f" ({was[name]})"
     style, configured = "$state-warn" if configured else "$foreground", configured * aside
     if name not in SWITCHES:
-        label = f"{name} "
-        pill = Content.assemble((label, fmt.DIM), (now[name], style), (configured, fmt.DIM))
+        pill = Content.assemble((f"{name} ", fmt.DIM), (now[name], style), (configured, fmt.DIM))
     elif now[name] == "on":
         value = f"{number} {now[number]}" if number else "on"
         pill = Content.styled(f" {name} {value}{configured} ", "$state-ok on $state-ok 25%")
     else:
         pill = Content.styled(f" {name} off{configured} ", f"{fmt.DIM} on $foreground 8%")
-    is_choice = name in (*SWITCHES, "fusion")
     turn = run_on_click(f"screen.part('rankings', 'step', ('{name}', 0))")
-    return pill.stylize(turn) if is_choice else pill
+    return pill.stylize(turn) if name in (*SWITCHES, "fusion") else pill
 
 
 class ParamPanel(Vertical):
@@ -271,23 +278,30 @@ class ParamPanel(Vertical):
 
         `features` are those of the marked result, and `without` tells its place without one.
         """
-        alone = Content.styled(f"{WORDS['mode'][mode]}: no MMR, no weights", "$state-warn")
+        alone = Content.styled(f"{words.WORDS['mode'][mode]}: no MMR, no weights", "$state-warn")
         depth = Content.styled(f"  the first {ranking.candidates} of each match", fmt.DIM)
         self.rows.border_title = draw_action(self, "parameters.toggle", "Parameters") + depth
         self.rows.border_subtitle = "" if mode is SearchMode.HYBRID else alone
         chosen = self.rows.chosen_id
         now, was = values(ranking), values(configured)
-        names, weights = [*PANEL_WORDS], dict[str, float]()
+        names, weights = [*words.PANEL_WORDS], dict[str, float]()
         if runs(ranking, Stage.CONTEXT):
             weights = {one: getattr(ranking.context, name) for one, name in WEIGHTS.items()}
             at = names.index("context") + 1
             names[at:at] = sorted(
                 weights, key=lambda one: not (weights[one] or features.get(WEIGHTS[one]))
             )
+        changed = changed_names(configured, ranking)
+        used = [name for name in names if not idle_words(ranking, name)]
+        names = [*used, *(name for name in names if name not in used)]
+        stages = [stage for stage in for_mode(ranking, mode).stages if runs(ranking, stage)]
+        others = ", ".join(words.step_name(stage) for stage in stages if stage not in _WITH_ROWS)
+        base = ranking.profile if ranking.profile in words.PROFILE_WORDS else base_of(ranking)
         at_least = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
         shares = {
             "λ": ranking.mmr.lambda_,
             "half-life": at_least / (len(HALF_LIVES) - 1),
+            "floor": ranking.decay.floor,
             "meaning": ranking.vector_weight,
             "keyword": ranking.keyword_weight,
             "results": ranking.k / MAX_K,
@@ -295,46 +309,50 @@ class ParamPanel(Vertical):
 
         keys_by_name = {
             name: Content(" ").join(draw_action(self, one) for one in actions)
-            for name, (_, *actions) in PANEL_WORDS.items()
+            for name, (_, *actions) in words.PANEL_WORDS.items()
         }
         longest = max(keys.cell_length for keys in keys_by_name.values())
 
         def draw(name: str, width: int) -> Content:
             keys = fmt.fit(keys_by_name.get(name, Content("")), longest, pad=True)
             if name == "reset":
-                changed = sum(now[name] != was[name] for name in now)
-                title = f"reset to config ({changed} changed)" if changed else "as configured"
+                count = sum(one in changed for one in names)
+                title = f"reset to config ({count} changed)" if count else "as configured"
                 return Content.assemble(keys, "  ", (title, fmt.DIM))
-            is_changed = now[name] != was[name]
-            style = "$state-warn" if is_changed else fmt.DIM if now[name] == "off" else "bold"
+            stage = STAGES.get(name, Stage.FUSION)
+            is_changed, is_on = name in changed, runs(ranking, stage)
+            style = "$state-warn" if is_changed else "bold" if is_on else fmt.DIM
             line = Content(f"   {name} ".ljust(min(_WEIGHT_TITLE, width - 5)))
             if name not in weights:
-                line = keys + f"  {PARAMETER_WORDS[PANEL_WORDS[name][0]]:<20}"
-            if idle := idle_words(ranking, name):
-                return line + Content.styled(f"not used\n     {idle}", fmt.DIM)
+                line = keys + f"  {words.PARAMETER_WORDS[words.PANEL_WORDS[name][0]]:<20}"
             before, end = f" (was {was[name]})" if is_changed else "", line.cell_length
-            parts = [Content.styled(now[name], style), Content.styled(before, fmt.DIM)]
+            if name in used and not (is_on or now[name] == "off"):
+                before += f" ({words.step_name(stage)} off)"
+            value = now[name] if name in used else "not used"
+            parts = [Content.styled(value, style), Content.styled(before, fmt.DIM)]
             if name in weights and name == chosen and features:
-                feature = WEIGHTS[name]
-                value = features[feature]
-                share = f" × {value:.2f} = {fmt.score(weights[name] * value)},"
-                asides = share, f" without it {without(feature)}"
+                measured = features[WEIGHTS[name]]
+                share = f" × {measured:.2f} = {fmt.score(weights[name] * measured)},"
+                asides = share, f" without it {without(WEIGHTS[name])}"
                 parts += [Content.styled(aside, fmt.DIM) for aside in asides]
             for part in parts:
                 # A value is never cut: what has no room goes below.
                 end += part.cell_length
                 line = Content.assemble(line, "\n     " if end > width else "", part)
             room = _METER_AT - end if width >= _METER_AT + _METER else -1
-            if not is_changed and name in shares and room >= 0:
+            if is_on and not is_changed and name in shares and room >= 0:
                 full = round(min(shares[name], 1.0) * _METER)
                 line += Content.styled(" " * room + glyphs.METER_FULL * full, "$primary")
                 empty = glyphs.RULE * (_METER - full)
                 line += Content.styled(empty, "$foreground 30%")
-            key = f"context.{WEIGHTS[name]}" if name in weights else PANEL_WORDS[name][0]
-            about = key_abouts()[f"ranking.{key}"] if name == chosen else ""
-            if about and name == "context" and weights:
-                about += f" {WORDS['evidence'][evidence]}"
-            abouts = Content.styled(about, fmt.DIM).wrap(max(8, width - 5)) if about else []
+            key = f"context.{WEIGHTS[name]}" if name in weights else words.PANEL_WORDS[name][0]
+            about = idle_words(ranking, name) or key_abouts()[f"ranking.{key}"]
+            about *= name == chosen
+            if name == "profile" and others:
+                about += f" {now[name]} also runs {others}: see `memtui profiles show {base}`"
+            if about and name == "context" and weights and None not in weights.values():
+                about += f" {words.WORDS['evidence'][evidence]}"
+            abouts = Content.styled(about.strip(), fmt.DIM).wrap(max(8, width - 5)) if about else []
             return Content("\n     ").join([line, *abouts])
 
         rows = [Row(name, partial(draw, name), lines=0) for name in names]
@@ -355,11 +373,7 @@ class ParamPanel(Vertical):
 
     async def action_change(self, direction: int) -> None:
         """Make the chosen parameter larger or smaller, or go to its next value."""
-        match self.rows.chosen_id:
-            case "reset":
-                call = "'reset'"
-            case "profile":
-                call = "'choose_profile'"
-            case name:
-                call = f"'step', ('{name}', {0 if name in SWITCHES else direction})"
+        name = self.rows.chosen_id or ""
+        step = f"'step', ('{name}', {0 if name in SWITCHES else direction})"
+        call = {"reset": "'reset'", "profile": "'choose_profile'"}.get(name, step)
         await self.run_action(f"screen.part('rankings', {call})")

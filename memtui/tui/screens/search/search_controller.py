@@ -702,9 +702,10 @@ class RankingController:
         self.show_panels()
 
     def _with_weights(self, ranking: Ranking) -> Ranking:
-        """Return a ranking with the constants for what the list was made of."""
+        """Return a ranking with the constants for what the list was made of, if for any."""
         ranked = self.view.state.ranked
-        return with_weights(ranking, ranked.pool.evidence) if ranked is not None else ranking
+        has_passages = ranked is not None and ranked.pool.passages
+        return with_weights(ranking, self.view.state.evidence) if has_passages else ranking
 
     def show_panels(self) -> None:
         """Show the parameters one below the other, and what those of passages are worth."""
