@@ -23,6 +23,7 @@ from memtui.index.database import IndexDamaged, open_database
 from memtui.index.embedding_cache import EmbeddingCache
 from memtui.memory.documents import text_hash
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
+from tests.support.embedding_services import Clock
 from tests.support.indexing import Workspace, identity
 from tests.support.services import Service, registered
 
@@ -31,19 +32,9 @@ DAY = 86_400
 KILO = 1000
 
 
-class Calendar:
-    """A clock that is set by hand, in seconds."""
-
-    def __init__(self) -> None:
-        self.now = 1_000 * DAY
-
-    def __call__(self) -> float:
-        return float(self.now)
-
-
 @pytest.fixture
-def calendar() -> Calendar:
-    return Calendar()
+def calendar() -> Clock:
+    return Clock(1_000.0 * DAY)
 
 
 @pytest.fixture
@@ -52,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache(path: Path, calendar: Calendar) -> Iterator[EmbeddingCache]:
+def cache(path: Path, calendar: Clock) -> Iterator[EmbeddingCache]:
     with closing(EmbeddingCache(path, now=calendar)) as cache:
         yield cache
 
@@ -67,7 +58,7 @@ def kept(cache: EmbeddingCache, stored: dict[str, Vector]) -> int:
     return len(cache.get_many(IDENTITY, stored))
 
 
-def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calendar) -> None:
+def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Clock) -> None:
     old, new = vectors("old", 200), vectors("new one", 200)
     cache.put_many(IDENTITY, old)
     calendar.now += DAY
@@ -80,7 +71,7 @@ def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calen
     assert before > 1600 * KILO
 
 
-def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calendar) -> None:
+def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Clock) -> None:
     live, idle = vectors("live", 200), vectors("idle one", 50)
     cache.put_many(IDENTITY, live)
     calendar.now += DAY
