@@ -280,8 +280,6 @@ class Indexer:
             last_sync=job.stats if is_news else before.last_sync,
             failure=None,
             skipped=tuple(job.skipped),
-            cache_hits=before.cache_hits + job.stats.cache_hits,
-            cache_misses=before.cache_misses + job.cache_misses,
             usage=before.usage.plus(job.stats.usage),
             problem=job.problem,
         )

@@ -190,7 +190,6 @@ class Job(Struct):
     stats: SyncStats = msgspec.field(default_factory=SyncStats)
     skipped: list[SkippedFile] = msgspec.field(default_factory=list)
     """Files that are left out of the index."""
-    cache_misses: int = 0
     problem: VectorProblem | None = None
     """`None` when every chunk that should have a vector has one."""
 

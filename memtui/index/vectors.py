@@ -221,10 +221,8 @@ class VectorsPhase:
                 return
             progress.reach(VECTORS, pending - self._pending(), pending)
             for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR) if batched.made else ():
-                made = len(page) - len(self._from_cache(page, identity))
-                stats.chunks_embedded += made
-                job.cache_misses += made
-            job.cache_misses += self._from_provider(provider, identity)
+                stats.chunks_embedded += len(page) - len(self._from_cache(page, identity))
+            self._from_provider(provider, identity)
             # So a small index, which has no three requests, gets its vectors or another provider,
             # too: requests that failed by no fault of their texts are made again.
             while self._failures and not self._gave_up:
@@ -275,10 +273,9 @@ class VectorsPhase:
             self._write(hits)
         return {row: text_hash for row, text_hash in page.items() if row not in hits}
 
-    def _from_provider(self, provider: Provider, identity: ProviderIdentity) -> int:
-        """Go through the chunks without a vector once; return how many may have one."""
+    def _from_provider(self, provider: Provider, identity: ProviderIdentity) -> None:
+        """Go through the chunks without a vector once."""
         self._failures.clear()
-        count = 0
         for page in pages_of_chunks(self._connection, _WITHOUT_VECTOR):
             rows: dict[str, list[int]] = {}
             # A text of an earlier page may come again.
@@ -288,7 +285,6 @@ class VectorsPhase:
                 if row not in self._refused and not _is_withheld(self._job, provider, text_hash):
                     rows.setdefault(text_hash, []).append(row)
             texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
-            count += sum(map(len, rows.values()))
             # Texts of like length share a batch, because a model pads all to the longest.
             order = sorted(rows, key=lambda name: len(texts[name]))
             size = max(1, provider.batch_size or _BATCH)
@@ -297,7 +293,7 @@ class VectorsPhase:
                 hashes = order[start : start + size]
                 made = self._embed(provider, identity, {name: texts[name] for name in hashes}, rows)
                 if self._gave_up:
-                    return count
+                    return
                 if made:
                     self._job.cache.put_many(identity, made)
                     vectors = {row: vector for name, vector in made.items() for row in rows[name]}
@@ -308,8 +304,7 @@ class VectorsPhase:
                 if self._job.is_interrupted:
                     # A note that was saved meanwhile is found by its words at once.
                     self._gave_up = True
-                    return count
-        return count
+                    return
 
     def _embed(
         self,

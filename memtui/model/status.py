@@ -400,8 +400,6 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     """`this process`, `process 1234`, or `none`."""
     last_sync: SyncStats | None = None
     progress: Progress | None = None
-    cache_hits: int = 0
-    cache_misses: int = 0
     errors: tuple[ErrorRecord, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: ForeignStatus | None = None

@@ -97,7 +97,6 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
     assert snapshot.failure is None
     assert snapshot.generation == 1
     assert (snapshot.files, snapshot.chunks, snapshot.vectors) == (20, 20, 20)
-    assert (snapshot.cache_hits, snapshot.cache_misses) == (0, 20)
     assert snapshot.last_sync is not None
     assert snapshot.last_sync.files_added == 20
     assert snapshot.pending == ()
