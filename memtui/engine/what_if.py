@@ -64,13 +64,8 @@ class WhatIf:
             """Search as the list was asked: while a query is typed its last word is a prefix."""
             return self._search.ask(pool.query, ranking=ranking, typing=pool.typing)
 
-        solve = partial(
-            least_changes,
-            chunk_id=chunk_id,
-            now=ranked.trace.now,
-            mode=pool.search_mode,
-            progress=progress,
-        )
+        now = ranked.trace.now
+        solve = partial(least_changes, chunk_id=chunk_id, now=now, progress=progress)
         needs, deeper = None, change.Counterfactuals()
         if chunk_id in pool.chunks:
             solved = solve(pool, ranking)

@@ -11,16 +11,7 @@ import pytest
 from msgspec import convert, to_builtins
 from msgspec.structs import asdict, replace
 
-from memtui.model import (
-    FEATURES,
-    CandidatePool,
-    Fusion,
-    Mmr,
-    PassageFeatures,
-    Ranking,
-    Reason,
-    SearchMode,
-)
+from memtui.model import FEATURES, CandidatePool, Fusion, Mmr, PassageFeatures, Ranking, Reason
 from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual.change import (
     Change,
@@ -214,7 +205,7 @@ def of_2020(score: float) -> tuple[CandidatePool, Ranking]:
 
 def counted_stretches(ranking: Ranking, found_in: CandidatePool, chunk_id: str) -> int:
     """How many stretches of the half-life are walked in both directions."""
-    problem = Problem(found_in, ranking, NOW, SearchMode.HYBRID, chunk_id)
+    problem = Problem(found_in, ranking, NOW, chunk_id)
     axis = Axis(problem, Parameter.HALF_LIFE)
     start = axis.coordinate(ranking.decay.half_life_days)
     return sum(len(list(walk(axis, start, step, problem.row))) for step in (1, -1))

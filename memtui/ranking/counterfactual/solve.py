@@ -77,12 +77,11 @@ SLACK = 1e-3
 
 @dataclass(frozen=True)
 class Problem:
-    """One ranking of a pool that is changed; `mode` says which legs can search."""
+    """One ranking of a pool that is changed, as it runs with the legs that search there."""
 
     pool: model.CandidatePool
     base: model.Ranking
     now: datetime
-    mode: model.SearchMode
     chunk_id: str = ""
     """The chunk that is to be brought in."""
     _laid_out: dict[int, Columns] = field(default_factory=dict, init=False, compare=False)
@@ -90,7 +89,7 @@ class Problem:
     @cached_property
     def ranking(self) -> model.Ranking:
         """The ranking as it runs."""
-        return for_mode(self.base, self.mode)
+        return for_mode(self.base, self.pool.search_mode)
 
     def columns_under(self, ranking: model.Ranking) -> Columns:
         """Return the candidates of a ranking; they are laid out once for each number of them."""
@@ -112,7 +111,7 @@ class Problem:
 
     def changed(self, parameter: Parameter, value: Value) -> model.Ranking:
         """Return the ranking with one parameter changed, as it runs."""
-        return for_mode(apply(self.base, parameter, value), self.mode)
+        return for_mode(apply(self.base, parameter, value), self.pool.search_mode)
 
     def rank_with(self, parameter: Parameter, value: Value) -> int | None:
         """Return the rank of the chunk in the changed list, by the ranking itself."""
@@ -273,22 +272,20 @@ def least_changes(
     chunk_id: str,
     *,
     now: datetime,
-    mode: model.SearchMode = model.SearchMode.HYBRID,
     parameters: Iterable[Parameter] = Parameter,
     progress: Callable[[Parameter], None] = lambda parameter: None,
 ) -> Counterfactuals:
     """Return what would bring a chunk of the pool into the list, by each parameter alone.
 
-    `mode` says which legs can search: changes are then of `ranking`, and what runs is
-    `for_mode` of it. `now` must be timezone-aware. Changes come cheapest first (see
-    `change.cost`), equal ones in the order of `Parameter`. A chunk that already is in the list
-    needs none: both tuples are empty. Only `parameters` are looked at; `progress` is told of each
-    before it is solved, those that can take seconds last. Raises `KeyError` when the pool does not
-    hold the chunk.
+    Changes are of `ranking`; what runs is `for_mode` of it with the legs that search in the pool.
+    `now` must be timezone-aware. Changes come cheapest first (see `change.cost`), equal ones in
+    the order of `Parameter`. A chunk that already is in the list needs none: both tuples are empty.
+    Only `parameters` are looked at; `progress` is told of each before it is solved, those that can
+    take seconds last. Raises `KeyError` when the pool does not hold the chunk.
     """
     if chunk_id not in pool.chunks:
         raise KeyError(chunk_id)
-    problem = Problem(pool, with_weights(ranking, pool.evidence), now, mode, chunk_id)
+    problem = Problem(pool, with_weights(ranking, pool.evidence), now, chunk_id)
     if chunk_id in rank(pool, problem.ranking, now=now).ranks:
         return Counterfactuals()
     solved: dict[Parameter, list[Change] | NoChangeReason] = {}
@@ -494,10 +491,9 @@ def sweep(
     chunk_ids: Sequence[str],
     *,
     now: datetime,
-    mode: model.SearchMode = model.SearchMode.HYBRID,
     progress: Callable[[], None] = lambda: None,
 ) -> Sweep:
-    """Follow chunks over the whole range of a parameter; `mode` as for `least_changes`.
+    """Follow chunks over the whole range of a parameter; what runs is as for `least_changes`.
 
     A rank is a place in the list of `ranking`, 1 to k; outside it is `None`. k and the multiplier
     end where the pool holds no more candidates. A sweep takes milliseconds for a hundred
@@ -505,7 +501,7 @@ def sweep(
     and again, and may raise to stop it. Raises `ValueError` for a parameter that is a switch or a
     method, or that this ranking does not use.
     """
-    problem = Problem(pool, with_weights(ranking, pool.evidence), now, mode)
+    problem = Problem(pool, with_weights(ranking, pool.evidence), now)
     if parameter not in RANGES or not is_used(pool, problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
     pieces: list[Stretch] = []

@@ -133,7 +133,7 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
         return None
     low, high = range_of(ranking, parameter)
     if parameter is Parameter.K:
-        problem = Problem(pool, ranking, datetime.min, mode)
+        problem = Problem(pool, ranking, datetime.min)
         values = [
             value
             for value in range(int(low), min(int(high), len(pool.chunks)) + 1)
@@ -270,7 +270,6 @@ class SweepScreen(Screen[Ranking | None]):
                 subject.parameter,
                 list(dict.fromkeys((*ids, *pool.chunks))),
                 now=ranked.trace.now,
-                mode=pool.search_mode,
                 progress=stop_if_cancelled,
             )
 
