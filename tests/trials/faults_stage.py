@@ -34,9 +34,9 @@ from memtui.settings.schema import EmbeddingSettings, IndexSettings, MemorySetti
 from memtui.tui.app import MemtuiApp
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Contents, Workspace
+from tests.support.openclaw import hash_tree
 from tests.support.small_memory import write_notes
 from tests.trials.crash import check_database
-from tests.trials.privacy import all_of
 from tests.tui.harness import dark, press, render_lines, screen_text
 
 SECONDS = 100.0
@@ -261,11 +261,11 @@ class Stage:
 
     def leave(self) -> None:
         """Note the notes as they are now: nobody but the scene changes one."""
-        self._left = all_of(self.root)
+        self._left = hash_tree(self.root)
 
     def check(self) -> None:
         """Compare the notes, the index and the cache with what they have to be."""
-        if all_of(self.root) != self._left:
+        if hash_tree(self.root) != self._left:
             self.wrong.append("a note is not as it was left")
         for path in (self.live, self.index.cache_path):
             if path.exists():

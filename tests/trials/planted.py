@@ -31,11 +31,12 @@ from tests.support.command_line import call
 from tests.support.conversations import Homes, began, said
 from tests.support.embedding import registered_hashed
 from tests.support.interrupted import Ended, run_forked, run_python
+from tests.support.openclaw import hash_tree
 from tests.support.recorded import build
 from tests.trials.crash import check_database
 from tests.trials.file_changes import Change, Perform, observe
 from tests.trials.frame import Case, Options
-from tests.trials.privacy import Stage, all_of
+from tests.trials.privacy import Stage
 
 get_context("forkserver").set_forkserver_preload([__name__])
 
@@ -169,7 +170,7 @@ class Ground:
         (stage.memory / "memory/heron.md").write_text("# Heron\n\nTwo herons came.\n", "utf-8")
         (stage.memory / "memory/more.md").write_text("# More\n\nAnother heron.\n", "utf-8")
         shutil.copytree(home, self._start)
-        self.notes, self.kept = all_of(stage.memory), self._files()
+        self.notes, self.kept = hash_tree(stage.memory), self._files()
         assert _call(stage, "index").returncode == 0
         self.after = self._answers()
 
@@ -210,7 +211,7 @@ class Ground:
             codes |= {4} if not error and '"state": "provider_failed"' in ended.stdout else set()
             if "Traceback" in ended.stderr or ended.returncode not in codes:
                 wrong.append("what happened is not said in words, with a documented code")
-        if all_of(self.stage.memory) != self.notes:
+        if hash_tree(self.stage.memory) != self.notes:
             wrong.append("the notes are not as they were")
         for name, data in files.items() - self.kept.items():
             # What is exported says that a leg failed, too, and is whole.

@@ -14,6 +14,7 @@ from pathlib import Path
 from memtui.data import DEMO_ROOT
 from tests.e2e.terminal import Terminal, private_environment, terminal, unplugged
 from tests.support.interrupted import Ended, run_python
+from tests.support.openclaw import hash_tree
 from tests.support.small_memory import write_notes
 from tests.trials.frame import Case, Options
 
@@ -212,16 +213,6 @@ def run(options: Options) -> Iterator[Case]:
     yield _private(Stage(options.place / "private"))
 
 
-def all_of(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
-    """Everything below a folder: mode, size, time of change, content."""
-    found = {}
-    for path in sorted([folder, *folder.rglob("*")]):
-        seen = path.lstat()
-        content = path.read_bytes() if stat.S_ISREG(seen.st_mode) else b""
-        found[str(path)] = (seen.st_mode, seen.st_size, seen.st_mtime_ns, content)
-    return found
-
-
 def complaints(stage: Stage, trace: Trace) -> list[str]:
     """What a traced run did that it must not do."""
     return [
@@ -282,7 +273,7 @@ def explain(window: Terminal) -> None:
 
 
 def _commands(stage: Stage) -> Case:
-    before, failed, calls, writes = all_of(stage.memory), [], 0, 0
+    before, failed, calls, writes = hash_tree(stage.memory), [], 0, 0
     for number, command in enumerate(_COMMANDS):
         log = stage.place / f"trace-{number}"
         ended = _run(stage, command, before=watched(log))
@@ -291,18 +282,18 @@ def _commands(stage: Stage) -> Case:
         trace = read_trace(log, stage.place)
         failed += [f"{' '.join(command)}: {found}" for found in complaints(stage, trace)]
         calls, writes = calls + trace.calls, writes + len(trace.writes)
-    if all_of(stage.memory) != before:
+    if hash_tree(stage.memory) != before:
         failed.append("the memory folder is not as it was")
     facts = {"calls read": calls, "writes": writes, "connections": 0 if not failed else "see below"}
     return Case("privacy, commands traced", failed, facts, len(_COMMANDS))
 
 
 def _interface(stage: Stage) -> Case:
-    before, log = all_of(stage.memory), stage.place / "trace-interface"
+    before, log = hash_tree(stage.memory), stage.place / "trace-interface"
     failed = _in_terminal(stage, look_around, before=watched(log))
     trace = read_trace(log, Path.cwd())
     failed += complaints(stage, trace)
-    if all_of(stage.memory) != before:
+    if hash_tree(stage.memory) != before:
         failed.append("the memory folder is not as it was")
     facts: dict[str, float | int | str] = {
         "calls read": trace.calls,

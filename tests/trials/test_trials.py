@@ -20,6 +20,7 @@ from memtui.text.redact import credentials_in
 from tests.bench.frame import load
 from tests.e2e.terminal import terminal
 from tests.support.interrupted import run_forked
+from tests.support.openclaw import hash_tree
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES
 from tests.trials.file_changes import Change, Disk, Kind
@@ -30,7 +31,6 @@ from tests.trials.planted import call_failing, keep_failing, memory, writes
 from tests.trials.privacy import (
     QUERY,
     Stage,
-    all_of,
     complaints,
     holding,
     open_to_others,
@@ -217,7 +217,7 @@ def test_a_private_session_writes_only_its_own_folders_and_connects_to_nobody(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path / "stage")
-    before, log = all_of(stage.memory), tmp_path / "trace"
+    before, log = hash_tree(stage.memory), tmp_path / "trace"
     with terminal(
         "--private",
         str(stage.memory),
@@ -230,7 +230,7 @@ def test_a_private_session_writes_only_its_own_folders_and_connects_to_nobody(
         window.ends()
     trace = read_trace(log, Path.cwd())
     assert complaints(stage, trace) == []
-    assert all_of(stage.memory) == before
+    assert hash_tree(stage.memory) == before
     assert open_to_others(stage) == []
     assert holding(stage, QUERY.split()[0]) == []
     assert not list((stage.home / "state" / "memtui").glob("history*"))
