@@ -222,12 +222,10 @@ class Stage:
 
     async def finds(self, query: str, path: str) -> None:
         """Type a query and wait until the list on screen shows a chunk of this file."""
-        screen = self.app.search_screen
-        await press(self.pilot, "escape", "1", "slash", "ctrl+u")
-        screen.query_input.value = query
+        await self.asks(query)
 
         def shown() -> bool:
-            ranked = screen.state.ranked
+            ranked = self.app.search_screen.state.ranked
             return ranked is not None and any(hit.chunk.path == path for hit in ranked.hits)
 
         await self.until(shown, f"{path} for {query!r}")
