@@ -86,7 +86,6 @@ class RecentFile(Struct, frozen=True):
 
     path: str
     mtime: datetime
-    lines: int
     beginning: str = ""
     """The first characters of its text, or some of them."""
     title: str = ""

@@ -151,7 +151,6 @@ class VectorProblem(Struct, frozen=True):
 
     reason: Reason
     detail: str
-    failure: Failure | None = None
     is_of_texts: bool = False
     """True if the provider works, and would not take some texts."""
     passes: bool = True

@@ -357,7 +357,6 @@ class VectorsPhase:
         return VectorProblem(
             Reason.PROVIDER_FAILED,
             f"no vector for {named}: {first.message}",
-            first.failure,
             is_of_texts=True,
             passes=not all(refusal.is_final for refusal in self._refused.values()),
         )
@@ -365,7 +364,7 @@ class VectorsPhase:
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
         self._job.check()
-        self._job.problem = VectorProblem(reason, detail, failure)
+        self._job.problem = VectorProblem(reason, detail)
         self._failures.add(failure)
         self._failed_in_a_row += 1
         for_good = failure is not None and is_for_good(failure)

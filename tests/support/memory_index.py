@@ -203,7 +203,7 @@ class MemoryIndex(Index, Reading, Legs):
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         moment = datetime.fromtimestamp(0, UTC)
-        return [RecentFile(one.path, moment, one.end_line) for one in self.stored][:limit]
+        return [RecentFile(one.path, moment) for one in self.stored][:limit]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         return IndexedFile(place, None, self.chunks_of(place.path), "memory")

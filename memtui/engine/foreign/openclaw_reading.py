@@ -34,7 +34,7 @@ from memtui.retrieval import leg_detail
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.openclaw.candidates import Vector, chunk_rows, is_zero, scan
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
-from memtui.retrieval.openclaw.tables import SQL, SearchScope, finite, readable, text_of, whole
+from memtui.retrieval.openclaw.tables import SQL, SearchScope, finite, readable, text_of
 from memtui.retrieval.openclaw.terms import TRIGRAM, KeywordPlan, extract_keywords, searched_part
 from memtui.retrieval.pool import with_mask
 from memtui.retrieval.query import parse_query
@@ -132,10 +132,10 @@ class OpenClawReading(Reading):
         return sorted({text_of(path) or "" for (path,) in self._select(sql)} - {""})
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
-        sql = SQL["recent"].format(chunks=self._layout.chunks, files=self._layout.files)
+        sql = SQL["recent"].format(files=self._layout.files)
         return [
-            RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or EPOCH, whole(lines))
-            for path, mtime, lines in self._select(sql, limit)
+            RecentFile(str(path), utc_time((finite(mtime) or 0) / 1000) or EPOCH)
+            for path, mtime in self._select(sql, limit)
         ]
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
