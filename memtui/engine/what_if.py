@@ -200,10 +200,8 @@ def _nearest(
     """
     is_k = parameter is change.Parameter.K
     low, high = (int(value) for value in change.RANGES[parameter])
-    now, least = ranking.candidate_multiplier, needs.candidate_multiplier if needs else None
-    if is_k:
-        now = ranking.k
-        low, least = now + 1, needs.k if needs else None
+    now, least = getattr(ranking, parameter), getattr(needs, parameter, None)
+    low = now + 1 if is_k else low
     tried = set[int]() if is_k else {ranking.candidates}
     for value in nearest_first(range(low if least is None else least, high + 1), now):
         changed = change.apply(ranking, parameter, value)

@@ -234,8 +234,7 @@ def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
 def outside_pool(needs: Needed | None) -> tuple[NoChange, ...]:
     """Say why no parameter alone brings in a chunk that is not among the candidates."""
     reasons = dict.fromkeys(Parameter, NoChangeReason.NO_VALUE)
-    if needs is not None and needs.k is not None:
-        reasons[Parameter.K] = NoChangeReason.NEW_SEARCH
-    if needs is not None and needs.candidate_multiplier is not None:
-        reasons[Parameter.CANDIDATE_MULTIPLIER] = NoChangeReason.NEW_SEARCH
+    if needs is not None:
+        enough = (one for one in DEPTH if getattr(needs, one) is not None)
+        reasons |= dict.fromkeys(enough, NoChangeReason.NEW_SEARCH)
     return tuple(NoChange(parameter, reason) for parameter, reason in reasons.items())
