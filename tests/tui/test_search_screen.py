@@ -619,6 +619,9 @@ async def test_places_and_texts_are_copied(run_on: Any) -> None:
         assert run.app.clipboard == f"{chunk.path}#L{start}-L{end}"
         await run.press("Y")
         assert run.app.clipboard == chunk.text
+        # A line of a transcript is several of the text.
+        run.app.search_screen.notes.copy_text(replace(chunk, text="you\nI", end_line=1))
+        await run.until(lambda: run.toasts[-1] == "copied 2 lines")
 
 
 async def test_the_state_of_the_index_is_glyph_and_word_and_its_failures_told(run_on: Any) -> None:

@@ -21,7 +21,7 @@ from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.report import chunk_record
 from memtui.report.words import ALIKE_WORDS, WORDS
-from memtui.text.sanitize import safe, safe_line
+from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings, next_of
@@ -340,18 +340,17 @@ class ChunkScreen(Screen[None]):
             self._ask()
 
     def action_place(self, verb: str) -> None:
-        """Edit, browse, cite, pin or copy the chunk; control characters are replaced."""
+        """Edit, browse, cite, pin or copy the chunk."""
         if (chunk := self.chunk) is None:
             return
+        search = app_of(self).search_screen
         match verb:
             case "pin":
-                search = app_of(self).search_screen
                 search.notes.toggle_pin(chunk)
                 is_pinned = chunk.id in search.state.pins
                 tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
             case "copy_text":
-                self.app.copy_to_clipboard(safe(chunk.text))
-                tell(self, f"copied {fmt.count(len(chunk.text.split(chr(10))), 'line')}")
+                search.notes.copy_text(chunk)
             case _:
                 act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
 

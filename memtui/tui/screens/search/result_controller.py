@@ -183,11 +183,11 @@ class ResultController:
             self.remember_query()
             cite(self.view, chunk.path, *self.view.state.lines)
 
-    def copy_text(self) -> None:
-        """Copy the text of the chunk; control characters are replaced."""
-        if (chunk := self._selected("copy")) is not None:
+    def copy_text(self, chunk: Chunk | None = None) -> None:
+        """Copy the text of a chunk, else of the chosen one; control characters are replaced."""
+        if (chunk := chunk or self._selected("copy")) is not None:
             self.view.app.copy_to_clipboard(safe(chunk.text))
-            lines = chunk.end_line - chunk.start_line + 1
+            lines = chunk.text.count("\n") + 1
             tell(self.view, f"copied {fmt.count(lines, 'line')}")
 
     def show_difference(self) -> None:
