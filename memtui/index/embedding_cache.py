@@ -16,7 +16,7 @@ from memtui.data import DATA_FOLDER, read_table
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable, IsCancelled, never
 from memtui.index.database import Connection, checkpoint, is_damage, number, open_database
-from memtui.settings.files import NO_FILE, file_state, make_private
+from memtui.settings.files import NO_FILE, file_stamp, make_private
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class EmbeddingCache:
 
     def size_bytes(self) -> int:
         """Return how much room the file and its journal take on disk, in bytes."""
-        return file_state(self.path).size + file_state(self._journal("-wal")).size
+        return file_stamp(self.path).size + file_stamp(self._journal("-wal")).size
 
     def close(self) -> None:
         """Close the file; later calls raise `ValueError`."""
@@ -187,7 +187,7 @@ class EmbeddingCache:
     def _opened(self) -> Connection:
         if self._closed:
             raise ValueError("the embedding cache is closed")
-        file = file_state(self.path)
+        file = file_stamp(self.path)
         # One that was removed, replaced or cut: read as it is mapped, that kills.
         if self._connection is not None and not file.continues(self._file):
             if file == NO_FILE and self.writable:
@@ -206,7 +206,7 @@ class EmbeddingCache:
                     # Only writing the file anew changes it, even one without tables.
                     connection.execute("VACUUM")
                 connection.execute((DATA_FOLDER / "embedding_cache.sql").read_text("utf-8"))
-            file = file_state(self.path)
+            file = file_stamp(self.path)
         self._file = file
         return self._connection
 

@@ -150,7 +150,7 @@ class LiveIndex:
 
         Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
         """
-        before, self._file = self._file, files.file_state(self.path)
+        before, self._file = self._file, files.file_stamp(self.path)
         # Another file, or one that was cut: read through the old mapping, that kills.
         is_same = self._file.continues(before) and self._folder.current() == self.generation
         if self._connection is not None and is_same:
@@ -173,7 +173,7 @@ class LiveIndex:
                     raise
                 continue
             self.generation, self.path = generation, path
-            self._file = files.file_state(path)
+            self._file = files.file_stamp(path)
             self._connection = connection
             return connection
         raise errors.IndexMissing(
@@ -242,7 +242,7 @@ class WriterLock:
                     f"{what}: {error.strerror or error}",
                     hint="check the disk and the folder's permissions",
                 ) from error
-            self._locked = files.file_state(self._folder.lock_path)
+            self._locked = files.file_stamp(self._folder.lock_path)
             # Whoever reads the index says why it cannot be read.
             with suppress(errors.IndexUnusable):
                 self._folder.clean()
@@ -256,7 +256,7 @@ class WriterLock:
         with self._guard:
             if not self.is_held:
                 return False
-            if files.file_state(self._folder.lock_path).continues(self._locked):
+            if files.file_stamp(self._folder.lock_path).continues(self._locked):
                 return True
             self._lock.release()
         return self.try_acquire()

@@ -25,7 +25,7 @@ from memtui.memory.discover import Discovery, discover
 from memtui.memory.documents import read_document, reason_of, split_lines
 from memtui.model import CONVERSATIONS, Leg, Reason, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
-from memtui.settings.files import file_state
+from memtui.settings.files import file_stamp
 
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE: Final = 256
@@ -115,7 +115,7 @@ def sync(job: Job) -> Job:
         seen_ns = time.time_ns()
         discovery = _discover(job)
         # The folder on which a file system was mounted is there without it, and has no notes.
-        root = file_state(job.scope.root)
+        root = file_stamp(job.scope.root)
         if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
             is_empty = all(file.source == CONVERSATIONS for file in discovery.files)
             query = "SELECT count(*) FROM files WHERE source <> ?"
@@ -281,7 +281,7 @@ def index_files(
     job.skipped += index_rows.skipped_when_read(connection)
     stats.files_seen = sum(one.files for one in index_rows.sources_of(connection))
     if files:
-        root = file_state(job.scope.root)
+        root = file_stamp(job.scope.root)
         database.write_meta(
             connection,
             {

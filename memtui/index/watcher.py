@@ -32,7 +32,7 @@ from memtui.memory.documents import open_regular
 from memtui.memory.paths import stored_path
 from memtui.model import SourceFile, WatcherState
 from memtui.settings.containment import parts_below
-from memtui.settings.files import file_state
+from memtui.settings.files import file_stamp
 from memtui.settings.schema import TranscriptSettings
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Watcher:
             before, self._places = self._places, None
             if os.path.isdir(self._root):
                 folders = watched_folders(self.scope)
-                states = [(folder, file_state(Path(folder.real))) for folder in folders]
+                states = [(folder, file_stamp(Path(folder.real))) for folder in folders]
                 self._places = {(folder, state.device, state.inode) for folder, state in states}
             # In a folder that came or came back, everything may have changed.
             is_news |= self._places != before

@@ -340,7 +340,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class FileState(NamedTuple):
+class FileStamp(NamedTuple):
     """The identity of a file, its size in bytes, and when it changed, in ns since 1970."""
 
     device: int
@@ -348,21 +348,21 @@ class FileState(NamedTuple):
     size: int
     mtime_ns: int
 
-    def continues(self, before: FileState) -> bool:
+    def continues(self, before: FileStamp) -> bool:
         """Tell whether this is the file of `before` and still has all of it."""
         return self[:2] == before[:2] and self.size >= before.size
 
 
-NO_FILE = FileState(0, 0, 0, 0)
+NO_FILE = FileStamp(0, 0, 0, 0)
 
 
-def file_state(path: Path) -> FileState:
+def file_stamp(path: Path) -> FileStamp:
     """Look at a file; `NO_FILE` where there is none that can be looked at."""
     try:
         state = os.stat(path)
     except OSError:
         return NO_FILE
-    return FileState(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+    return FileStamp(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 TEMPORARY = ".memtui-"

@@ -22,7 +22,7 @@ from memtui.index.foreign.consistency import PAUSING_RELEASES, Findings, StoredT
 from memtui.index.foreign.disk import Listing, Why
 from memtui.model import CONVERSATIONS, NOTES, Reason, status
 from memtui.retrieval.connection import snapshot
-from memtui.settings.files import file_state
+from memtui.settings.files import file_stamp
 from memtui.settings.openclaw import releases
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
@@ -117,7 +117,7 @@ class _Audit(Struct):
         notes = self._compare_notes(NOTES in sources, cancelled)
         transcripts = self._compare_transcripts(CONVERSATIONS in sources)
         leftovers = self._report_leftovers()
-        if file_state(opened.real).inode != opened.fingerprint.database.inode:
+        if file_stamp(opened.real).inode != opened.fingerprint.database.inode:
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
         order = list(status.Severity)

@@ -33,7 +33,7 @@ from memtui.index.database import (
 from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import snapshot as snapshot_of
 from memtui.retrieval.openclaw.tables import Layout
-from memtui.settings.files import NO_FILE, FileState, cause_of, file_state
+from memtui.settings.files import NO_FILE, FileStamp, cause_of, file_stamp
 from memtui.text.sanitize import listed, safe_line
 
 _WRITE_VERSION = 18
@@ -65,8 +65,8 @@ index_format: Final[Callable[[], Mapping[str, Any]]] = partial(read_table, "open
 class Fingerprint(Struct, frozen=True):
     """The state of a database and what lies beside it."""
 
-    database: FileState
-    log: FileState
+    database: FileStamp
+    log: FileStamp
     shared: bool
     """True if the log's shared memory is there: some program has, or had, the database open."""
     header: bytes
@@ -76,8 +76,8 @@ class Fingerprint(Struct, frozen=True):
 
 def fingerprint_of(real: Path) -> Fingerprint:
     """Return the state of a database and of the files beside it; no lock is taken or lost."""
-    shared = file_state(_beside(real, "-shm")) != NO_FILE
-    database, log, header = file_state(real), file_state(_beside(real, "-wal")), b""
+    shared = file_stamp(_beside(real, "-shm")) != NO_FILE
+    database, log, header = file_stamp(real), file_stamp(_beside(real, "-wal")), b""
     with suppress(DatabaseError, OSError):
         header = read_beside(real)
     return Fingerprint(database, log, shared, header)

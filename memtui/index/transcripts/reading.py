@@ -44,7 +44,7 @@ from memtui.memory.transcripts.stream import (
 from memtui.model import Reason, SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.retrieval.openclaw.tables import whole
-from memtui.settings.files import FileState, file_state
+from memtui.settings.files import FileStamp, file_stamp
 
 TABLE: Final = "transcript_events"
 _NEEDED: Final = frozenset({"session_id", "seq"})
@@ -55,7 +55,7 @@ _BATCH_EVENTS: Final = 2000
 _PIECE: Final = 1 << 16
 _SQL: Final = read_table("queries.toml")["transcripts"]
 
-Stamp: TypeAlias = tuple[FileState, FileState]
+Stamp: TypeAlias = tuple[FileStamp, FileStamp]
 
 
 class EventSession(Struct, frozen=True):
@@ -221,7 +221,7 @@ def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
 
 def stamp_of(path: Path) -> Stamp:
     """Return the state of a list or a transcript, of a database with its log."""
-    return file_state(path), file_state(path.with_name(f"{path.name}-wal"))
+    return file_stamp(path), file_stamp(path.with_name(f"{path.name}-wal"))
 
 
 @lru_cache(maxsize=8)
