@@ -103,7 +103,7 @@ def beside_words(root: Path, env: Mapping[str, str], home: Path) -> str:
 
     Nothing outside of a folder that was named or found is read until the user names it.
     """
-    base = Path(_expanded(env.get("CLAUDE_CONFIG_DIR") or "~/.claude", home))
+    base = Path(_expanded(env.get("CLAUDE_CONFIG_DIR", "").strip() or "~/.claude", home))
     notes = base / "projects" / claude_project(root) / "memory"
     if not os.path.isdir(notes):
         return ""

@@ -105,6 +105,8 @@ def test_what_claude_code_noted_is_offered_and_opened_whole_by_its_name(machine:
     assert [file.path for file in files] == ["CLAUDE.md"]
     files = discover(Scope(machine.find(str(notes)).root)).files
     assert [file.path for file in files] == ["MEMORY.md", "debugging.md"]
+    machine.env["CLAUDE_CONFIG_DIR"] = " ~/.claude "
+    assert str(notes) in beside_words(machine.cwd, machine.env, machine.home)
     machine.env["CLAUDE_CONFIG_DIR"] = str(machine.home / "elsewhere")
     assert beside_words(machine.cwd, machine.env, machine.home) == ""
 
