@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
+from memtui.embedding.registry import AUTO_REMOTE, PROVIDERS
 from memtui.errors import ProviderError
 from memtui.model import Failure
 from memtui.settings.files import value_in
@@ -445,7 +446,7 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[floa
     service = SERVICES.get(provider)
     if choice.price is not None:
         return choice.price, "", ""
-    if provider in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
+    if provider in PROVIDERS and provider not in AUTO_REMOTE:
         return FREE
     if service is None:
         return None
