@@ -139,9 +139,10 @@ class OwnTranscripts(TranscriptStore):
         return self.scope
 
     def _use(self, names: Sequence[str]) -> None:
-        sources, paths = filter(is_source, names), filterfalse(is_source, names)
-        each = {"sources": (*dict.fromkeys(sources),), "paths": (*dict.fromkeys(paths),)}
-        self.scope = replace(self.scope, **each)
+        sources = tuple(filter(is_source, dict.fromkeys(names)))
+        paths = tuple(filterfalse(is_source, dict.fromkeys(names)))
+        off = tuple(one for one in filterfalse(is_source, self._written) if one not in paths)
+        self.scope = replace(self.scope, sources=sources, paths=paths, off_paths=off)
         if self._index.indexer is not None:
             self._index.indexer.job.transcripts = self.scope
 

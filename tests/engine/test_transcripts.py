@@ -645,6 +645,20 @@ def engine(tmp_path: Path, root: Path, homes: Homes) -> Iterator[Engine]:
         yield opened
 
 
+def test_a_path_that_is_off_for_a_run_can_be_chosen_again(
+    tmp_path: Path, root: Path, homes: Homes
+) -> None:
+    logs = str(homes.openclaw("a.jsonl", [began(), said("user", "who waters the leeks")]).parent)
+    given: Any = {"data_dir": tmp_path / "data", "homes": homes.homes}
+    with Engine.open(root, settings(paths=[logs]), **given) as engine:
+        engine.index.sync(wait=True)
+        for names, state in (([], "off for this run"), ([logs], "on, 1 indexed")):
+            engine.index.transcripts.use_sources(names)
+            engine.wait_idle()
+            states = {one.name: one for one in engine.conversations.sources()}
+            assert source_state(states[logs], "source") == state
+
+
 def test_a_source_is_indexed_once_it_is_chosen(engine: Engine, root: Path, homes: Homes) -> None:
     homes.openclaw("a.jsonl", [began(), said("user", "who waters the tomatoes")])
     homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "who waters the roses")])

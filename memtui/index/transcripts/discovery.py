@@ -87,6 +87,8 @@ class TranscriptScope(Struct, frozen=True):
     """Files, folders and globs."""
     rules: openclaw_files.TranscriptRules = openclaw_files.RULES[NEWEST_RULES]
     max_line_bytes: int = MAX_LINE_BYTES
+    off_paths: tuple[str, ...] = ()
+    """Paths of the settings that are off for this run."""
 
     @property
     def is_empty(self) -> bool:
@@ -180,8 +182,9 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
     home = scope.homes.codex
     if home is not None and any(os.path.isdir(home / name) for name in (SESSIONS, ARCHIVED)):
         yield TranscriptPlace(codex.value, codex, os.fspath(home), scope.opts_in(codex))
-    for path in scope.paths:
-        yield TranscriptPlace(written(path), None, absolute_setting(path, root), True)
+    for path in (*scope.paths, *scope.off_paths):
+        is_indexed = path in scope.paths
+        yield TranscriptPlace(written(path), None, absolute_setting(path, root), is_indexed)
 
 
 def _folders_in(home: Path | None, name: str) -> list[tuple[str, Path]]:
