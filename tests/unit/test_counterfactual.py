@@ -136,11 +136,6 @@ def test_a_chunk_in_the_list_needs_no_change() -> None:
     assert (found.changes, found.without) == ((), ())
 
 
-def test_a_chunk_outside_the_pool_is_refused() -> None:
-    with pytest.raises(KeyError):
-        least_changes(two_sides(), BASE, "nowhere", now=NOW)
-
-
 def test_a_sweep_shows_where_the_order_flips() -> None:
     found = sweep(two_sides(), BASE, Parameter.VECTOR_WEIGHT, ("sense", "word"), now=NOW)
     assert (found.low, found.high) == (0.0, 1.0)
@@ -175,16 +170,6 @@ def test_one_place_goes_to_the_best_under_any_lambda(
     ranking = replace(PROFILES["memtui"], k=1, min_score=0.0, mmr=Mmr(True, 0.7))
     found = sweep(found_in, ranking, Parameter.LAMBDA, tuple(texts), now=NOW)
     assert [segment.rank for segment in found.ranks[hidden]] == [None]
-
-
-def test_a_switch_cannot_be_swept() -> None:
-    with pytest.raises(ValueError, match="no values to sweep"):
-        sweep(two_sides(), BASE, Parameter.MMR, ("word",), now=NOW)
-
-
-def test_a_value_of_the_wrong_type_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be"):
-        apply(BASE, Parameter.MMR, "maybe")
 
 
 START_OF_2020 = NOW.replace(year=2020, month=1, day=1, hour=0)

@@ -162,13 +162,8 @@ def value_of(ranking: Ranking, parameter: Parameter) -> Value:
 def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
     """Return the ranking with one parameter changed.
 
-    The keyword weight follows the vector weight so that their sum stays: 1 - w where they sum to
-    1. Raises `ValueError` for a value of the wrong type.
+    The keyword weight follows the vector weight so that their sum stays: 1 - w where it is 1.
     """
-    kinds = str if parameter is Parameter.FUSION else (int, float) if parameter in RANGES else bool
-    may_be_off = parameter is Parameter.MIN_SCORE and value is None
-    if not isinstance(value, kinds) and not may_be_off:
-        raise ValueError(f"{parameter} cannot be {value!r}")
     if parameter is Parameter.VECTOR_WEIGHT:
         assert isinstance(value, (int, float))
         rest = round(ranking.vector_weight + ranking.keyword_weight - value, 12)

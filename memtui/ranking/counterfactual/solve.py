@@ -281,10 +281,8 @@ def least_changes(
     `now` must be timezone-aware. Changes come cheapest first (see `change.cost`), equal ones in
     the order of `Parameter`. A chunk that already is in the list needs none: both tuples are empty.
     Only `parameters` are looked at; `progress` is told of each before it is solved, those that can
-    take seconds last. Raises `KeyError` when the pool does not hold the chunk.
+    take seconds last.
     """
-    if chunk_id not in pool.chunks:
-        raise KeyError(chunk_id)
     problem = Problem(pool, with_weights(ranking, pool.evidence), now, chunk_id)
     if chunk_id in rank(pool, problem.ranking, now=now).ranks:
         return Counterfactuals()
@@ -493,17 +491,14 @@ def sweep(
     now: datetime,
     progress: Callable[[], None] = lambda: None,
 ) -> Sweep:
-    """Follow chunks over the whole range of a parameter; what runs is as for `least_changes`.
+    """Follow chunks over the range of a parameter that is used, with the legs of the pool.
 
     A rank is a place in the list of `ranking`, 1 to k; outside it is `None`. k and the multiplier
     end where the pool holds no more candidates. A sweep takes milliseconds for a hundred
     candidates, and up to a few seconds for hundreds of them under MMR: `progress` is called again
-    and again, and may raise to stop it. Raises `ValueError` for a parameter that is a switch or a
-    method, or that this ranking does not use.
+    and again, and may raise to stop it.
     """
     problem = Problem(pool, with_weights(ranking, pool.evidence), now)
-    if parameter not in RANGES or not is_used(pool, problem.ranking, parameter):
-        raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
     pieces: list[Stretch] = []
     for piece in _pieces(problem, parameter):
         progress()
