@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
 _STILL_LOOKING = "Still looking: wait a moment."
-_NOTHING_APPLIED = "Nothing to undo here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
 _LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.SHARES, SectionId.WORDS, SectionId.RANKS)
 _AT_ONCE = frozenset(Part) - {Part.MATCHES}
@@ -406,18 +405,16 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
 
     def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
-        if not self.follows:
-            tell(self, _NOTHING_APPLIED)
-            return
         search = self.search
-        search.notes.follow_chunk(self.chunk_id)
         text, present = search.state.text, search.state.ranking
-        search.rankings.undo()
+        if self.follows:
+            search.notes.follow_chunk(self.chunk_id)
+            search.rankings.undo()
         if search.state.text != text:
             self._note = f"undone: back to {safe_line(search.state.text)}"
         elif search.state.ranking == present:
             self._note = ""
-            tell(self, _NOTHING_APPLIED)
+            tell(self, "Nothing to undo here.")
         else:
             self._note = f"undone: {describe_change(present, search.state.ranking)} again"
 
