@@ -116,15 +116,11 @@ class Stage:
         with self.open_engine("demo", Bus()) as engine:
             engine.index.sync(wait=True)
 
-    def open_memory(self, memory: Memory, bus: Bus) -> Engine:
-        """Open what a picture shows: a memory of memtui's own, or an agent's index."""
+    def open_engine(self, memory: Memory, bus: Bus) -> Engine:
+        """Open the engine on what a picture shows: memtui's own index, or an agent's."""
         for scene in SCENES:
             if memory == scene:
                 return self.agent.open(scene, bus)
-        return self.open_engine(memory, bus)
-
-    def open_engine(self, memory: Memory, bus: Bus) -> Engine:
-        """Open the engine on the memory a picture shows."""
         settings, data = Settings(), self.data
         if memory == "unindexed":
             settings, data = Settings(embedding=EmbeddingSettings(provider="none")), data / "new"
@@ -145,20 +141,17 @@ class Stage:
     async def take(self, picture: Picture) -> tuple[str, list[str]]:
         """Take a picture: the SVG, and the screen as lines of text."""
         with ExitStack() as stack:
-            for name in ("NOTE_SECONDS",):
-                # What is told for some seconds stays, however long the machine takes.
-                stack.enter_context(patch.object(search_controller, name, 600))
+            # What is told for some seconds stays, however long the machine takes.
+            stack.enter_context(patch.object(search_controller, "NOTE_SECONDS", 600))
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
                 self.paused = stack.enter_context(paused_model(self.model, 96))
-            for name, value in MACHINES[picture.machine].items():
-                stack.callback(os.environ.pop, name, None)
-                os.environ[name] = value
+            stack.enter_context(patch.dict(os.environ, MACHINES[picture.machine]))
             ranking = RANKINGS[picture.ranking]
             settings = Settings(ui=UiSettings(theme=picture.theme))
             options = UiOptions(settings, ranking=ranking, root=self.root, is_provider_given=True)
             width, height = map(int, picture.size.split("x"))
-            app = MemtuiApp(lambda bus: self.open_memory(picture.memory, bus), options)
+            app = MemtuiApp(lambda bus: self.open_engine(picture.memory, bus), options)
             async with app.run_test(size=(width, height), notifications=True) as pilot:
                 await self._play(app, pilot, picture)
                 svg = app.export_screenshot(title="memtui", simplify=True)
